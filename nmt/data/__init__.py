@@ -1,0 +1,1 @@
+"""From text files to batches: reading, cleaning, splitting, tokenizing, batching."""

@@ -1,0 +1,128 @@
+"""The encoded corpus: token ids written once per (corpus, tokenizer) and mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import Tokenizer
+
+_CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
+
+
+class Sequences:
+    """Id sequences of one side: flat ids, and where each sequence begins."""
+
+    def __init__(self, ids: np.ndarray, offsets: np.ndarray) -> None:
+        self.ids = ids  # int32 [all tokens]
+        self.offsets = offsets  # int64 [sequences + 1]
+
+    @classmethod
+    def of(cls, sequences: Sequence[np.ndarray]) -> Sequences:
+        """Join arrays of ids."""
+        offsets = np.zeros(len(sequences) + 1, np.int64)
+        np.cumsum([len(ids) for ids in sequences], out=offsets[1:])
+        joined = np.concatenate(sequences) if sequences else np.zeros(0)
+        return cls(joined.astype(np.int32), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens in each sequence: int64 [sequences]."""
+        return np.diff(self.offsets)
+
+
+class EncodedCorpus:
+    """Aligned source and target sequences, without begin and end marks."""
+
+    def __init__(self, source: Sequences, target: Sequences) -> None:
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source sequences, {len(target)} target sequences")
+        self.source = source
+        self.target = target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
+    """Encode pairs in memory."""
+    return EncodedCorpus(
+        Sequences.of(tokenizer.encode([pair.source for pair in pairs])),
+        Sequences.of(tokenizer.encode([pair.target for pair in pairs])),
+    )
+
+
+def digest(texts: Sequence[str], *more: str) -> str:
+    """Return a hash of texts and of whatever else a cached result depends on."""
+    state = hashlib.blake2b(digest_size=16)
+    for text in (*more, *texts):
+        state.update(text.encode("utf-8"))
+        state.update(b"\n")
+    return state.hexdigest()
+
+
+def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Return ``folder``, written by ``write`` under another name and then moved, if it is missing.
+
+    A killed or a second writer leaves no half-written folder behind.
+    """
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+        try:
+            write(partial)
+            partial.replace(folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another process was quicker
+                raise
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
+    """Return ``pairs`` encoded, from the cache if they are there."""
+    texts = [text for pair in pairs for text in pair]
+    folder = cache / "encoded" / digest(texts, tokenizer.fingerprint)
+
+    def write(partial: Path) -> None:
+        sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        columns = (
+            TextColumn("encoding"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("pairs"),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, transient=True) as progress:
+            task = progress.add_task("", total=len(pairs))
+            for start in range(0, len(pairs), _CHUNK):
+                chunk = pairs[start : start + _CHUNK]
+                sides[0].extend(tokenizer.encode([pair.source for pair in chunk]))
+                sides[1].extend(tokenizer.encode([pair.target for pair in chunk]))
+                progress.advance(task, len(chunk))
+        for name, side in zip(("source", "target"), sides, strict=True):
+            sequences = Sequences.of(side)
+            np.save(partial / f"{name}.ids.npy", sequences.ids)
+            np.save(partial / f"{name}.offsets.npy", sequences.offsets)
+
+    cached_folder(folder, write)
+
+    def mapped(name: str) -> Sequences:
+        ids, offsets = folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
+        return Sequences(np.load(ids, mmap_mode="r"), np.load(offsets, mmap_mode="r"))
+
+    return EncodedCorpus(mapped("source"), mapped("target"))

@@ -1,0 +1,306 @@
+"""Subword tokenizers with one vocabulary for both languages.
+
+Three kinds: SentencePiece ``unigram`` and ``bpe``, whose byte fallback leaves nothing unknown, and
+``wordpiece``, whose vocabulary tensorflow-text's own builder learns. All run on tensorflow-text;
+where Keras runs on another backend, SentencePiece models run on the ``sentencepiece`` package
+instead (same model, same ids), so that TensorFlow is not needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+from nmt.config import TokenizerConfig
+from nmt.errors import UserError
+
+PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
+
+MODEL_FILE = "tokenizer.model"  # SentencePiece's own format
+VOCABULARY_FILE = "tokenizer.vocab.json"  # WordPiece: the pieces in id order
+_BYTES = 256  # byte fallback gives every byte a piece
+_THREADS = 4  # fixed, so that a trained model does not depend on the machine
+
+Log = Callable[[str], None]
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back. Ids carry neither begin nor end mark; those belong to the batches."""
+
+    vocabulary_size: int
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids int32 [length] of each text."""
+        ...
+
+    def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """Return the text of each id sequence; special ids are left out."""
+        ...
+
+    def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Return what each id stands for, for display; ``▁`` marks a space."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what `load_tokenizer` reads."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the model: equal fingerprints give equal ids."""
+        ...
+
+
+class SentencePieceTokenizer:
+    """A SentencePiece model (unigram or BPE)."""
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise UserError(f"not a SentencePiece model: {error}") from error
+        self.vocabulary_size: int = self._processor.get_piece_size()
+        self._in_graph: Any = None
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids int32 [length] of each text."""
+        if not texts:
+            return []
+        if keras.config.backend() != "tensorflow":
+            return [np.asarray(ids, np.int32) for ids in self._processor.encode(list(texts))]
+        import tensorflow as tf
+
+        try:
+            ragged = self.in_graph().tokenize(list(texts))
+        except tf.errors.NotFoundError:
+            # Seeding TensorFlow, or clearing the Keras session, destroys live tokenizers.
+            self._in_graph = None
+            ragged = self.in_graph().tokenize(list(texts))
+        return np.split(ragged.values.numpy(), ragged.row_splits.numpy()[1:-1])
+
+    def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """Return the text of each id sequence; special ids are left out."""
+        plain = [[int(i) for i in ids if i > UNK] for ids in sequences]
+        return list(self._processor.decode(plain)) if plain else []
+
+    def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Return what each id stands for."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def in_graph(self) -> Any:
+        """Return the tensorflow-text tokenizer (int32 ids), for use in graphs."""
+        if self._in_graph is None:
+            import tensorflow as tf
+            import tensorflow_text
+
+            self._in_graph = tensorflow_text.SentencepieceTokenizer(
+                model=self._model, out_type=tf.int32
+            )
+        return self._in_graph
+
+    def save(self, folder: Path) -> None:
+        """Write the model."""
+        (folder / MODEL_FILE).write_bytes(self._model)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the model."""
+        return hashlib.blake2b(self._model, digest_size=16).hexdigest()
+
+
+# A word or one other character, with the space before it: concatenating the matches gives the text
+# back, for text whose white space is single spaces.
+_WORDS = re.compile(r" ?(?:\w+|[^\w\s])|\s")
+_SUFFIX = "##"
+_SPECIAL_PIECES = ["[PAD]", "[BOS]", "[EOS]", "[UNK]"]
+
+
+class WordPieceTokenizer:
+    """A WordPiece vocabulary over words that carry the space before them (``▁``).
+
+    Characters that the training text lacks become ``[UNK]``; everything else is reversible.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        if list(vocabulary[:4]) != _SPECIAL_PIECES:
+            raise UserError(f"a WordPiece vocabulary must begin with {_SPECIAL_PIECES}")
+        self._vocabulary = list(vocabulary)
+        self.vocabulary_size = len(self._vocabulary)
+        self._in_graph: Any = None
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids int32 [length] of each text."""
+        if not texts:
+            return []
+        import tensorflow as tf
+
+        words = [_pretokenized(text) for text in texts]
+        flat = tf.constant([word for line in words for word in line], tf.string)
+        ids = self.in_graph().tokenize(flat)  # ragged [words, pieces]
+        # Pieces up to the end of each line: the row splits of words, looked up at the line ends.
+        line_ends = np.cumsum([len(line) for line in words])
+        return np.split(ids.values.numpy(), ids.row_splits.numpy()[line_ends[:-1]])
+
+    def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """Return the text of each id sequence; special ids are left out."""
+        return [
+            "".join(
+                piece.removeprefix(_SUFFIX) for piece in self.pieces([i for i in ids if i > UNK])
+            )
+            .replace("▁", " ")
+            .strip()
+            for ids in sequences
+        ]
+
+    def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Return what each id stands for."""
+        return [self._vocabulary[int(i)] for i in ids]
+
+    def in_graph(self) -> Any:
+        """Return the tensorflow-text tokenizer of single words."""
+        if self._in_graph is None:
+            import tensorflow as tf
+            import tensorflow_text
+
+            self._in_graph = tensorflow_text.FastWordpieceTokenizer(
+                vocab=self._vocabulary,
+                suffix_indicator=_SUFFIX,
+                unknown_token=_SPECIAL_PIECES[UNK],
+                token_out_type=tf.int32,
+                no_pretokenization=True,
+                support_detokenization=True,
+            )
+        return self._in_graph
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary."""
+        text = json.dumps(self._vocabulary, ensure_ascii=False, indent=0)
+        (folder / VOCABULARY_FILE).write_text(text, encoding="utf-8")
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the vocabulary."""
+        joined = "\n".join(self._vocabulary).encode()
+        return hashlib.blake2b(joined, digest_size=16).hexdigest()
+
+
+def _pretokenized(text: str) -> list[str]:
+    return [word.replace(" ", "▁") for word in _WORDS.findall(" " + text)] if text else []
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Read a tokenizer back.
+
+    Raises:
+        UserError: the folder holds none, or a damaged one.
+    """
+    model, vocabulary = folder / MODEL_FILE, folder / VOCABULARY_FILE
+    if model.is_file():
+        return SentencePieceTokenizer(model.read_bytes())
+    if vocabulary.is_file():
+        try:
+            return WordPieceTokenizer(json.loads(vocabulary.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise UserError(f"{vocabulary} is damaged: {error}") from error
+    raise UserError(f"{folder} holds no tokenizer ({MODEL_FILE} or {VOCABULARY_FILE})")
+
+
+def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> Tokenizer:
+    """Learn a vocabulary from clean ``texts`` (both languages).
+
+    The vocabulary is smaller than asked for where the texts do not support it; `log` is told.
+
+    Raises:
+        UserError: the texts need a larger vocabulary than asked for.
+    """
+    characters = sum(map(len, texts))
+    alphabet = len(set().union(*map(set, texts))) if texts else 0
+    size = config.vocabulary_size
+    if config.min_characters_per_piece:
+        supported = characters // config.min_characters_per_piece
+        floor = len(_SPECIAL_PIECES) + (_BYTES if config.kind != "wordpiece" else 0) + 2 * alphabet
+        size = min(size, max(supported, floor))
+        if size < config.vocabulary_size:
+            log(
+                f"tokenizer.vocabulary_size {config.vocabulary_size} is lowered to {size}: "
+                f"{characters:,} characters of text at tokenizer.min_characters_per_piece="
+                f"{config.min_characters_per_piece}"
+            )
+    if config.kind == "wordpiece":
+        tokenizer: Tokenizer = _train_wordpiece(size, texts)
+    else:
+        tokenizer = _train_sentencepiece(config.kind, size, config.character_coverage, texts, log)
+    if tokenizer.vocabulary_size < size:
+        log(f"the corpus gives {tokenizer.vocabulary_size} pieces, fewer than the {size} allowed")
+    return tokenizer
+
+
+def _train_sentencepiece(
+    kind: str, size: int, coverage: float, texts: Iterable[str], log: Log
+) -> SentencePieceTokenizer:
+    import sentencepiece
+
+    def train(size: int) -> bytes:
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type=kind,
+            vocab_size=size,
+            character_coverage=coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",  # cleaning is done, and must be the only change
+            remove_extra_whitespaces=False,
+            hard_vocab_limit=False,
+            pad_id=PAD,
+            bos_id=BOS,
+            eos_id=EOS,
+            unk_id=UNK,
+            max_sentence_length=1 << 16,  # bytes
+            num_threads=_THREADS,
+            minloglevel=3,
+        )
+        return model.getvalue()
+
+    try:
+        return SentencePieceTokenizer(train(size))
+    except RuntimeError as error:
+        message = str(error)
+        # BPE knows no soft limit: it names the largest size that the text supports.
+        largest = re.search(r"Please set it to a value <= (\d+)", message)
+        if largest:
+            return SentencePieceTokenizer(train(int(largest.group(1))))
+        if "smaller than required_chars" in message or "too small" in message:
+            raise UserError(
+                f"tokenizer.vocabulary_size={size} is too small for the characters of this corpus: "
+                "raise it, or lower tokenizer.character_coverage"
+            ) from error
+        raise
+
+
+def _train_wordpiece(size: int, texts: Iterable[str]) -> WordPieceTokenizer:
+    # The package's own learner, given words that carry their space; its front end for tf.data
+    # would split punctuation from words for good.
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+
+    counts = Counter(word for text in texts for word in _pretokenized(text))
+    vocabulary = learner.learn(
+        sorted(counts.items()),
+        vocab_size=size,
+        reserved_tokens=_SPECIAL_PIECES,
+        joiner=_SUFFIX,
+        lower_thresh=2,
+    )
+    return WordPieceTokenizer(vocabulary)

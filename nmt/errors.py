@@ -1,0 +1,46 @@
+"""The one exception that means "the user can mend this", and how a command ends on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import NoReturn
+
+USER_ERROR_STATUS = 2
+
+
+class UserError(Exception):
+    """A mistake in the configuration, the input or the environment.
+
+    Its message is one line that names the culprit and the remedy. Commands print it to standard
+    error without a traceback and exit with status 2.
+    """
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the closest candidate, or the list of candidates."""
+    candidates = sorted(candidates)
+    match = get_close_matches(word, candidates, n=1, cutoff=0.5)
+    if match:
+        return f"; did you mean '{match[0]}'?"
+    return f"; there is: {', '.join(candidates)}" if candidates else ""
+
+
+def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
+    """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
+
+    Every other exception is a bug and keeps its traceback.
+    """
+    try:
+        status = command() or 0
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = USER_ERROR_STATUS
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        # The reader of our output (`| head`) is gone; nothing is wrong on this side.
+        sys.stderr.close()
+        status = 0
+    sys.exit(status)

@@ -1,0 +1,1 @@
+"""Looking into a trained model: pictures of what it attends to."""

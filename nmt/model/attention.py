@@ -1,0 +1,298 @@
+"""Attention: the masks, the one attention function, and its three roles in a transformer.
+
+Masks are boolean and True means "may attend". They are built once by the model, with the functions
+below, and broadcast to [B, H, T, S]. Layers take them as ``attention_mask``: an argument called
+``mask`` would switch on Keras's implicit masks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from nmt.model.dropout import dropout
+
+Tensor = Any
+
+MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no NaN
+
+
+def segment_mask(query_segments: Tensor, key_segments: Tensor) -> Tensor:
+    """Let tokens attend within their own segment, and nothing attend to padding.
+
+    A row may hold several sentence pairs, numbered 1, 2, …; 0 is padding.
+
+    Args:
+        query_segments: int [B, T].
+        key_segments: int [B, S].
+
+    Returns:
+        bool [B, 1, T, S].
+    """
+    queries = ops.expand_dims(query_segments, -1)  # [B, T, 1]
+    keys = ops.expand_dims(key_segments, 1)  # [B, 1, S]
+    same = ops.logical_and(ops.equal(queries, keys), ops.greater(keys, 0))
+    return ops.expand_dims(same, 1)  # [B, 1, T, S]
+
+
+def causal_mask(length: int | Tensor) -> Tensor:
+    """Let position t attend to positions 0 … t. Returns bool [1, 1, T, T]."""
+    index = ops.arange(length, dtype="int32")
+    return ops.expand_dims(ops.greater_equal(index[:, None], index[None, :]), (0, 1))
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    dropout_rate: float = 0.0,
+    dropout_key: Tensor | None = None,
+    kernel: str = "explicit",
+    return_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """softmax(Q Kᵀ / sqrt(K)) V: Vaswani et al. 2017, equation 1, for all heads at once.
+
+    The softmax runs in float32 whatever the inputs. A query that may attend to nothing gets zeros.
+
+    Args:
+        query: [B, T, H, K].
+        key: [B, S, H, K].
+        value: [B, S, H, K].
+        mask: bool, broadcastable to [B, H, T, S], True = may attend; None: everything may.
+        dropout_rate: share of the weights dropped while training.
+        dropout_key: uint32 scalar; None: no dropout.
+        kernel: "explicit" (einsum and softmax) or "fused" (`keras.ops.dot_product_attention`).
+            A fused kernel has neither weights nor dropout: asking for either takes the explicit
+            path.
+        return_weights: whether to return the weights too (before dropout).
+
+    Returns:
+        (output [B, T, H, K], weights float32 [B, H, T, S] or None).
+    """
+    dropping = dropout_key is not None and dropout_rate > 0
+    if kernel == "fused" and not return_weights and not dropping:
+        output = ops.dot_product_attention(query, key, value, mask=mask)
+        if mask is not None:
+            reachable = ops.any(mask, axis=-1)  # [B, H or 1, T]
+            reachable = ops.expand_dims(ops.swapaxes(reachable, 1, 2), -1)  # [B, T, H or 1, 1]
+            output = ops.where(reachable, output, ops.zeros_like(output))
+        return output, None
+
+    # Scaling the query, not the product, keeps float16 scores in range.
+    query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
+    scores = ops.cast(ops.einsum("bthk,bshk->bhts", query, key), "float32")  # [B, H, T, S]
+    if mask is not None:
+        scores = ops.where(mask, scores, MASKED_SCORE)
+    weights = ops.softmax(scores, axis=-1)
+    if mask is not None:
+        weights = ops.where(mask, weights, 0.0)
+    dropped = dropout(weights, dropout_rate, dropout_key)
+    output = ops.einsum("bhts,bshk->bthk", ops.cast(dropped, value.dtype), value)
+    return output, weights if return_weights else None
+
+
+class MultiHeadAttention(keras.layers.Layer):
+    """H attention heads side by side: Vaswani et al. 2017, section 3.2.2.
+
+    The base of the three roles below, which differ only in what they pass to `attend`. The four
+    kernels are matrices [D, D] (all heads in one), so that each is a single matrix product and
+    2-D optimizers apply to them.
+
+    Args:
+        d_model: D.
+        num_heads: H; 1 is plain single-head attention.
+        dropout: rate on the attention weights.
+        kernel: "explicit" or "fused", see `scaled_dot_product_attention`.
+
+    Raises:
+        ValueError: D is not divisible by H, or the kernel is unknown.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        dropout: float,
+        kernel: str = "explicit",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if d_model % num_heads:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        if kernel not in ("explicit", "fused"):
+            raise ValueError(f"kernel={kernel!r} is neither 'explicit' nor 'fused'")
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.kernel = kernel
+        self.query = keras.layers.Dense(d_model, name="query", dtype=self.dtype_policy)
+        self.key = keras.layers.Dense(d_model, name="key", dtype=self.dtype_policy)
+        self.value = keras.layers.Dense(d_model, name="value", dtype=self.dtype_policy)
+        self.output_projection = keras.layers.Dense(d_model, name="output", dtype=self.dtype_policy)
+
+    def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
+        """Create the weights; their shapes depend on D alone."""
+        for layer in (self.query, self.key, self.value, self.output_projection):
+            layer.build((None, None, self.d_model))
+        self.built = True
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """[B, L, D] -> [B, L, H, K]."""
+        batch, length = ops.shape(x)[0], ops.shape(x)[1]
+        return ops.reshape(x, (batch, length, self.num_heads, self.d_model // self.num_heads))
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the keys and values [B, S, H, K] of ``memory`` [B, S, D]."""
+        return self.split_heads(self.key(memory)), self.split_heads(self.value(memory))
+
+    def attend(
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        *,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Let ``x`` [B, T, D] attend to keys and values [B, S, H, K].
+
+        Returns:
+            (output [B, T, D], weights float32 [B, H, T, S] or None).
+        """
+        output, weights = scaled_dot_product_attention(
+            self.split_heads(self.query(x)),
+            keys,
+            values,
+            mask,
+            dropout_rate=self.dropout,
+            dropout_key=dropout_key,
+            kernel=self.kernel,
+            return_weights=return_weights,
+        )
+        batch, length = ops.shape(x)[0], ops.shape(x)[1]
+        merged = ops.reshape(output, (batch, length, self.d_model))  # [B, T, D]
+        return self.output_projection(merged), weights
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "kernel": self.kernel,
+        }
+
+
+@keras.saving.register_keras_serializable("nmt")
+class SelfAttention(MultiHeadAttention):
+    """Every token attends to every token of its own sequence (the encoder)."""
+
+    def call(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend within ``x`` [B, S, D].
+
+        Args:
+            x: [B, S, D].
+            attention_mask: bool, broadcastable to [B, H, S, S]; None: everything may attend.
+            dropout_key: uint32 scalar; None: no dropout.
+            return_weights: whether weights are returned beside the output.
+
+        Returns:
+            (output [B, S, D], weights float32 [B, H, S, S] or None).
+        """
+        keys, values = self.project(x)
+        return self.attend(
+            x, keys, values, attention_mask, dropout_key=dropout_key, return_weights=return_weights
+        )
+
+
+@keras.saving.register_keras_serializable("nmt")
+class CausalSelfAttention(MultiHeadAttention):
+    """Every token attends to itself and to what stands before it (the decoder)."""
+
+    def call(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend within ``x`` [B, T, D], backwards only.
+
+        Args:
+            x: [B, T, D].
+            attention_mask: bool, broadcastable to [B, H, T, T]: the whole mask, causality
+                included (the model builds it once for all blocks). None: `causal_mask`.
+            dropout_key: uint32 scalar; None: no dropout.
+            return_weights: whether weights are returned beside the output.
+
+        Returns:
+            (output [B, T, D], weights float32 [B, H, T, T] or None).
+        """
+        if attention_mask is None:
+            attention_mask = causal_mask(ops.shape(x)[1])
+        keys, values = self.project(x)
+        return self.attend(
+            x, keys, values, attention_mask, dropout_key=dropout_key, return_weights=return_weights
+        )
+
+    def step(
+        self, x: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Attend from one new token to the tokens before it, kept in a cache.
+
+        Args:
+            x: [B, 1, D], the token at position ``index``.
+            cache: keys and values [B, L, H, K], filled below ``index``.
+            index: int32 scalar.
+
+        Returns:
+            (output [B, 1, D], the cache with position ``index`` filled in).
+        """
+        new_keys, new_values = self.project(x)  # [B, 1, H, K]
+        keys = ops.slice_update(cache[0], (0, index, 0, 0), new_keys)
+        values = ops.slice_update(cache[1], (0, index, 0, 0), new_values)
+        written = ops.arange(ops.shape(keys)[1], dtype="int32") <= index
+        output, _ = self.attend(x, keys, values, written[None, None, None, :])
+        return output, (keys, values)
+
+
+@keras.saving.register_keras_serializable("nmt")
+class CrossAttention(MultiHeadAttention):
+    """Every target token attends to every source token (decoder to encoder)."""
+
+    def call(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        attention_mask: Tensor | None = None,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Let ``x`` [B, T, D] attend to ``memory`` [B, S, D].
+
+        Args:
+            x: [B, T, D].
+            memory: [B, S, D], the encoder's output.
+            attention_mask: bool, broadcastable to [B, H, T, S]; None: everything may attend.
+            dropout_key: uint32 scalar; None: no dropout.
+            return_weights: whether weights are returned beside the output.
+
+        Returns:
+            (output [B, T, D], weights float32 [B, H, T, S] or None).
+        """
+        keys, values = self.project(memory)
+        return self.attend(
+            x, keys, values, attention_mask, dropout_key=dropout_key, return_weights=return_weights
+        )

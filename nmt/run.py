@@ -1,0 +1,181 @@
+"""The run folder: what is in it, saving and loading it.
+
+config.yaml       the full resolved configuration
+tokenizer.*       the tokenizer
+checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
+metrics.jsonl     one JSON object per report
+logs/             TensorBoard
+samples/          dev translations at every evaluation
+evaluation.json   scores on the test split
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt import config as configuration
+from nmt.config import Config
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.errors import UserError, nearest
+from nmt.model.transformer import Transformer
+from nmt.training.checkpoint import Checkpoints, read_arrays
+
+CONFIG_FILE = "config.yaml"
+LATEST = "latest"
+
+
+def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Transformer:
+    """Build the transformer of a configuration.
+
+    Args:
+        config: its ``model`` group is used.
+        vocabulary_size: of the tokenizer.
+        precision: a Keras dtype policy name.
+    """
+    arguments = dataclasses.asdict(config.model)
+    del arguments["name"]
+    return Transformer(
+        vocabulary_size=vocabulary_size, name="transformer", dtype=precision, **arguments
+    )
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, config: Config) -> RunFolder:
+        """Make a new folder ``runs_dir/<date>_<time>_<name>`` and point ``latest`` at it."""
+        parent = Path(config.runs_dir)
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        name = re.sub(r"[^\w.-]+", "-", config.name)
+        for attempt in range(1, 1000):
+            path = parent / f"{stamp}_{name}{f'_{attempt}' if attempt > 1 else ''}"
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue  # two runs in one second
+            except OSError as error:
+                raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error
+            run = cls(path)
+            run.write_config(config)
+            run.point_latest()
+            return run
+        raise UserError(f"{parent} already holds a thousand runs of this second")
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing run.
+
+        Raises:
+            UserError: the path is no run folder.
+        """
+        if not path.exists():
+            hint = "train one first: python -m nmt.train"
+            if path.parent.is_dir() and path.name != LATEST:
+                names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+                hint = nearest(path.name, names).lstrip("; ") or hint
+            raise UserError(f"there is no run {path}; {hint}")
+        if not (path / CONFIG_FILE).is_file():
+            raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
+        return cls(path.resolve())
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration of the run."""
+        return configuration.load(self.path / CONFIG_FILE)
+
+    def write_config(self, config: Config) -> None:
+        """Write the configuration, as YAML."""
+        configuration.save(config, self.path / CONFIG_FILE)
+
+    def point_latest(self) -> None:
+        """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""
+        pointer = self.path.parent / LATEST
+        partial = pointer.with_name(f".{LATEST}-{os.getpid()}")
+        partial.unlink(missing_ok=True)
+        try:
+            partial.symlink_to(self.path.name, target_is_directory=True)
+            partial.replace(pointer)
+        except OSError:
+            # No symbolic links here (or a real folder in the way): the run is named in full then.
+            partial.unlink(missing_ok=True)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The run's checkpoints."""
+        return Checkpoints(self.path / "checkpoints", self.config.training.keep_checkpoints)
+
+    @property
+    def logs(self) -> Path:
+        """Where TensorBoard reads."""
+        return self.path / "logs"
+
+    @property
+    def samples(self) -> Path:
+        """Where dev translations are written."""
+        return self.path / "samples"
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Load the run's tokenizer."""
+        return load_tokenizer(self.path)
+
+    def load_model(self) -> Transformer:
+        """Load the model in float32 with its best weights, or the last ones if none is best yet.
+
+        Raises:
+            UserError: there are no weights, or they do not fit.
+        """
+        checkpoints = self.checkpoints
+        path = checkpoints.best
+        if not path.is_file():
+            steps = checkpoints.steps()
+            if not steps:
+                raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
+            path = checkpoints.path(steps[-1])
+        arrays, _ = read_arrays(path)
+        model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
+        set_weights(model, arrays, path)
+        return model
+
+    def append_metrics(self, record: dict[str, Any]) -> None:
+        """Add one line to ``metrics.jsonl``."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def drop_metrics_after(self, step: int) -> None:
+        """Remove what a killed session reported beyond its last checkpoint."""
+        path = self.path / "metrics.jsonl"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if json.loads(line)["step"] <= step]
+            path.write_text("".join(kept), encoding="utf-8")
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file into the folder."""
+        text = json.dumps(content, ensure_ascii=False, indent=2)
+        (self.path / name).write_text(text + "\n", encoding="utf-8")
+
+
+def set_weights(model: Transformer, arrays: dict[str, np.ndarray], path: Path) -> None:
+    """Give a model the weights of a checkpoint, the averaged ones where there are any."""
+    for name, variable in model.named_weights().items():
+        array = arrays.get(f"average/{name}", arrays.get(f"model/{name}"))
+        if array is None or array.shape != tuple(variable.shape):
+            found = "missing" if array is None else f"of shape {array.shape}"
+            raise UserError(
+                f"{path} does not fit the run's configuration: {name} is {found}, expected "
+                f"{tuple(variable.shape)}"
+            )
+        variable.assign(array)

@@ -1,0 +1,88 @@
+"""Checkpoints: named arrays and a little metadata in one ``.npz``, written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.errors import UserError
+
+_METADATA = "metadata.json"
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
+    """Write a checkpoint under a temporary name, then move it: it is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
+    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=".npz", dir=path.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **{_METADATA: text}, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read a checkpoint back.
+
+    Raises:
+        UserError: it is missing, or damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except FileNotFoundError as error:
+        raise UserError(f"there is no checkpoint {path}") from error
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+    if _METADATA not in arrays:
+        raise UserError(f"{path} is not a checkpoint of this program")
+    return arrays, json.loads(arrays.pop(_METADATA).tobytes())
+
+
+class Checkpoints:
+    """The checkpoints of a run: the last few, complete, and the best weights.
+
+    Args:
+        folder: where they lie.
+        keep: how many complete ones to keep.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self._keep = keep
+
+    @property
+    def best(self) -> Path:
+        """The weights with the best dev score; it may not exist yet."""
+        return self.folder / "best.npz"
+
+    def steps(self) -> list[int]:
+        """Return the updates after which a complete checkpoint was kept, ascending."""
+        return sorted(int(path.stem.removeprefix("step_")) for path in self.folder.glob("step_*"))
+
+    def path(self, step: int) -> Path:
+        """Return where the checkpoint after ``step`` updates lies."""
+        return self.folder / f"step_{step:08d}.npz"
+
+    def save(self, step: int, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
+        """Write a complete checkpoint and remove the oldest ones."""
+        write_arrays(self.path(step), arrays, metadata)
+        for old in self.steps()[: -self._keep]:
+            self.path(old).unlink(missing_ok=True)
+
+    def latest(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Read the newest complete checkpoint, or return None."""
+        steps = self.steps()
+        return read_arrays(self.path(steps[-1])) if steps else None

@@ -1,0 +1,139 @@
+"""TensorBoard event files without TensorFlow: scalars, pictures, texts and hyperparameters.
+
+Summaries are tensors with the metadata of their dashboard, as TensorFlow 2 writes them. Records
+go to the file here, because TensorBoard's `EventFileWriter` imports TensorFlow where it finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
+from tensorboard.plugins.hparams import metadata as hparams_metadata
+from tensorboard.plugins.image import metadata as image_metadata
+from tensorboard.plugins.scalar import metadata as scalar_metadata
+from tensorboard.plugins.text import metadata as text_metadata
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util.tensor_util import make_tensor_proto
+
+HParam = bool | int | float | str | list[Any] | None
+
+
+class EventWriter:
+    """Appends to one event file in a folder; the folder is one run in TensorBoard.
+
+    Methods may be called from several threads. What was written can be read after `flush`.
+
+    Args:
+        folder: Where the file is made, and the folder itself where there is none.
+        purge_step: First step of a resumed run: points of earlier files at this step and beyond
+            are dropped, since this writer will write them again. None at the start of a run.
+    """
+
+    def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Files are read in the order of their names, so a resumed run must sort behind its past.
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self._records = RecordWriter((folder / name).open("xb"))
+        self._lock = Lock()
+        self._add(file_version="brain.Event:2")
+        if purge_step is not None:
+            restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            # A run's first START purges nothing; the first file has none, so this one has two.
+            self._add(step=purge_step, session_log=restart)
+            self._add(step=purge_step, session_log=restart)
+        self.flush()
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """Add a point to the curve ``tag``, in float32."""
+        tensor = make_tensor_proto(float(value), dtype="float32")
+        self._summary(tag, scalar_metadata.create_summary_metadata("", ""), tensor, step)
+
+    def image(self, tag: str, png: bytes, step: int) -> None:
+        """Add a picture.
+
+        Raises:
+            ValueError: ``png`` is not a PNG file.
+        """
+        if png[:8] != b"\x89PNG\r\n\x1a\n" or len(png) < 24:
+            raise ValueError("an image must be the bytes of a PNG file")
+        width, height = struct.unpack(">II", png[16:24])
+        tensor = make_tensor_proto([str(width).encode(), str(height).encode(), png])
+        metadata = image_metadata.create_summary_metadata("", "")
+        self._summary(tag, metadata, tensor, step)
+
+    def text(self, tag: str, markdown: str, step: int) -> None:
+        """Add a text in Markdown; characters that UTF-8 cannot encode become question marks."""
+        tensor = make_tensor_proto(markdown.encode("utf-8", "replace"))
+        self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
+
+    def hparams(self, values: Mapping[str, HParam], metrics: Sequence[str]) -> None:
+        """Show the run in the HPARAMS dashboard.
+
+        Args:
+            values: Hyperparameters by name; None and lists are shown as strings.
+            metrics: Tags of `scalar` that become its columns. With none given, all scalars do.
+        """
+        start = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
+        infos = []
+        for name, value in values.items():
+            if isinstance(value, bool):
+                start.hparams[name].bool_value = value
+                kind = api_pb2.DATA_TYPE_BOOL
+            elif isinstance(value, int | float):
+                start.hparams[name].number_value = value
+                kind = api_pb2.DATA_TYPE_FLOAT64
+            else:
+                start.hparams[name].string_value = str(value)
+                kind = api_pb2.DATA_TYPE_STRING
+            infos.append(api_pb2.HParamInfo(name=name, type=kind))
+        self._hparams(hparams_metadata.SESSION_START_INFO_TAG, session_start_info=start)
+        if metrics:
+            columns = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metrics]
+            experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=columns)
+            self._hparams(hparams_metadata.EXPERIMENT_TAG, experiment=experiment)
+
+    def flush(self) -> None:
+        """Hand everything written so far to the file system."""
+        with self._lock:
+            self._records.flush()
+
+    def close(self) -> None:
+        """Flush and close the file; closing twice does nothing."""
+        with self._lock:
+            if not self._records.closed:
+                self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _hparams(self, tag: str, **data: Any) -> None:
+        content = plugin_data_pb2.HParamsPluginData(**data)
+        metadata = hparams_metadata.create_summary_metadata(content)
+        self._summary(tag, metadata, hparams_metadata.NULL_TENSOR, step=0)
+
+    def _summary(self, tag: str, metadata: Any, tensor: Any, step: int) -> None:
+        value = summary_pb2.Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
+        self._add(step=step, summary=summary_pb2.Summary(value=[value]))
+
+    def _add(self, **event: Any) -> None:
+        record = event_pb2.Event(wall_time=time.time(), **event).SerializeToString()
+        with self._lock:
+            self._records.write(record)

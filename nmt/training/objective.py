@@ -1,0 +1,46 @@
+"""The loss, as (sums, token count): who needs a mean divides, after all replicas have summed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+Tensor = Any
+
+
+class TokenLoss(NamedTuple):
+    """Float32 scalars, summed over target tokens."""
+
+    objective: Tensor  # with label smoothing: what is minimised, in nats
+    nll: Tensor  # negative log-likelihood of the labels, in nats: what is reported
+    tokens: Tensor  # how many labels counted
+
+
+def cross_entropy(
+    logits: Tensor, labels: Tensor, counted: Tensor, *, label_smoothing: float
+) -> TokenLoss:
+    """Cross-entropy against labels smoothed over the vocabulary (Szegedy et al. 2016, section 7).
+
+    The smoothed label is (1 - e) on the label plus e / V on every token, the label included.
+
+    Args:
+        logits: [..., V].
+        labels: int [...].
+        counted: bool [...], False for padding.
+        label_smoothing: e.
+    """
+    logits = ops.cast(logits, "float32")
+    weight = ops.cast(counted, "float32")
+    normalizer = ops.logsumexp(logits, axis=-1)
+    label_logit = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    nll = normalizer - label_logit
+    objective = nll
+    if label_smoothing:
+        uniform = normalizer - ops.mean(logits, axis=-1)
+        objective = (1 - label_smoothing) * nll + label_smoothing * uniform
+    return TokenLoss(
+        objective=ops.sum(objective * weight),
+        nll=ops.sum(nll * weight),
+        tokens=ops.sum(weight),
+    )

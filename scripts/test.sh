@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Set up if needed, then lint, types and tests: bash scripts/test.sh [pytest arguments]
+set -euo pipefail
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+bash "$root/scripts/setup.sh"
+cd "$root"
+bin="$root/.venv/bin"
+export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
+"$bin/ruff" check .
+"$bin/ruff" format --check .
+"$bin/mypy" nmt
+# The second run first: it is short, and covers what must hold on every backend.
+KERAS_BACKEND=jax "$bin/python" -m pytest -q -m backend
+"$bin/python" -m pytest -q "$@"
