@@ -1,0 +1,27 @@
+"""Train, inspect and ship neural translation models on Keras 3 and TensorFlow.
+
+>>> from nmt import Translator
+>>> Translator.load("runs/latest").translate(["¿Dónde está la estación?"])
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+# TensorFlow's start-up notes are not about this program; set the variable to see them.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
+__all__ = ["Translator"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Translator`, and Keras with it, only when it is asked for."""
+    if name == "Translator":
+        from nmt.inference.translator import Translator
+
+        return Translator
+    raise AttributeError(f"module 'nmt' has no attribute {name!r}")

@@ -27,6 +27,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return f"; there is: {', '.join(candidates)}" if candidates else ""
 
 
+def fail(error: UserError) -> NoReturn:
+    """Print the one line of a user error and exit with its status."""
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(USER_ERROR_STATUS)
+
+
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
@@ -35,8 +41,7 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     try:
         status = command() or 0
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        status = USER_ERROR_STATUS
+        fail(error)
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:

@@ -98,7 +98,7 @@ def _fill(counts: np.ndarray, first: tuple[int, int], length: int) -> list[int]:
     room_source, room_target = length, length
     kind = first
     chosen = []
-    sources, targets = np.indices(counts.shape)
+    sources, targets = np.meshgrid(*map(np.arange, counts.shape), indexing="ij")
     while True:
         chosen.append(kind[0] * width + kind[1])
         left[kind] -= 1

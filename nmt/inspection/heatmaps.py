@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib import font_manager
@@ -129,9 +129,10 @@ def attention_figure(
         axes.set_title(name, loc="left", pad=5, **_style(_PANEL_PT))
         panel.put_tokens(axes, rows=spot.row_tokens, columns=spot.column_tokens)
         if spot.row_label:
-            # From the top of a low heatmap down, for there is more room below than above.
-            loc: Literal["center", "top"] = "center" if panel.height > 2 else "top"
-            axes.set_ylabel(_drawable(row_label), loc=loc, labelpad=6, **_style(_NAME_PT))
+            # On a low heatmap from its top down: there is more room below than above.
+            at, end = (0.5, "center") if panel.height > 1.2 else (1.0, "right")
+            axes.set_ylabel(_drawable(row_label), ha=end, **_style(_NAME_PT))
+            axes.yaxis.set_label_coords(-(panel.left + 0.05) / panel.width, at)
         if spot.column_label:
             axes.set_xlabel(_drawable(column_label), **_style(_NAME_PT))
 

@@ -35,8 +35,9 @@ class EventWriter:
 
     Args:
         folder: Where the file is made, and the folder itself where there is none.
-        purge_step: First step of a resumed run: points of earlier files at this step and beyond
-            are dropped, since this writer will write them again. None at the start of a run.
+        purge_step: First step that a resumed run will write. TensorBoard drops the points that
+            earlier files have from there on; its default, fast loader drops those of a tag as soon
+            as the tag is written again. None at the start of a run.
     """
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
@@ -77,11 +78,13 @@ class EventWriter:
         self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
 
     def hparams(self, values: Mapping[str, HParam], metrics: Sequence[str]) -> None:
-        """Show the run in the HPARAMS dashboard.
+        """Show the run in the HPARAMS dashboard; the first call in a folder counts.
 
         Args:
             values: Hyperparameters by name; None and lists are shown as strings.
-            metrics: Tags of `scalar` that become its columns. With none given, all scalars do.
+            metrics: Tags of `scalar` that become the columns, in this order. With none given
+                TensorBoard makes its own table: every scalar is a column, and the hyperparameters
+                in which the runs differ come first.
         """
         start = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
         infos = []
@@ -110,8 +113,7 @@ class EventWriter:
     def close(self) -> None:
         """Flush and close the file; closing twice does nothing."""
         with self._lock:
-            if not self._records.closed:
-                self._records.close()
+            self._records.close()
 
     def __enter__(self) -> Self:
         return self

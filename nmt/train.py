@@ -1,0 +1,117 @@
+"""Train a model: ``python -m nmt.train [overrides]``. Configuration: ``conf/train.yaml``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from rich.console import Console
+
+from nmt import compose
+from nmt import config as configuration
+from nmt.config import Config
+from nmt.errors import UserError, exit_on_user_error, fail
+
+SHOWN = 5  # test translations printed at the end
+
+STATUS_INTERRUPTED = 130
+
+
+def train(config: Config, console: Console) -> float | None:
+    """Train one run, new or resumed, and score it. Returns the best dev BLEU."""
+    # Heavy imports wait until the configuration is known to be right.
+    import keras
+
+    from nmt import prepare
+    from nmt.data.corpus import rejection_table
+    from nmt.inference.evaluation import evaluate
+    from nmt.inference.translator import Translator
+    from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
+    from nmt.run import RunFolder, build_model
+    from nmt.training.loop import Trainer
+    from nmt.training.step import make_step, resolve_precision
+
+    keras.utils.set_random_seed(config.seed)  # before any tokenizer is built: it destroys them
+    corpus = prepare.corpus_of(config, console)
+    console.print(rejection_table(corpus))
+
+    resume = config.training.resume
+    run = RunFolder.create(config) if resume is None else RunFolder.open(compose.resumed(config))
+    if resume is None:
+        tokenizer = prepare.tokenizer_of(config, corpus, console)
+        tokenizer.save(run.path)
+    else:
+        tokenizer = run.load_tokenizer()
+        run.write_config(config)
+    batches = prepare.training_batches(config, corpus, tokenizer)
+    dev_batches = prepare.validation_batches(config, corpus, tokenizer)
+
+    precision = resolve_precision(config.training.precision)
+    model = build_model(config, tokenizer.vocabulary_size, precision=precision)
+    parts = parameters_by_part(model)
+    summary = "\n".join(
+        [
+            f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of "
+            + ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
+            + f" positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
+            f"{model.count_params():,} parameters ({precision}):",
+            *(f"  {count:>12,}  {part}" for part, count in parts.items()),
+            f"{training_flops_per_token(model) / 1e6:,.1f} MFLOP per token in training",
+        ]
+    )
+    console.print(summary)
+    console.print(f"run folder: {run.path}")
+
+    trainer = Trainer(
+        run=run,
+        config=config,
+        model=model,
+        step=make_step(model, config.training, precision=precision, seed=config.seed),
+        batches=batches,
+        dev_batches=dev_batches,
+        dev=corpus.dev[: config.training.evaluation_sentences],
+        translator=Translator(model, tokenizer, config.decoding),
+        console=console,
+        summary=summary,
+    )
+    if not trainer.train():
+        console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
+        raise SystemExit(STATUS_INTERRUPTED)
+
+    if corpus.test:
+        evaluation = evaluate(Translator.load(run.path), corpus.test, console)
+        run.write_json("evaluation.json", evaluation.as_json())
+        console.print(f"\ntest split, {len(corpus.test):,} sentences:")
+        console.print("\n".join(evaluation.lines()))
+        for pair, output in list(zip(corpus.test, evaluation.outputs, strict=True))[:SHOWN]:
+            console.print(f"\n  source     {pair.source}")
+            console.print(f"  reference  {pair.target}\n  output     {output}")
+    return trainer.position.best_score
+
+
+def run_job(composed: DictConfig) -> float | None:
+    """Run one Hydra job."""
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    try:
+        config = compose.job_config(composed, list(HydraConfig.get().overrides.task))
+        return train(config, console)
+    except UserError as error:
+        fail(error)  # here already: Hydra would add a line of its own
+
+
+def main() -> None:
+    """Run the command line."""
+    configuration.register()
+    # Hydra raises instead of printing and exiting with 1: `compose.guarded` says it in one line.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    command: Any = hydra.main(
+        version_base="1.3", config_path=str(configuration.conf_dir()), config_name="train"
+    )(run_job)
+    exit_on_user_error(compose.guarded(command))
+
+
+if __name__ == "__main__":
+    main()
