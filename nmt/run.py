@@ -6,7 +6,7 @@ checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
-evaluation.json   scores on the test split
+evaluation_*.json scores and translations of a split or a file
 """
 
 from __future__ import annotations
@@ -162,10 +162,14 @@ class RunFolder:
             kept = [line for line in lines if json.loads(line)["step"] <= step]
             path.write_text("".join(kept), encoding="utf-8")
 
-    def write_json(self, name: str, content: dict[str, Any]) -> None:
-        """Write a JSON file into the folder."""
-        text = json.dumps(content, ensure_ascii=False, indent=2)
-        (self.path / name).write_text(text + "\n", encoding="utf-8")
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file for people to read."""
+    text = json.dumps(content, ensure_ascii=False, indent=2)
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def set_weights(model: Transformer, arrays: dict[str, np.ndarray], path: Path) -> None:

@@ -14,6 +14,7 @@ from nmt import compose
 from nmt import config as configuration
 from nmt.config import Config
 from nmt.errors import UserError, exit_on_user_error, fail
+from nmt.quiet import quiet_start
 
 SHOWN = 5  # test translations printed at the end
 
@@ -23,14 +24,15 @@ STATUS_INTERRUPTED = 130
 def train(config: Config, console: Console) -> float | None:
     """Train one run, new or resumed, and score it. Returns the best dev BLEU."""
     # Heavy imports wait until the configuration is known to be right.
-    import keras
+    with quiet_start():
+        import keras
 
     from nmt import prepare
     from nmt.data.corpus import rejection_table
     from nmt.inference.evaluation import evaluate
     from nmt.inference.translator import Translator
     from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
-    from nmt.run import RunFolder, build_model
+    from nmt.run import RunFolder, build_model, write_json
     from nmt.training.loop import Trainer
     from nmt.training.step import make_step, resolve_precision
 
@@ -49,7 +51,8 @@ def train(config: Config, console: Console) -> float | None:
     batches = prepare.training_batches(config, corpus, tokenizer)
     dev_batches = prepare.validation_batches(config, corpus, tokenizer)
 
-    precision = resolve_precision(config.training.precision)
+    with quiet_start():  # looks for devices
+        precision = resolve_precision(config.training.precision)
     model = build_model(config, tokenizer.vocabulary_size, precision=precision)
     parts = parameters_by_part(model)
     summary = "\n".join(
@@ -83,7 +86,7 @@ def train(config: Config, console: Console) -> float | None:
 
     if corpus.test:
         evaluation = evaluate(Translator.load(run.path), corpus.test, console)
-        run.write_json("evaluation.json", evaluation.as_json())
+        write_json(run.path / "evaluation_test.json", evaluation.as_json())
         console.print(f"\ntest split, {len(corpus.test):,} sentences:")
         console.print("\n".join(evaluation.lines()))
         for pair, output in list(zip(corpus.test, evaluation.outputs, strict=True))[:SHOWN]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from nmt.config import TokenizerConfig
 from nmt.errors import UserError
+from nmt.quiet import quiet_start
 
 PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 
@@ -105,9 +106,10 @@ class SentencePieceTokenizer:
             import tensorflow as tf
             import tensorflow_text
 
-            self._in_graph = tensorflow_text.SentencepieceTokenizer(
-                model=self._model, out_type=tf.int32
-            )
+            with quiet_start():
+                self._in_graph = tensorflow_text.SentencepieceTokenizer(
+                    model=self._model, out_type=tf.int32
+                )
         return self._in_graph
 
     def save(self, folder: Path) -> None:

@@ -34,18 +34,20 @@ def _mix(x: Tensor) -> Tensor:
     return ops.bitwise_xor(x, ops.right_shift(x, _uint32(16)))
 
 
-def fold(key: Tensor, place: int | Tensor) -> Tensor:
+def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
     """Derive the key of one ``place`` (a layer, a step, a replica) from the key around it.
 
     Args:
-        key: uint32 scalar.
+        key: uint32 scalar; None, where dropout is off, stays None.
         place: a non-negative integer, or an integer scalar tensor.
 
     Returns:
         uint32 scalar, unrelated to the keys of other places.
     """
-    place = _uint32(place) if isinstance(place, int) else ops.cast(place, "uint32")
-    return _mix(ops.add(key, ops.multiply(ops.add(place, _uint32(1)), _uint32(_GOLDEN))))
+    if key is None:
+        return None
+    number = _uint32(place) if isinstance(place, int) else ops.cast(place, "uint32")
+    return _mix(ops.add(key, ops.multiply(ops.add(number, _uint32(1)), _uint32(_GOLDEN))))
 
 
 def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:

@@ -14,17 +14,9 @@ from nmt.data.corpus import Pair
 from nmt.inference.metrics import Score
 from nmt.inference.translator import Attention
 from nmt.inspection.heatmaps import attention_figure, render_png
+from nmt.inspection.views import VIEWS, labelled
 from nmt.run import RunFolder
 from nmt.training.events import EventWriter
-
-MAIN_METRIC = "dev/BLEU"
-
-# What is drawn of a probe: TensorBoard's heading, the weights, and which tokens are rows.
-_DRAWN = (
-    ("encoder_self_attention", "encoder", "source", "source"),
-    ("decoder_masked_self_attention", "decoder", "target_in", "target_in"),
-    ("cross_attention", "cross", "target_out", "source"),
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Report:
         self._events.text("configuration", indented, 0)
         indented = "\n".join(f"    {line}" for line in summary.splitlines())
         self._events.text("summary", indented, 0)
-        self._events.hparams(dict(configuration.flatten(config)), [MAIN_METRIC])
+        self._events.hparams(dict(configuration.flatten(config)), [])
         self._events.flush()
 
     def window(self, step: int, seconds: float, window: TrainingWindow) -> None:
@@ -122,17 +114,14 @@ class Report:
         (self._run.samples / f"step_{step:08d}.tsv").write_text(text, encoding="utf-8")
 
     def _heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
-        for heading, kind, rows, columns in _DRAWN:
-            for layer, weights in enumerate(getattr(attention, kind), start=1):
+        for view in VIEWS:
+            for layer, weights in enumerate(getattr(attention, view.kind), start=1):
                 figure = attention_figure(
                     weights,
-                    rows=getattr(attention, rows),
-                    columns=getattr(attention, columns),
-                    title=f"{heading.replace('_', ' ')}, layer {layer}, update {step}: {sentence}",
-                    row_label="source" if rows == "source" else "target",
-                    column_label="source" if columns == "source" else "target",
+                    **labelled(attention, view),
+                    title=f"{view.title}, layer {layer}, update {step}: {sentence}",
                 )
-                tag = f"{heading}/probe_{number}_layer_{layer}"
+                tag = f"{view.name}/probe_{number}_layer_{layer}"
                 self._events.image(tag, render_png(figure), step)
 
     def close(self) -> None:

@@ -128,12 +128,14 @@ class TensorFlowStep:
             else [tf.Variable(weight.value, trainable=False) for weight in self._weights]
         )
         compiles = config.jit_compile != "off"
-        self._gradients = tf.function(self._gradients_of, jit_compile=compiles)
+        self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
         # A collective cannot be compiled by XLA: only one replica compiles the whole update.
         alone = self._strategy.num_replicas_in_sync == 1
-        self._apply = tf.function(self._apply_gradients, jit_compile=compiles and alone)
-        self._update = tf.function(self._distributed_update)
-        self._evaluate = tf.function(self._nll, jit_compile=compiles)
+        self._apply = tf.function(
+            self._apply_gradients, jit_compile=compiles and alone, autograph=False
+        )
+        self._update = tf.function(self._distributed_update, autograph=False)
+        self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)
 
     def update(self, batch: Batch, learning_rate: float, step: int) -> Update:
         """Change the weights by one update."""

@@ -23,6 +23,7 @@ from rich.console import Console
 import nmt
 from nmt.config import DataConfig
 from nmt.data import corpus as corpus_module
+from nmt.data import reading
 from nmt.data.corpus import (
     Corpus,
     Pair,
@@ -615,7 +616,7 @@ def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> N
 
 def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(corpus_module, "DOWNLOAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(reading, "DOWNLOAD_TIMEOUT", 0.1)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -629,7 +630,7 @@ def test_progress_on_a_terminal(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
-    monkeypatch.setattr(corpus_module, "Console", lambda stderr: terminal)
+    monkeypatch.setattr(reading, "Console", lambda stderr: terminal)
     load_url(site.url, tmp_path)
     assert isinstance(terminal.file, io.StringIO)
     assert f"{len(site.content)}/{len(site.content)} bytes" in terminal.file.getvalue()

@@ -1,0 +1,137 @@
+"""Split pairs into train, dev and test without leaks.
+
+Pairs that share a source or a target, compared without case, accents and punctuation, belong
+together: a test sentence is never seen in training through another of its translations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import category, normalize
+
+from nmt.errors import UserError
+
+if TYPE_CHECKING:  # nmt.config loads Hydra, which splitting does not need
+    from nmt.config import DataConfig
+
+_ASCII_WORD = re.compile("[a-z0-9]+")
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation, both cleaned."""
+
+    source: str
+    target: str
+
+
+class _Folding(dict[int, str]):
+    """A table for `str.translate`, filled as code points are met."""
+
+    def __missing__(self, code: int) -> str:
+        kind = category(chr(code))
+        self[code] = chr(code) if kind[0] in "LNM" else " "  # letters, numbers, vowel signs
+        if kind in ("Mn", "Cf"):  # accents, joiners
+            self[code] = ""
+        return self[code]
+
+
+_FOLDING = _Folding()
+
+
+def normalized(text: str) -> str:
+    """Return what two sentences share that differ in case, accents, punctuation and spacing.
+
+    A text without any letter or digit ("...", an emoji) is compared as it stands, casefolded.
+    """
+    folded = text.casefold()
+    if folded.isascii():
+        words = _ASCII_WORD.findall(folded)
+    else:
+        words = normalize("NFD", folded).translate(_FOLDING).split()
+    return " ".join(words) or folded
+
+
+def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
+    """Gather the indices of pairs linked by a source or a target, however long the chain.
+
+    The order of the groups depends on their content and ``seed`` only.
+    """
+    parent = list(range(len(pairs)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = index = parent[parent[index]]  # halves the way for the next search
+        return index
+
+    sources = [normalized(pair.source) for pair in pairs]
+    targets = [normalized(pair.target) for pair in pairs]
+    for sides in (sources, targets):
+        first: dict[str, int] = {}
+        for index, side in enumerate(sides):
+            parent[root(index)] = root(first.setdefault(side, index))
+    groups: dict[int, list[int]] = {}
+    for index in range(len(pairs)):
+        groups.setdefault(root(index), []).append(index)
+
+    def rank(group: list[int]) -> bytes:
+        # No other group has this source, so that no two ranks are equal.
+        content = f"{seed}\n{min(sources[index] for index in group)}"
+        return hashlib.blake2b(content.encode(), digest_size=16).digest()
+
+    return sorted(groups.values(), key=rank)
+
+
+def split(
+    pairs: list[Pair], config: DataConfig, report: Callable[[str], None]
+) -> tuple[list[Pair], list[Pair], list[Pair]]:
+    """Return train, dev and test: whole groups, so that no sentence is in two of them."""
+    wanted = {"test": _size(config.test, len(pairs)), "dev": _size(config.dev, len(pairs))}
+    remedy = "set data.dev=0 data.test=0 (or smaller sizes than now), or add data"
+    if 2 * sum(wanted.values()) > len(pairs):
+        raise UserError(
+            f"data.dev={config.dev:g} and data.test={config.test:g} take "
+            f"{wanted['dev']:,} + {wanted['test']:,} of {len(pairs):,} usable pairs, and at least "
+            f"half must stay for training: {remedy}"
+        )
+    rest = _groups(pairs, config.split_seed)
+    split_of = ["train"] * len(pairs)
+    for split, size in wanted.items():
+        missing = size
+        taken: list[list[int]] = []
+        left: list[list[int]] = []
+        for group in rest:
+            if len(group) <= missing:
+                taken.append(group)
+                missing -= len(group)
+            else:
+                left.append(group)
+        if size and not taken and left:  # no group is small enough: better a few pairs too many
+            smallest = min(left, key=len)
+            left.remove(smallest)
+            taken.append(smallest)
+        elif missing:
+            report(f"{split}: {size - missing:,} of {size:,} pairs; every other group is too large")
+        for group in taken:
+            for index in group:
+                split_of[index] = split
+        rest = left
+    if 2 * (len(pairs) - split_of.count("train")) > len(pairs):
+        raise UserError(
+            f"the {len(pairs):,} usable pairs share so many sentences that dev and test would "
+            f"take more than half of them: {remedy}"
+        )
+    train, dev, test = (
+        [pair for pair, name in zip(pairs, split_of, strict=True) if name == split]
+        for split in ("train", "dev", "test")
+    )
+    return train, dev, test
+
+
+def _size(amount: float, pairs: int) -> int:
+    """Return a number of pairs from ``data.dev`` or ``data.test``: a count, or a share below 1."""
+    if amount >= 1:
+        return int(amount)
+    return max(1, round(amount * pairs)) if amount else 0

@@ -1,0 +1,92 @@
+"""Score a run: ``python -m nmt.evaluate [--run RUN]`` on its test split or on any pair of files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from nmt.errors import UserError, exit_on_user_error
+from nmt.quiet import quiet_start
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nmt.evaluate",
+        description="BLEU, chrF2++ and TER with 95% confidence intervals, by sacreBLEU.",
+    )
+    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    parser.add_argument("--split", choices=("test", "dev"), default="test")
+    parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
+    parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
+    parser.add_argument(
+        "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
+    )
+    parser.add_argument("--beam", type=int, metavar="N", help="beam size; 1 is greedy")
+    parser.add_argument("--length-penalty", type=float, metavar="A")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="where the JSON goes (default: evaluation_<what>.json in the run's folder)",
+    )
+    return parser
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Score what the command line names."""
+    if (arguments.source is None) != (arguments.reference is None):
+        raise UserError("--source and --reference go together")
+    if arguments.beam is not None and arguments.beam < 1:
+        raise UserError(f"--beam {arguments.beam} is not at least 1")
+    with quiet_start():
+        from nmt import prepare
+        from nmt.data.corpus import read_parallel
+        from nmt.inference.evaluation import evaluate
+        from nmt.inference.metrics import paired_bootstrap
+        from nmt.inference.translator import Translator
+        from nmt.run import RunFolder, write_json
+
+        folder = RunFolder.open(arguments.run)
+        translator = Translator.load(folder.path)
+    if arguments.source is not None:
+        pairs = read_parallel(arguments.source, arguments.reference)
+        what = arguments.source.stem
+    else:
+        pairs = getattr(prepare.corpus_of(folder.config, console), arguments.split)
+        what = arguments.split
+    search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+    found = evaluate(translator, pairs, console, **search)
+    console.print(f"{folder.path.name}, {what}, {len(pairs):,} sentences:")
+    console.print("\n".join(found.lines()))
+    content = found.as_json()
+
+    if arguments.compare is not None:
+        other = RunFolder.open(arguments.compare)
+        theirs = evaluate(Translator.load(other.path), pairs, console, **search)
+        console.print(f"{other.path.name}:")
+        console.print("\n".join(theirs.lines()))
+        references = [pair.target for pair in pairs]
+        compared = paired_bootstrap(theirs.outputs, found.outputs, references)
+        console.print(f"{folder.path.name} against {other.path.name}, paired bootstrap:")
+        content["compared_with"] = other.path.name
+        content["compared"] = {}
+        for name, (baseline, system, p_value) in compared.items():
+            difference = system.value - baseline.value
+            console.print(f"{name:8}{difference:+6.2f}   p = {p_value:.4f}")
+            content["compared"][name] = {"difference": difference, "p_value": p_value}
+    path = arguments.output or folder.path / f"evaluation_{what}.json"
+    write_json(path, content)
+    console.print(f"written to {path}")
+
+
+def main() -> None:
+    """Run the command line."""
+    arguments = parser().parse_args()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    exit_on_user_error(lambda: run(arguments, console))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+"""The parts of the transformer: embeddings, the feed-forward block, encoder and decoder blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
+from nmt.model.dropout import dropout, fold
+
+Tensor = Any
+
+NORM_EPSILON = 1e-6
+
+
+def sinusoids(length: int, width: int) -> np.ndarray:
+    """Return the position table [length, width] of Vaswani et al. 2017, section 3.5."""
+    position = np.arange(length)[:, None]
+    frequency = 10000.0 ** (-np.arange(0, width, 2) / width)
+    table = np.empty((length, width), dtype=np.float32)
+    table[:, 0::2] = np.sin(position * frequency)
+    table[:, 1::2] = np.cos(position * frequency)
+    return table
+
+
+@keras.saving.register_keras_serializable("nmt")
+class TokenEmbedding(keras.layers.Layer):
+    """One table [V, D] for source tokens, target tokens and output logits (Press & Wolf 2017)."""
+
+    def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.d_model = d_model
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the table."""
+        self.table = self.add_weight(
+            shape=(self.vocabulary_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            name="table",
+        )
+        self.built = True
+
+    def call(self, ids: Tensor) -> Tensor:
+        """Return sqrt(D) times the rows of ``ids``: [B, L] -> [B, L, D]."""
+        rows = ops.take(ops.convert_to_tensor(self.table), ids, axis=0)
+        return ops.cast(rows, self.compute_dtype) * self.d_model**0.5
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Score every token of the vocabulary: [B, L, D] -> float32 [B, L, V]."""
+        table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)
+        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {
+            "vocabulary_size": self.vocabulary_size,
+            "d_model": self.d_model,
+        }
+
+
+@keras.saving.register_keras_serializable("nmt")
+class PositionEmbedding(keras.layers.Layer):
+    """Sinusoidal (fixed) or learned vectors for positions 0 … max_length - 1."""
+
+    def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if kind not in ("sinusoidal", "learned"):
+            raise ValueError(f"positions={kind!r} is neither 'sinusoidal' nor 'learned'")
+        self.kind = kind
+        self.max_length = max_length
+        self.d_model = d_model
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the table, which is a weight only where it is learned."""
+        if self.kind == "learned":
+            self.table = self.add_weight(
+                shape=(self.max_length, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=0.02),
+                name="table",
+            )
+        else:
+            self.table = sinusoids(self.max_length, self.d_model)
+        self.built = True
+
+    def call(self, positions: Tensor) -> Tensor:
+        """[B, L] -> [B, L, D]."""
+        rows = ops.take(ops.convert_to_tensor(self.table), positions, axis=0)
+        return ops.cast(rows, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {
+            "kind": self.kind,
+            "max_length": self.max_length,
+            "d_model": self.d_model,
+        }
+
+
+@keras.saving.register_keras_serializable("nmt")
+class FeedForward(keras.layers.Layer):
+    """Position-wise feed-forward block: Vaswani et al. 2017, equation 2.
+
+    "relu" and "gelu" have two matrices; "swiglu" (Shazeer 2020) multiplies by a gate and has three.
+    """
+
+    def __init__(
+        self, d_model: int, width: int, activation: str, dropout: float, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if activation not in ("relu", "gelu", "swiglu"):
+            raise ValueError(f"activation={activation!r} is none of 'relu', 'gelu', 'swiglu'")
+        self.d_model = d_model
+        self.width = width
+        self.activation = activation
+        self.dropout = dropout
+        self.gate = (
+            keras.layers.Dense(width, name="gate", dtype=self.dtype_policy)
+            if activation == "swiglu"
+            else None
+        )
+        self.inner = keras.layers.Dense(width, name="inner", dtype=self.dtype_policy)
+        self.outer = keras.layers.Dense(d_model, name="outer", dtype=self.dtype_policy)
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the weights; their shapes depend on D and F alone."""
+        self.inner.build((None, None, self.d_model))
+        self.outer.build((None, None, self.width))
+        if self.gate is not None:
+            self.gate.build((None, None, self.d_model))
+        self.built = True
+
+    def call(self, x: Tensor, dropout_key: Tensor | None = None) -> Tensor:
+        """[B, L, D] -> [B, L, D]."""
+        hidden = self.inner(x)  # [B, L, F]
+        if self.gate is not None:
+            hidden = ops.silu(self.gate(x)) * hidden
+        elif self.activation == "gelu":
+            hidden = ops.gelu(hidden)
+        else:
+            hidden = ops.relu(hidden)
+        return self.outer(dropout(hidden, self.dropout, dropout_key))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {
+            "d_model": self.d_model,
+            "width": self.width,
+            "activation": self.activation,
+            "dropout": self.dropout,
+        }
+
+
+class _Block(keras.layers.Layer):
+    """What encoder and decoder blocks share: configuration, and residual branches."""
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        ffn_width: int,
+        norm: str,
+        activation: str,
+        dropout: float,
+        attention_dropout: float,
+        ffn_dropout: float,
+        attention_kernel: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if norm not in ("pre", "post"):
+            raise ValueError(f"norm={norm!r} is neither 'pre' nor 'post'")
+        self._config = {
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "ffn_width": ffn_width,
+            "norm": norm,
+            "activation": activation,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "ffn_dropout": ffn_dropout,
+            "attention_kernel": attention_kernel,
+        }
+        self.d_model = d_model
+        self.norm = norm
+        self.dropout = dropout
+        self._attention_arguments: dict[str, Any] = {
+            "d_model": d_model,
+            "num_heads": num_heads,
+            "dropout": attention_dropout,
+            "kernel": attention_kernel,
+            "dtype": self.dtype_policy,
+        }
+        self.feed_forward = FeedForward(
+            d_model,
+            ffn_width,
+            activation,
+            ffn_dropout,
+            name="feed_forward",
+            dtype=self.dtype_policy,
+        )
+        self.feed_forward_norm = self._normalization("feed_forward_norm")
+
+    def _normalization(self, name: str) -> keras.layers.Layer:
+        return keras.layers.LayerNormalization(
+            epsilon=NORM_EPSILON, name=name, dtype=self.dtype_policy
+        )
+
+    def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
+        """Create the weights of every part; their shapes depend on the sizes alone."""
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            layer.build((None, None, self.d_model))
+        self.built = True
+
+    def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
+        """Return what a residual branch reads."""
+        return norm(x) if self.norm == "pre" else x
+
+    def after(
+        self, norm: keras.layers.Layer, x: Tensor, branch: Tensor, key: Tensor | None
+    ) -> Tensor:
+        """Add what a residual branch gave."""
+        x = x + dropout(branch, self.dropout, key)
+        return norm(x) if self.norm == "post" else x
+
+    def _feed_forward(self, x: Tensor, key: Tensor | None) -> Tensor:
+        branch = self.feed_forward(self.before(self.feed_forward_norm, x), dropout_key=fold(key, 0))
+        return self.after(self.feed_forward_norm, x, branch, fold(key, 1))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the block."""
+        return super().get_config() | self._config
+
+
+@keras.saving.register_keras_serializable("nmt")
+class EncoderBlock(_Block):
+    """Self-attention and feed-forward, each in a residual branch."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.attention = SelfAttention(name="self_attention", **self._attention_arguments)
+        self.attention_norm = self._normalization("self_attention_norm")
+
+    def call(
+        self,
+        x: Tensor,
+        attention_mask: Tensor | None = None,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return (x [B, S, D], weights [B, H, S, S] or None)."""
+        branch, weights = self.attention(
+            self.before(self.attention_norm, x),
+            attention_mask=attention_mask,
+            dropout_key=fold(dropout_key, 2),
+            return_weights=return_weights,
+        )
+        x = self.after(self.attention_norm, x, branch, fold(dropout_key, 3))
+        return self._feed_forward(x, dropout_key), weights
+
+
+@keras.saving.register_keras_serializable("nmt")
+class DecoderBlock(_Block):
+    """Causal self-attention, cross-attention and feed-forward, each in a residual branch."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.self_attention = CausalSelfAttention(
+            name="causal_self_attention", **self._attention_arguments
+        )
+        self.self_attention_norm = self._normalization("causal_self_attention_norm")
+        self.cross_attention = CrossAttention(name="cross_attention", **self._attention_arguments)
+        self.cross_attention_norm = self._normalization("cross_attention_norm")
+
+    def call(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        attention_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return (x [B, T, D], self weights [B, H, T, T] or None, cross weights or None)."""
+        branch, self_weights = self.self_attention(
+            self.before(self.self_attention_norm, x),
+            attention_mask=attention_mask,
+            dropout_key=fold(dropout_key, 2),
+            return_weights=return_weights,
+        )
+        x = self.after(self.self_attention_norm, x, branch, fold(dropout_key, 3))
+        branch, cross_weights = self.cross_attention(
+            self.before(self.cross_attention_norm, x),
+            memory,
+            attention_mask=memory_mask,
+            dropout_key=fold(dropout_key, 4),
+            return_weights=return_weights,
+        )
+        x = self.after(self.cross_attention_norm, x, branch, fold(dropout_key, 5))
+        return self._feed_forward(x, dropout_key), self_weights, cross_weights
+
+    def step(
+        self,
+        x: Tensor,
+        cache: tuple[Tensor, Tensor],
+        memory: tuple[Tensor, Tensor],
+        memory_mask: Tensor,
+        index: Tensor,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Decode one token [N, 1, D] against the cache; shapes as in `DecodingState`."""
+        branch, cache = self.self_attention.step(
+            self.before(self.self_attention_norm, x), cache, index
+        )
+        x = self.after(self.self_attention_norm, x, branch, None)
+        # The hypotheses of a sentence share its keys and values: they attend as if they were the
+        # positions of one target, and the memory is never repeated.
+        grouped = ops.reshape(x, (ops.shape(memory_mask)[0], -1, self.d_model))  # [B, N/B, D]
+        branch, _ = self.cross_attention.attend(
+            self.before(self.cross_attention_norm, grouped), *memory, memory_mask
+        )
+        branch = ops.reshape(branch, ops.shape(x))  # [N, 1, D]
+        x = self.after(self.cross_attention_norm, x, branch, None)
+        return self._feed_forward(x, None), cache

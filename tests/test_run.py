@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt import Translator
+from nmt.config import Config
+from nmt.errors import UserError
+from nmt.run import RunFolder
+from nmt.training.checkpoint import read_arrays, write_arrays
+
+
+def test_runs_of_one_second_do_not_share_a_folder(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    config = compose(f"runs_dir={tmp_path}", "name=a b/c")
+    first, second = RunFolder.create(config), RunFolder.create(config)
+    assert first.path != second.path
+    assert first.path.name.endswith("_a-b-c")
+    assert (tmp_path / "latest").resolve() == second.path.resolve()
+    assert RunFolder.open(tmp_path / "latest").config == config
+
+
+def test_a_run_moved_elsewhere_translates(tiny_run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_run, moved)
+    sentence = ["Hoy hace frío."]
+    assert Translator.load(moved).translate(sentence) == Translator.load(tiny_run).translate(
+        sentence
+    )
+
+
+def test_a_misspelt_run_names_the_nearest(tiny_run: Path) -> None:
+    with pytest.raises(UserError, match=f"did you mean '{tiny_run.name}'"):
+        RunFolder.open(tiny_run.with_name(tiny_run.name[:-1]))
+
+
+def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_run, moved)
+    best = moved / "checkpoints" / "best.npz"
+    arrays, metadata = read_arrays(best)
+    name = "model/encoder_0/feed_forward/inner/kernel"
+    write_arrays(best, arrays | {name: np.zeros((2, 2), np.float32)}, metadata)
+    with pytest.raises(UserError, match=r"inner/kernel is of shape \(2, 2\), expected \(64, 128\)"):
+        Translator.load(moved)
+
+
+def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    with pytest.raises(UserError, match="has no weights yet"):
+        run.load_model()
+
+
+def test_metrics_beyond_a_step_are_dropped(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.drop_metrics_after(3)  # nothing there yet
+    for step in range(1, 6):
+        run.append_metrics({"step": step})
+    run.drop_metrics_after(3)
+    lines = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines == ['{"step": 1}', '{"step": 2}', '{"step": 3}']

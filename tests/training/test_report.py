@@ -1,0 +1,86 @@
+"""What a run writes: TensorBoard shows it, and it is the model's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing import plugin_event_accumulator
+from tensorboard.util import tensor_util
+
+from nmt import Translator
+from nmt.run import RunFolder
+
+
+@pytest.fixture(scope="module")
+def events(tiny_run: Path) -> plugin_event_accumulator.EventAccumulator:
+    unlimited = {plugin_event_accumulator.TENSORS: 0}
+    reader = plugin_event_accumulator.EventAccumulator(str(tiny_run / "logs"), unlimited)
+    reader.Reload()
+    return reader
+
+
+def steps(events: plugin_event_accumulator.EventAccumulator, tag: str) -> list[int]:
+    return [event.step for event in events.Tensors(tag)]
+
+
+def test_curves_are_those_of_metrics_jsonl(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").open(encoding="utf-8")]
+    for tag in (
+        "train/loss",
+        "train/perplexity",
+        "train/learning_rate",
+        "train/gradient_norm",
+        "speed/tokens_per_second",
+        "speed/padding_share",
+        "dev/loss",
+        "dev/BLEU",
+        "dev/chrF2++",
+    ):
+        expected = {line["step"]: line[tag] for line in lines if tag in line}
+        assert steps(events, tag) == list(expected), tag
+        for event in events.Tensors(tag):
+            value = float(tensor_util.make_ndarray(event.tensor_proto))
+            assert value == pytest.approx(expected[event.step], rel=1e-6), tag
+
+
+def test_samples_are_tables_of_source_reference_and_output(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    assert steps(events, "samples") == [5, 10, 12]
+    text = tensor_util.make_ndarray(events.Tensors("samples")[-1].tensor_proto).item().decode()
+    assert text.splitlines()[0] == "| source | reference | output |"
+    written = (tiny_run / "samples" / "step_00000012.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(text.splitlines()) - 2 == len(written) - 1 == 16
+    for row, line in zip(text.splitlines()[2:], written[1:], strict=True):
+        assert [cell.strip() for cell in row.strip("|").split(" | ")] == [
+            cell.strip().replace("|", "\\|") for cell in line.split("\t")
+        ]
+
+
+def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    layers = RunFolder.open(tiny_run).config.model.encoder_layers
+    for kind in ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention"):
+        for layer in range(1, layers + 1):
+            assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
+
+
+def test_configuration_signature_and_hparams_are_shown(
+    events: plugin_event_accumulator.EventAccumulator,
+) -> None:
+    shown = tensor_util.make_ndarray(events.Tensors("configuration")[0].tensor_proto).item()
+    assert b"d_model: 64" in shown
+    signature = tensor_util.make_ndarray(events.Tensors("signature/BLEU")[0].tensor_proto).item()
+    assert b"tok:13a" in signature
+    assert "_hparams_/session_start_info" in events.Tags()["tensors"]
+
+
+def test_the_model_that_is_kept_translates(tiny_run: Path) -> None:
+    outputs = Translator.load(tiny_run).translate(["¿Dónde está la estación?", ""])
+    assert len(outputs) == 2
+    assert outputs[1] == ""
