@@ -73,7 +73,9 @@ class ModelConfig:
     norm: str = MISSING  # pre | post
     positions: str = MISSING  # sinusoidal | learned
     activation: str = MISSING  # relu | gelu | swiglu
-    dropout: float = MISSING  # on embeddings and on every residual branch
+    # On embeddings and on every residual branch. null: by the size of the training split, see
+    # `nmt.prepare.dropout_for`.
+    dropout: float | None = MISSING
     attention_dropout: float = MISSING  # on attention weights
     ffn_dropout: float = MISSING  # inside the feed-forward block
     max_length: int = MISSING  # longest sequence in tokens, end mark included
@@ -287,7 +289,8 @@ def check(config: Config) -> None:
     _one_of("model.positions", model.positions, ("sinusoidal", "learned"))
     _one_of("model.activation", model.activation, ("relu", "gelu", "swiglu"))
     _one_of("model.attention_kernel", model.attention_kernel, ("explicit", "fused"))
-    for key in ("dropout", "attention_dropout", "ffn_dropout"):
+    rates = ["attention_dropout", "ffn_dropout"] + ["dropout"] * (model.dropout is not None)
+    for key in rates:
         _between(f"model.{key}", getattr(model, key), 0, 0.95)
     if model.attention_kernel == "fused" and model.attention_dropout:
         raise UserError(

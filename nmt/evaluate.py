@@ -54,7 +54,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = read_parallel(arguments.source, arguments.reference)
         what = arguments.source.stem
     else:
-        pairs = getattr(prepare.corpus_of(folder.config, console), arguments.split)
+        corpus = prepare.corpus_of(folder.config, console)
+        if prepare.changed_since(folder, corpus):
+            console.print("warning: the corpus has changed since this run was trained on it")
+        pairs = getattr(corpus, arguments.split)
         what = arguments.split
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     found = evaluate(translator, pairs, console, **search)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -14,11 +15,42 @@ from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from nmt.errors import UserError
+from nmt.run import RunFolder
+
+SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpus by heart
+
+
+def dropout_for(pairs: int) -> float:
+    """Return the dropout rate for a number of training pairs.
+
+    0.1 is the base model's of Vaswani et al. 2017; small corpora want 0.3 (Sennrich & Zhang 2019,
+    Revisiting Low-Resource Neural Machine Translation).
+    """
+    return 0.3 if pairs < SMALL_CORPUS else 0.1
 
 
 def corpus_of(config: Config, console: Console) -> Corpus:
     """Read, clean and split the corpus of a configuration."""
     return load_corpus(config.data, cache_dir=Path(config.cache_dir), report=console.print)
+
+
+def record_of(corpus: Corpus) -> dict[str, Any]:
+    """Return what a run folder keeps of its corpus: the counts, and a digest of each split."""
+    splits = {name: getattr(corpus, name) for name in ("train", "dev", "test")}
+    return {
+        "lines": corpus.lines,
+        "rejected": corpus.rejected,
+        "pairs": {name: len(pairs) for name, pairs in splits.items()},
+        "digests": {
+            name: digest([text for pair in pairs for text in pair])
+            for name, pairs in splits.items()
+        },
+    }
+
+
+def changed_since(run: RunFolder, corpus: Corpus) -> bool:
+    """Whether the corpus is no longer the one that the run was trained on."""
+    return run.read_corpus_record().get("digests") != record_of(corpus)["digests"]
 
 
 def tokenizer_of(config: Config, corpus: Corpus, console: Console) -> Tokenizer:

@@ -1,6 +1,7 @@
 """The run folder: what is in it, saving and loading it.
 
 config.yaml       the full resolved configuration
+corpus.json       counts and digests of the splits
 tokenizer.*       the tokenizer
 checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
 metrics.jsonl     one JSON object per report
@@ -30,6 +31,7 @@ from nmt.model.transformer import Transformer
 from nmt.training.checkpoint import Checkpoints, read_arrays
 
 CONFIG_FILE = "config.yaml"
+CORPUS_FILE = "corpus.json"
 LATEST = "latest"
 
 
@@ -111,6 +113,15 @@ class RunFolder:
         except OSError:
             # No symbolic links here (or a real folder in the way): the run is named in full then.
             partial.unlink(missing_ok=True)
+
+    def write_corpus_record(self, record: dict[str, Any]) -> None:
+        """Keep what tells this run's corpus from another."""
+        write_json(self.path / CORPUS_FILE, record)
+
+    def read_corpus_record(self) -> dict[str, Any]:
+        """Return what was kept of the corpus; empty if nothing was."""
+        path = self.path / CORPUS_FILE
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
     @property
     def checkpoints(self) -> Checkpoints:

@@ -29,6 +29,7 @@ def train(config: Config, console: Console) -> float | None:
 
     from nmt import prepare
     from nmt.data.corpus import rejection_table
+    from nmt.data.splitting import evenly
     from nmt.inference.evaluation import evaluate
     from nmt.inference.translator import Translator
     from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
@@ -40,12 +41,20 @@ def train(config: Config, console: Console) -> float | None:
     corpus = prepare.corpus_of(config, console)
     console.print(rejection_table(corpus))
 
+    if config.model.dropout is None:
+        config.model.dropout = prepare.dropout_for(len(corpus.train))
     resume = config.training.resume
     run = RunFolder.create(config) if resume is None else RunFolder.open(compose.resumed(config))
     if resume is None:
         tokenizer = prepare.tokenizer_of(config, corpus, console)
         tokenizer.save(run.path)
+        run.write_corpus_record(prepare.record_of(corpus))
     else:
+        if prepare.changed_since(run, corpus):
+            raise UserError(
+                f"the corpus has changed since {run.path} was started, so that it cannot go on "
+                "exactly: restore the corpus, or start a new run"
+            )
         tokenizer = run.load_tokenizer()
         run.write_config(config)
     batches = prepare.training_batches(config, corpus, tokenizer)
@@ -60,7 +69,7 @@ def train(config: Config, console: Console) -> float | None:
             f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of "
             + ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
             + f" positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
-            f"{model.count_params():,} parameters ({precision}):",
+            f"{model.count_params():,} parameters, {precision}, dropout {config.model.dropout}:",
             *(f"  {count:>12,}  {part}" for part, count in parts.items()),
             f"{training_flops_per_token(model) / 1e6:,.1f} MFLOP per token in training",
         ]
@@ -75,7 +84,7 @@ def train(config: Config, console: Console) -> float | None:
         step=make_step(model, config.training, precision=precision, seed=config.seed),
         batches=batches,
         dev_batches=dev_batches,
-        dev=corpus.dev[: config.training.evaluation_sentences],
+        dev=evenly(corpus.dev, config.training.evaluation_sentences),
         translator=Translator(model, tokenizer, config.decoding),
         console=console,
         summary=summary,
@@ -89,7 +98,8 @@ def train(config: Config, console: Console) -> float | None:
         write_json(run.path / "evaluation_test.json", evaluation.as_json())
         console.print(f"\ntest split, {len(corpus.test):,} sentences:")
         console.print("\n".join(evaluation.lines()))
-        for pair, output in list(zip(corpus.test, evaluation.outputs, strict=True))[:SHOWN]:
+        translated = list(zip(corpus.test, evaluation.outputs, strict=True))
+        for pair, output in evenly(translated, SHOWN):
             console.print(f"\n  source     {pair.source}")
             console.print(f"  reference  {pair.target}\n  output     {output}")
     return trainer.position.best_score

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from unicodedata import category, normalize
 
 from nmt.errors import UserError
 
 if TYPE_CHECKING:  # nmt.config loads Hydra, which splitting does not need
     from nmt.config import DataConfig
+
+T = TypeVar("T")
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
@@ -52,6 +54,13 @@ def normalized(text: str) -> str:
     else:
         words = normalize("NFD", folded).translate(_FOLDING).split()
     return " ".join(words) or folded
+
+
+def evenly(items: Sequence[T], count: int) -> list[T]:
+    """Return ``count`` items spread over all: corpora are often sorted by length."""
+    if count >= len(items):
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
 
 
 def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from nmt.config import Config
 from nmt.data.batches import Batch, Batches
 from nmt.data.corpus import Pair
+from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
 from nmt.inference.translator import Attention, Translator
@@ -238,7 +239,7 @@ class Trainer:
         if self._dev:
             references = [pair.target for pair in self._dev]
             scores = corpus_scores(outputs, references, names=("BLEU", "chrF2++"))
-        samples = list(zip(self._dev, outputs, strict=True))[: self._training.samples]
+        samples = evenly(list(zip(self._dev, outputs, strict=True)), self._training.samples)
         return Validation(
             nll=nll / tokens if tokens else math.nan,
             scores=scores,

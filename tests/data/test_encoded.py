@@ -1,0 +1,225 @@
+"""A corpus is encoded once per (pairs, tokenizer), and a crash leaves nothing half-written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data import encoded as encoded_module
+from nmt.data.corpus import Pair
+from nmt.data.encoded import (
+    EncodedCorpus,
+    Sequences,
+    cached_folder,
+    digest,
+    encode_pairs,
+    load_encoded,
+)
+
+PAIRS = [
+    Pair("Hola.", "Hi."),
+    Pair("Adiós, Ana.", "Bye, Ana."),
+    Pair("Sí.", "Yes."),
+    Pair("¿Qué?", "What?"),
+    Pair("No.", "No."),
+]
+
+
+class Letters:
+    """A tokenizer stub that gives every character its code point, and notes what it is asked."""
+
+    vocabulary_size = 0x110000
+
+    def __init__(self, fingerprint: str = "letters", fail_after: int | None = None) -> None:
+        self._fingerprint = fingerprint
+        self._fail_after = fail_after
+        self.asked: list[list[str]] = []
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        self.asked.append(list(texts))
+        if self._fail_after is not None and len(self.asked) > self._fail_after:
+            raise self.failure
+        return [np.array([ord(sign) for sign in text], np.int32) for text in texts]
+
+    failure: BaseException = RuntimeError("out of order")
+
+    def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        return ["".join(chr(i) for i in ids) for ids in sequences]
+
+    def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        return [chr(i) for i in ids]
+
+    def save(self, folder: Path) -> None:
+        raise AssertionError("nobody asked for it to be saved")
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+
+def assert_holds(corpus: EncodedCorpus, pairs: Sequence[Pair]) -> None:
+    """Check that the corpus gives every pair back, letter by letter."""
+    assert len(corpus) == len(pairs)
+    for i, pair in enumerate(pairs):
+        assert "".join(map(chr, corpus.source[i])) == pair.source
+        assert "".join(map(chr, corpus.target[i])) == pair.target
+
+
+def test_sequences() -> None:
+    sequences = Sequences.of([np.array([7, 8, 9]), np.array([], np.int32), np.array([5])])
+    assert sequences.ids.tolist() == [7, 8, 9, 5]
+    assert sequences.ids.dtype == np.int32
+    assert sequences.offsets.tolist() == [0, 3, 3, 4]
+    assert len(sequences) == 3
+    assert [sequences[i].tolist() for i in range(3)] == [[7, 8, 9], [], [5]]
+    assert sequences.lengths.tolist() == [3, 0, 1]
+
+
+def test_no_sequences() -> None:
+    sequences = Sequences.of([])
+    assert len(sequences) == 0
+    assert sequences.lengths.tolist() == []
+    assert sequences.ids.dtype == np.int32
+    assert len(EncodedCorpus(sequences, sequences)) == 0
+
+
+def test_sides_must_be_aligned() -> None:
+    one, two = (Sequences.of([np.array([4])] * count) for count in (1, 2))
+    with pytest.raises(ValueError, match="1 source sequences, 2 target sequences"):
+        EncodedCorpus(one, two)
+
+
+def test_encode_pairs_keeps_sides_and_order() -> None:
+    assert_holds(encode_pairs(PAIRS, Letters()), PAIRS)
+    assert_holds(encode_pairs([], Letters()), [])
+
+
+def test_encoded_once_and_then_reused(tmp_path: Path) -> None:
+    tokenizer = Letters()
+    assert_holds(load_encoded(PAIRS, tokenizer, tmp_path), PAIRS)
+    assert [text for texts in tokenizer.asked for text in texts] == [
+        *(pair.source for pair in PAIRS),
+        *(pair.target for pair in PAIRS),
+    ]
+
+    # Neither the same tokenizer nor its copy in another process has anything to do now.
+    asked = len(tokenizer.asked)
+    assert_holds(load_encoded(list(PAIRS), tokenizer, tmp_path), PAIRS)
+    assert len(tokenizer.asked) == asked
+    copy = Letters(fail_after=0)
+    assert_holds(load_encoded(PAIRS, copy, tmp_path), PAIRS)
+    assert copy.asked == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "fingerprint"),
+    [
+        (PAIRS, "other"),
+        (PAIRS[:-1], "letters"),
+        (PAIRS[::-1], "letters"),
+        ([Pair(target, source) for source, target in PAIRS], "letters"),
+        ([Pair("Hola", ".Hi."), *PAIRS[1:]], "letters"),  # a letter moved to the other side
+        ([Pair("Hola!", "Hi."), *PAIRS[1:]], "letters"),
+    ],
+    ids=["tokenizer", "fewer", "order", "direction", "boundary", "one letter"],
+)
+def test_other_input_is_encoded_anew(tmp_path: Path, pairs: list[Pair], fingerprint: str) -> None:
+    load_encoded(PAIRS, Letters(), tmp_path)
+    tokenizer = Letters(fingerprint)
+    assert_holds(load_encoded(pairs, tokenizer, tmp_path), pairs)
+    assert tokenizer.asked
+    assert_holds(load_encoded(PAIRS, Letters(fail_after=0), tmp_path), PAIRS)  # both are kept
+
+
+def test_encoded_corpus_is_mapped_not_read(tmp_path: Path) -> None:
+    corpus = load_encoded(PAIRS, Letters(), tmp_path)
+    for side in (corpus.source, corpus.target):
+        assert isinstance(side.ids, np.memmap)
+        assert isinstance(side.offsets, np.memmap)
+        assert side.ids.dtype == np.int32
+        assert side.offsets.dtype == np.int64
+        with pytest.raises(ValueError, match="read-only"):
+            side.ids[0] = 1
+
+
+def test_an_empty_corpus_is_cached_too(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert_holds(load_encoded([], Letters(), tmp_path), [])
+    assert_holds(load_encoded([Pair("", "")], Letters(), tmp_path), [Pair("", "")])
+
+
+def test_encoding_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoded_module, "_CHUNK", 2)
+    tokenizer = Letters()
+    assert_holds(load_encoded(PAIRS, tokenizer, tmp_path), PAIRS)
+    assert max(map(len, tokenizer.asked)) == 2
+
+
+@pytest.mark.parametrize(
+    "failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError("disk full")]
+)
+def test_a_crash_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    monkeypatch.setattr(encoded_module, "_CHUNK", 2)
+    broken = Letters(fail_after=3)  # in the middle of the second part
+    broken.failure = failure
+    with pytest.raises(type(failure)):
+        load_encoded(PAIRS, broken, tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.name != "encoded"] == []
+    assert_holds(load_encoded(PAIRS, Letters(), tmp_path), PAIRS)
+
+
+def test_nothing_but_the_finished_folder_remains(tmp_path: Path) -> None:
+    load_encoded(PAIRS, Letters(), tmp_path)
+    folders = list((tmp_path / "encoded").iterdir())
+    assert len(folders) == 1
+    assert not folders[0].name.startswith(".")
+
+
+def test_a_half_written_folder_is_not_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+
+    def write(partial: Path) -> None:
+        assert partial.is_dir()
+        assert partial != folder
+        (partial / "one").write_text("1")
+        assert not folder.exists()
+
+    assert cached_folder(folder, write) == folder
+    assert [path.name for path in folder.iterdir()] == ["one"]
+    assert [path.name for path in folder.parent.iterdir()] == ["b"]
+
+
+def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
+    folder = tmp_path / "key"
+
+    def write(partial: Path) -> None:
+        (partial / "slow").write_text("slow")
+        folder.mkdir()  # meanwhile, in another process
+        (folder / "quick").write_text("quick")
+
+    assert cached_folder(folder, write) == folder
+    assert [path.name for path in folder.iterdir()] == ["quick"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_digest() -> None:
+    assert digest(["ab", "c"], "k") == digest(("ab", "c"), "k")
+    others = [
+        digest(["a", "bc"], "k"),
+        digest(["abc"], "k"),
+        digest(["c", "ab"], "k"),
+        digest(["ab", "c", ""], "k"),
+        digest(["", "ab", "c"], "k"),
+        digest(["ab", "c"], "l"),
+        digest(["ab", "c"]),
+        digest(["ab", "ç"], "k"),
+        digest([], "k"),
+        digest([]),
+    ]
+    assert len({digest(["ab", "c"], "k"), *others}) == len(others) + 1
+    assert all(key.isalnum() and len(key) == 32 for key in others)  # fit for a folder's name

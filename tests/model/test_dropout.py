@@ -1,0 +1,185 @@
+"""Dropout is a function of its key: the same bits on every backend, and no pattern in them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy.typing import NDArray
+
+from nmt.model.dropout import _mix, dropout, fold
+
+pytestmark = pytest.mark.backend
+
+Array = NDArray[Any]
+
+LOW = 0xFFFFFFFF
+GOLDEN = 0x9E3779B9
+
+
+def mix(x: int) -> int:
+    """The hash lowbias32 in Python's own integers."""
+    x ^= x >> 16
+    x = x * 0x7FEB352D & LOW
+    x ^= x >> 15
+    x = x * 0x846CA68B & LOW
+    return x ^ x >> 16
+
+
+def folded(key: int, *places: int) -> int:
+    for place in places:
+        key = mix(key + (place + 1) * GOLDEN & LOW)
+    return key
+
+
+def kept(size: int, rate: float, key: int) -> list[bool]:
+    """Which of ``size`` elements survive: those whose 32 bits reach the share ``rate``."""
+    return [mix(i + key & LOW) >= round(rate * 2**32) for i in range(size)]
+
+
+def uint32(value: int) -> Any:
+    return ops.convert_to_tensor(value, dtype="uint32")
+
+
+def mask(key: Any, rate: float = 0.5, shape: tuple[int, ...] = (1 << 17,)) -> Array:
+    """Return which elements `dropout` keeps, as 0 and 1."""
+    ones = ops.ones(shape, "float32")
+    return (ops.convert_to_numpy(dropout(ones, rate, key)) > 0).astype(np.float64)
+
+
+def correlation(one: Array, other: Array) -> float:
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, 0),
+        # 1: no bit above the 15th: 0x7FEB352D. >> 15 is 0xFFD6: 0x7FEBCAFB. Times 0x846CA68B,
+        # modulo 2^32: 0x6889F849; xor its upper half 0x6889: 0x688990C0.
+        (1, 0x688990C0),
+        (2, 0xD1132181),
+        (12345, 0x912EFCF7),
+        (GOLDEN, 0x01FCE552),
+        (LOW, 0x6768824A),
+    ],
+)
+def test_hash_values(value: int, expected: int) -> None:
+    assert mix(value) == expected
+    assert int(ops.convert_to_numpy(_mix(uint32(value)))) == expected
+
+
+def test_fold_equals_the_hash_of_key_and_place() -> None:
+    keys, places = (0, 1, 7, GOLDEN, LOW), (0, 1, 2, 1000, 2**31 - 1)
+    for key, place in itertools.product(keys, places):
+        found = fold(uint32(key), place)
+        assert keras.backend.standardize_dtype(found.dtype) == "uint32"
+        assert int(ops.convert_to_numpy(found)) == folded(key, place)
+        # A step or a replica comes as a tensor of whichever integer type.
+        for dtype in ("int32", "uint32"):
+            as_tensor = fold(uint32(key), ops.convert_to_tensor(place, dtype))
+            assert int(ops.convert_to_numpy(as_tensor)) == folded(key, place)
+
+
+def test_folded_keys_are_different() -> None:
+    keys = [
+        folded(seed, step, place) for seed in (0, 1) for step in range(50) for place in range(9)
+    ]
+    assert len(set(keys)) == len(keys)
+    some = [(seed, step, place) for seed in (0, 1) for step in (0, 49) for place in (0, 8)]
+    for seed, step, place in some:
+        found = fold(fold(uint32(seed), step), place)
+        assert int(ops.convert_to_numpy(found)) == folded(seed, step, place)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("key", [0, 3, LOW - 2])  # at the last one, the counter wraps around
+def test_values_equal_the_reference_on_every_backend(key: int, rate: float) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(np.float32)
+    found = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, uint32(key)))
+    survives = np.reshape(kept(x.size, rate, key), x.shape)
+    np.testing.assert_array_equal(found != 0, survives)
+    np.testing.assert_allclose(found, np.where(survives, x / (1 - rate), 0), rtol=1e-6)
+
+
+def test_no_key_or_no_rate_changes_nothing() -> None:
+    x = ops.convert_to_tensor(np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32))
+    for same in (dropout(x, 0.5, None), dropout(x, 0.0, uint32(1)), dropout(x, 0.0, None)):
+        np.testing.assert_array_equal(ops.convert_to_numpy(same), ops.convert_to_numpy(x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_the_dtype_stays_and_the_mask_does_not_depend_on_it(dtype: str) -> None:
+    found = dropout(ops.ones((6, 50), dtype), 0.5, uint32(11))
+    assert keras.backend.standardize_dtype(found.dtype) == dtype
+    values = ops.convert_to_numpy(ops.cast(found, "float32"))
+    np.testing.assert_array_equal(values, 2.0 * np.reshape(kept(300, 0.5, 11), (6, 50)))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.8])
+def test_share_and_expectation_are_kept(rate: float) -> None:
+    """Of n elements n (1 - rate) ± sqrt(n rate (1 - rate)) survive: 4 of these sigmas."""
+    for place in range(4):
+        key = fold(uint32(1), place)
+        survivors = mask(key, rate)
+        n = survivors.size
+        assert abs(survivors.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / n)
+        values = ops.convert_to_numpy(dropout(ops.ones((n,), "float32"), rate, key))
+        assert abs(values.mean(dtype=np.float64) - 1) < 4 * np.sqrt(rate / (1 - rate) / n)
+
+
+def test_every_element_is_dropped_at_the_rate_over_the_steps() -> None:
+    """100 elements over 400 steps: each within 4.5 sigma, so no element is always (or never) kept.
+
+    100 normal deviates exceed 4.5 sigma together with a probability of 0.0007.
+    """
+    rate, steps = 0.3, 400
+    counts = sum(mask(fold(uint32(7), step), rate, (100,)) for step in range(steps))
+    sigma = np.sqrt(rate * (1 - rate) / steps)
+    deviations = (counts / steps - (1 - rate)) / sigma
+    assert np.abs(deviations).max() < 4.5
+    assert 0.7 < deviations.std() < 1.3  # and they do scatter: 1 ± 0.07 expected
+
+
+def test_the_same_key_gives_the_same_mask() -> None:
+    np.testing.assert_array_equal(mask(uint32(3)), mask(uint32(3)))
+    # Shape does not matter to the bits: elements are numbered in row-major order.
+    np.testing.assert_array_equal(
+        mask(uint32(3), shape=(1 << 9, 1 << 8)).reshape(-1), mask(uint32(3))
+    )
+
+
+def test_masks_of_different_places_steps_and_seeds_are_unrelated() -> None:
+    """Correlations of n independent pairs scatter by 1 / sqrt(n): 5 sigma, also when shifted.
+
+    Places are what a transformer uses: neighbours, neighbours of neighbours, in neighbouring
+    steps and under neighbouring seeds.
+    """
+    places = [(0, 1, 0), (0, 1, 1), (0, 2, 0), (0, 2, 1), (1, 1, 0), (1, 2, 1), (0, 1, 2)]
+    keys = [uint32(folded(seed, step, place)) for seed, step, place in places]
+    masks = [mask(key) for key in keys]
+    n = masks[0].size
+    for one, other in itertools.combinations(masks, 2):
+        for shift in range(-3, 4):
+            assert abs(correlation(one, np.roll(other, shift))) < 5 / np.sqrt(n)
+
+
+def test_a_mask_is_unrelated_to_itself_shifted() -> None:
+    survivors = mask(fold(uint32(5), 0))
+    n = survivors.size
+    # 256 and 1024: rows of activations under each other.
+    for shift in (1, 2, 3, 4, 8, 16, 32, 64, 256, 1024, 1 << 16):
+        assert abs(correlation(survivors, np.roll(survivors, shift))) < 5 / np.sqrt(n)
+
+
+def test_masks_of_neighbouring_model_keys_are_unrelated() -> None:
+    """Whoever counts steps in the key itself gets new masks too: places are folded into it."""
+    masks = [mask(fold(uint32(key), place)) for key in (100, 101, 102) for place in (0, 1)]
+    n = masks[0].size
+    for one, other in itertools.combinations(masks, 2):
+        for shift in range(-3, 4):
+            assert abs(correlation(one, np.roll(other, shift))) < 5 / np.sqrt(n)

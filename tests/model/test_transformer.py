@@ -1,0 +1,630 @@
+"""The transformer equals a NumPy transcription of it, and keeps its invariants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy.typing import NDArray
+
+from nmt.model.transformer import (
+    PAD,
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    PositionEmbedding,
+    TokenEmbedding,
+    Transformer,
+    sinusoids,
+)
+
+pytestmark = pytest.mark.backend
+
+Array = NDArray[Any]
+
+TINY: dict[str, Any] = {
+    "vocabulary_size": 11,
+    "d_model": 8,
+    "num_heads": 2,
+    "ffn_width": 12,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "norm": "pre",
+    "positions": "sinusoidal",
+    "activation": "relu",
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "ffn_dropout": 0.0,
+    "max_length": 16,
+    "attention_kernel": "explicit",
+    "remat": False,
+}
+# Everything that has a choice, chosen differently.
+OTHER = {
+    "norm": "post",
+    "positions": "learned",
+    "activation": "swiglu",
+    "attention_kernel": "fused",
+    "encoder_layers": 1,
+    "decoder_layers": 3,
+}
+
+SOURCE = np.array([[4, 5, 6, 7, 8, 9], [10, 3, 4, 2, PAD, PAD]], np.int32)  # S = 6
+TARGET = np.array([[1, 7, 5, 9], [1, 4, PAD, PAD]], np.int32)  # T = 4
+INPUTS = {"source": SOURCE, "target": TARGET}
+
+
+def randomised(layer: Any, seed: int = 0) -> Any:
+    """Give every weight random values: kernels and biases around 0, scales around 1."""
+    for number, weight in enumerate(layer.weights):
+        values = np.random.default_rng(1000 * seed + number).standard_normal(weight.shape)
+        weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.4 * values)
+    return layer
+
+
+def make(seed: int = 0, dtype: str = "float32", **changes: Any) -> Transformer:
+    return randomised(Transformer(dtype=dtype, **(TINY | changes)), seed)
+
+
+def logits_of(model: Transformer, inputs: dict[str, Array], **arguments: Any) -> Array:
+    return ops.convert_to_numpy(model(inputs, **arguments))
+
+
+def gradients(function: Callable[[], Any], variables: list[keras.Variable]) -> list[Array]:
+    """Return the gradients of a scalar ``function()`` with respect to variables."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            scalar = function()
+        found = tape.gradient(scalar, [variable.value for variable in variables])
+        return [ops.convert_to_numpy(tf.convert_to_tensor(gradient)) for gradient in found]
+    import jax
+
+    def pure(values: list[Any]) -> Any:
+        with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+            return function()
+
+    return [
+        ops.convert_to_numpy(g) for g in jax.grad(pure)([variable.value for variable in variables])
+    ]
+
+
+# --- The transcription, in float64. ---------------------------------------------------------------
+
+
+def normalised(x: Array, w: dict[str, Array], name: str) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    return scaled * w[f"{name}/gamma"] + w[f"{name}/beta"]
+
+
+def dense(x: Array, w: dict[str, Array], name: str) -> Array:
+    return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
+
+def attention(x: Array, memory: Array, mask: Array, w: dict[str, Array], name: str) -> Array:
+    """One sentence: x [T, D], memory [S, D], mask [T, S]; every query sees something."""
+    query, key, value = (
+        dense(of, w, f"{name}/{part}")
+        for of, part in ((x, "query"), (memory, "key"), (memory, "value"))
+    )
+    heads = TINY["num_heads"]
+    width = x.shape[-1] // heads
+    merged = []
+    for part in (slice(h * width, (h + 1) * width) for h in range(heads)):
+        scores = query[:, part] @ key[:, part].T / math.sqrt(width)
+        shares = np.exp(np.where(mask, scores, -np.inf))
+        merged.append(shares / shares.sum(-1, keepdims=True) @ value[:, part])
+    return dense(np.concatenate(merged, -1), w, f"{name}/output")
+
+
+def feed_forward(x: Array, w: dict[str, Array], name: str, activation: str) -> Array:
+    hidden = dense(x, w, f"{name}/inner")
+    if activation == "relu":
+        hidden = np.maximum(hidden, 0)
+    elif activation == "gelu":  # its tanh approximation, Keras's default
+        cubic = math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)
+        hidden = hidden * 0.5 * (1 + np.tanh(cubic))
+    else:
+        gate = dense(x, w, f"{name}/gate")
+        hidden = gate / (1 + np.exp(-gate)) * hidden
+    return dense(hidden, w, f"{name}/outer")
+
+
+def transcription(model: Transformer, source: Array, target: Array, **config: Any) -> Array:
+    """Return the logits [T, V] of one sentence pair without padding."""
+    w = {n: np.float64(ops.convert_to_numpy(v)) for n, v in model.named_weights().items()}
+    pre = config["norm"] == "pre"
+    width = TINY["d_model"]
+
+    def embedded(ids: Array) -> Array:
+        if config["positions"] == "learned":
+            places = w["positions/table"][: len(ids)]
+        else:
+            places = np.array([[angle(p, i, width) for i in range(width)] for p in range(len(ids))])
+        return w["embedding/table"][ids] * math.sqrt(width) + places
+
+    def residual(x: Array, norm: str, branch: Callable[[Array], Array]) -> Array:
+        if pre:
+            return x + branch(normalised(x, w, norm))
+        return normalised(x + branch(x), w, norm)
+
+    def feeding(x: Array, block: str) -> Array:
+        return residual(
+            x,
+            f"{block}/feed_forward_norm",
+            lambda y: feed_forward(y, w, f"{block}/feed_forward", config["activation"]),
+        )
+
+    memory = embedded(source)
+    everything = np.ones((len(source), len(source)), bool)
+    for number in range(config["encoder_layers"]):
+        block = f"encoder_{number}"
+        of_self = f"{block}/self_attention"
+        memory = residual(
+            memory, f"{of_self}_norm", lambda y, n=of_self: attention(y, y, everything, w, n)
+        )
+        memory = feeding(memory, block)
+    memory = normalised(memory, w, "encoder_norm") if pre else memory
+
+    x = embedded(target)
+    causal = np.tril(np.ones((len(target), len(target)), bool))
+    across = np.ones((len(target), len(source)), bool)
+    for number in range(config["decoder_layers"]):
+        block = f"decoder_{number}"
+        of_self, of_cross = f"{block}/causal_self_attention", f"{block}/cross_attention"
+        x = residual(x, f"{of_self}_norm", lambda y, n=of_self: attention(y, y, causal, w, n))
+        x = residual(
+            x, f"{of_cross}_norm", lambda y, n=of_cross: attention(y, memory, across, w, n)
+        )
+        x = feeding(x, block)
+    x = normalised(x, w, "decoder_norm") if pre else x
+    return x @ w["embedding/table"].T
+
+
+def angle(position: int, dimension: int, width: int) -> float:
+    """Vaswani et al. 2017, section 3.5: PE(pos, 2i) and PE(pos, 2i + 1)."""
+    i, odd = divmod(dimension, 2)
+    inner = position / 10000 ** (2 * i / width)
+    return math.cos(inner) if odd else math.sin(inner)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(
+    ("positions", "activation"),
+    [("sinusoidal", "relu"), ("learned", "gelu"), ("sinusoidal", "swiglu")],
+)
+def test_logits_equal_the_transcription(norm: str, positions: str, activation: str) -> None:
+    config = {
+        "norm": norm,
+        "positions": positions,
+        "activation": activation,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+    }
+    model = make(**config)
+    source, target = SOURCE[0], TARGET[0]
+    found = logits_of(model, {"source": source[None], "target": target[None]})
+    expected = transcription(model, source, target, **config)
+    assert found.shape == (1, 4, 11)
+    assert np.abs(expected).max() > 0.5
+    np.testing.assert_allclose(found[0], expected, atol=2e-5)
+
+
+# --- Parts. ---------------------------------------------------------------------------------------
+
+
+def test_sinusoids_follow_the_paper() -> None:
+    table = sinusoids(40, 6)
+    assert table.dtype == np.float32
+    expected = [[angle(position, i, 6) for i in range(6)] for position in range(40)]
+    np.testing.assert_allclose(table, expected, atol=1e-6)
+    np.testing.assert_allclose(table[0], [0, 1, 0, 1, 0, 1])
+    # Position 1: wavelengths 2 pi, 2 pi 10000^(1/3) and 2 pi 10000^(2/3).
+    np.testing.assert_allclose(
+        table[1], [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
+def test_positions_are_rows_of_their_table(kind: str) -> None:
+    layer = PositionEmbedding(kind, 10, 6)
+    layer.build()
+    assert len(layer.weights) == (1 if kind == "learned" else 0)
+    table = ops.convert_to_numpy(ops.convert_to_tensor(layer.table))
+    assert table.shape == (10, 6)
+    positions = np.array([[0, 1, 2], [9, 0, 4]])
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer(positions)), table[positions])
+
+
+def test_the_token_table_reads_and_writes() -> None:
+    layer = TokenEmbedding(5, 4)
+    layer.build()
+    randomised(layer)
+    table = ops.convert_to_numpy(layer.table)
+    ids = np.array([[0, 4, 2]])
+    np.testing.assert_allclose(ops.convert_to_numpy(layer(ids)), 2.0 * table[ids], atol=1e-6)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    np.testing.assert_allclose(ops.convert_to_numpy(layer.logits(x)), x @ table.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_parameter_count_has_a_closed_form(norm: str, activation: str, positions: str) -> None:
+    model = Transformer(
+        **TINY
+        | {"norm": norm, "activation": activation, "positions": positions}
+        | {"encoder_layers": 2, "decoder_layers": 3}
+    )
+    d, f, v, length = 8, 12, 11, 16
+    attention_size = 4 * (d * d + d)
+    if activation == "swiglu":
+        feed_forward_size = 3 * d * f + 2 * f + d
+    else:
+        feed_forward_size = 2 * d * f + f + d
+    norm_size = 2 * d
+    expected = v * d
+    expected += 2 * (attention_size + feed_forward_size + 2 * norm_size)
+    expected += 3 * (2 * attention_size + feed_forward_size + 3 * norm_size)
+    expected += 2 * norm_size if norm == "pre" else 0
+    expected += length * d if positions == "learned" else 0
+    assert model.count_params() == expected
+
+
+def test_weights_have_names_of_their_own() -> None:
+    model, other = Transformer(**TINY), Transformer(name="another", **TINY)
+    names = model.named_weights()
+    assert len(names) == len(model.weights)
+    assert list(names) == list(other.named_weights())
+    assert {"embedding/table", "decoder_norm/gamma", "encoder_1/self_attention/key/bias"} <= set(
+        names
+    )
+    assert names["decoder_0/feed_forward/inner/kernel"].shape == (8, 12)
+
+
+# --- Invariants. ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_a_prediction_does_not_see_what_follows(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    source, target = SOURCE[:1], np.array([[1, 7, 5, 9, 3]], np.int32)
+    logits = logits_of(model, {"source": source, "target": target})
+    for position in range(1, target.shape[1]):
+        changed = target.copy()
+        changed[0, position] = 10
+        other = logits_of(model, {"source": source, "target": changed})
+        np.testing.assert_allclose(other[:, :position], logits[:, :position], atol=1e-6)
+        assert (np.abs(other - logits)[0, position:].max(-1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_every_source_token_reaches_every_prediction(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    logits = logits_of(model, INPUTS)
+    for position in range(SOURCE.shape[1]):
+        changed = SOURCE.copy()
+        changed[0, position] = 1
+        other = logits_of(model, {"source": changed, "target": TARGET})
+        assert (np.abs(other - logits)[0].max(-1) > 1e-4).all()
+        np.testing.assert_allclose(other[1], logits[1], atol=1e-6)  # nor the other sentence
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    logits = logits_of(model, INPUTS)
+    assert np.isfinite(logits).all()
+
+    wider = {
+        "source": np.pad(SOURCE, ((0, 0), (0, 3))),
+        "target": np.pad(TARGET, ((0, 0), (0, 2))),
+    }
+    padded = logits_of(model, wider)
+    np.testing.assert_allclose(padded[:, :4][TARGET != PAD], logits[TARGET != PAD], atol=1e-5)
+    alone = logits_of(model, {"source": SOURCE[1:, :4], "target": TARGET[1:, :2]})
+    np.testing.assert_allclose(alone[0], logits[1, :2], atol=1e-5)
+
+
+def test_ids_under_padding_segments_change_nothing() -> None:
+    model = make()
+    segments = {
+        "source_segments": (SOURCE != PAD).astype(np.int32),
+        "target_segments": (TARGET != PAD).astype(np.int32),
+    }
+    logits = logits_of(model, INPUTS | segments)
+    np.testing.assert_allclose(logits, logits_of(model, INPUTS), atol=1e-6)  # the same, spelt out
+    filled = {
+        "source": np.where(SOURCE == PAD, 9, SOURCE),
+        "target": np.where(TARGET == PAD, 8, TARGET),
+    }
+    other = logits_of(model, filled | segments)
+    np.testing.assert_allclose(other[TARGET != PAD], logits[TARGET != PAD], atol=1e-6)
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_packed_rows_equal_separate_rows(changes: dict[str, Any]) -> None:
+    """Two pairs in a row, of 3 + 4 source and 4 + 2 target tokens, then padding."""
+    model = make(**changes)
+    pairs = [([4, 5, 2], [1, 6, 7, 9]), ([8, 9, 10, 2], [1, 5])]
+
+    def packed(side: int, length: int) -> tuple[Array, Array, Array]:
+        ids, segments, positions = (np.zeros((1, length), np.int32) for _ in range(3))
+        at = 0
+        for number, pair in enumerate(pairs, start=1):
+            here = slice(at, at + len(pair[side]))
+            ids[0, here], segments[0, here] = pair[side], number
+            positions[0, here] = range(len(pair[side]))
+            at = here.stop
+        return ids, segments, positions
+
+    inputs = {}
+    for side, (name, length) in enumerate((("source", 9), ("target", 7))):
+        inputs[name], inputs[f"{name}_segments"], inputs[f"{name}_positions"] = packed(side, length)
+    together = logits_of(model, inputs)[0]
+    at = 0
+    for source, target in pairs:
+        alone = logits_of(model, {"source": np.array([source]), "target": np.array([target])})[0]
+        np.testing.assert_allclose(together[at : at + len(target)], alone, atol=1e-5)
+        at += len(target)
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_the_fused_kernel_gives_the_same_logits(changes: dict[str, Any]) -> None:
+    explicit = make(**changes | {"attention_kernel": "explicit"})
+    fused = make(**changes | {"attention_kernel": "fused"})
+    np.testing.assert_allclose(logits_of(fused, INPUTS), logits_of(explicit, INPUTS), atol=1e-5)
+
+
+@pytest.mark.parametrize("hypotheses", [1, 3])
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_cached_decoding_equals_uncached(changes: dict[str, Any], hypotheses: int) -> None:
+    model = make(**changes)
+    length = 5
+    rng = np.random.default_rng(2)
+    target = rng.integers(1, 11, (len(SOURCE) * hypotheses, length)).astype(np.int32)
+    repeated = np.repeat(SOURCE, hypotheses, axis=0)  # the hypotheses of a sentence side by side
+    expected = logits_of(model, {"source": repeated, "target": target})
+
+    state = model.start(SOURCE, hypotheses=hypotheses, max_length=length + 2)
+    assert state.cache[0][0].shape == (len(target), length + 2, 2, 4)
+    assert state.memory[0][0].shape == (len(SOURCE), SOURCE.shape[1], 2, 4)
+    for index in range(length):
+        logits, state = model.step(
+            ops.convert_to_tensor(target[:, index]), ops.convert_to_tensor(index, "int32"), state
+        )
+        assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(logits), expected[:, index], atol=1e-5, err_msg=str(index)
+        )
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER, {"remat": True}], ids=["default", "other", "remat"])
+def test_attention_weights_come_with_the_same_logits(changes: dict[str, Any]) -> None:
+    model = make(**changes)
+    logits, weights = model(INPUTS, return_attention=True)
+    np.testing.assert_allclose(ops.convert_to_numpy(logits), logits_of(model, INPUTS), atol=1e-5)
+    config = TINY | changes
+    reads, writes = SOURCE != PAD, TARGET != PAD
+    causal = np.tril(np.ones((4, 4), bool))
+    for found, layers, allowed in (
+        (weights.encoder, config["encoder_layers"], reads[:, :, None] & reads[:, None]),
+        (weights.decoder, config["decoder_layers"], writes[:, :, None] & writes[:, None] & causal),
+        (weights.cross, config["decoder_layers"], writes[:, :, None] & reads[:, None]),
+    ):
+        assert len(found) == layers
+        for layer in found:
+            shares = ops.convert_to_numpy(layer)
+            assert shares.dtype == np.float32
+            where = np.broadcast_to(allowed[:, None], (2, 2, *allowed.shape[1:]))
+            assert shares.shape == where.shape
+            np.testing.assert_array_equal(shares > 0, where)
+            np.testing.assert_allclose(shares.sum(-1), where.any(-1), atol=1e-6)
+
+
+# --- Dropout, rematerialisation, precision. -------------------------------------------------------
+
+DROPPING = {"dropout": 0.2, "attention_dropout": 0.2, "ffn_dropout": 0.2}
+
+
+def test_dropout_is_a_function_of_its_key() -> None:
+    model = make(**DROPPING)
+    key, other = ops.convert_to_tensor(1, "uint32"), ops.convert_to_tensor(2, "uint32")
+    logits = logits_of(model, INPUTS, dropout_key=key)
+    np.testing.assert_array_equal(logits, logits_of(model, INPUTS, dropout_key=key))
+    assert np.abs(logits - logits_of(model, INPUTS, dropout_key=other)).max() > 1e-2
+    # Without a key there is none, whatever the rates.
+    np.testing.assert_array_equal(logits_of(model, INPUTS), logits_of(make(), INPUTS))
+
+
+@pytest.mark.parametrize("rate", sorted(DROPPING))
+def test_each_rate_drops_something_of_its_own(rate: str) -> None:
+    model = make(**{rate: 0.5})
+    key = ops.convert_to_tensor(3, "uint32")
+    dropped = logits_of(model, INPUTS, dropout_key=key)
+    assert np.abs(dropped - logits_of(model, INPUTS)).max() > 1e-2
+    all_of_them = logits_of(make(**dict.fromkeys(DROPPING, 0.5)), INPUTS, dropout_key=key)
+    assert np.abs(dropped - all_of_them).max() > 1e-2
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
+def test_rematerialisation_changes_neither_outputs_nor_gradients(changes: dict[str, Any]) -> None:
+    """With dropout on: the masks of the second forward pass must be those of the first."""
+    key = ops.convert_to_tensor(4, "uint32")
+    probe = np.random.default_rng(3).standard_normal((2, 4, 11)).astype(np.float32)
+    found = []
+    for remat in (False, True):
+        model = make(**changes | DROPPING | {"remat": remat})
+        logits = logits_of(model, INPUTS, dropout_key=key)
+        of_weights = gradients(
+            lambda m=model: ops.sum(m(INPUTS, dropout_key=key) * probe), model.trainable_variables
+        )
+        found.append((logits, of_weights))
+    (plain, expected), (rematerialised, of_weights) = found
+    np.testing.assert_allclose(rematerialised, plain, atol=1e-6)
+    assert len(of_weights) == len(expected) > 40
+    for one, other in zip(of_weights, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
+    assert sum(np.abs(g).max() > 1e-3 for g in expected) > 0.8 * len(expected)
+
+
+@pytest.mark.parametrize(("policy", "digits"), [("mixed_bfloat16", 8), ("mixed_float16", 11)])
+def test_mixed_precision(policy: str, digits: int) -> None:
+    """Weights and logits are float32; logits agree with float32 to the digits of the narrow type.
+
+    One rounding is off by 2^-digits of a value. Pre-norm logits of this model are sums of 8
+    products of about 1 after some 20 roundings: 20 roundings add up to no more than 20 of them.
+    """
+    model, exact = make(dtype=policy), make()
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    assert model.compute_dtype == policy.removeprefix("mixed_")
+    logits = model(INPUTS)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    found, expected = ops.convert_to_numpy(logits), logits_of(exact, INPUTS)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(
+        found[TARGET != PAD],
+        expected[TARGET != PAD],
+        atol=20 * 2.0**-digits * np.abs(expected).max(),
+    )
+    assert (found != expected).any()  # it did compute in the narrow type
+
+    dropped = make(dtype=policy, **DROPPING)
+    key = ops.convert_to_tensor(5, "uint32")
+    assert np.isfinite(logits_of(dropped, INPUTS, dropout_key=key)).all()
+    probe = np.ones((2, 4, 11), np.float32)
+    of_weights = gradients(
+        lambda: ops.sum(dropped(INPUTS, dropout_key=key) * probe), dropped.trainable_variables
+    )
+    assert all(gradient.dtype == np.float32 for gradient in of_weights)
+    assert all(np.isfinite(gradient).all() for gradient in of_weights)
+
+    state = model.start(SOURCE, hypotheses=1, max_length=4)
+    assert keras.backend.standardize_dtype(state.cache[0][0].dtype) == model.compute_dtype
+    for index in range(4):
+        step, state = model.step(
+            ops.convert_to_tensor(TARGET[:, index]), ops.convert_to_tensor(index, "int32"), state
+        )
+        assert keras.backend.standardize_dtype(step.dtype) == "float32"
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(step)[:1],
+            found[:1, index],
+            atol=20 * 2.0**-digits * np.abs(expected).max(),
+        )
+
+
+# --- Configuration and files. ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
+        ({"norm": "middle"}, "norm='middle' is neither 'pre' nor 'post'"),
+        ({"positions": "rotary"}, "positions='rotary' is neither 'sinusoidal' nor 'learned'"),
+        ({"activation": "tanh"}, "activation='tanh' is none of 'relu', 'gelu', 'swiglu'"),
+        ({"attention_kernel": "flash"}, "kernel='flash' is neither 'explicit' nor 'fused'"),
+    ],
+)
+def test_impossible_configurations_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Transformer(**TINY | changes)
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_no_hyperparameter_has_a_hidden_default(name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        Transformer(**{key: value for key, value in TINY.items() if key != name})
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER | {"remat": True}], ids=["default", "other"])
+def test_configuration_rebuilds_the_model(changes: dict[str, Any]) -> None:
+    model = make(dtype="mixed_bfloat16", name="mine", **changes | DROPPING)
+    config = model.get_config()
+    assert TINY | changes | DROPPING == {key: config[key] for key in TINY}
+    again = Transformer.from_config(config)
+    assert again.get_config() == config
+    assert (again.name, again.dtype_policy.name) == ("mine", "mixed_bfloat16")
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(logits_of(again, INPUTS), logits_of(model, INPUTS))
+
+
+@pytest.mark.parametrize("changes", [{}, OTHER | {"remat": True}], ids=["default", "other"])
+def test_a_saved_model_is_the_model(changes: dict[str, Any], tmp_path: Path) -> None:
+    model = make(**changes | DROPPING)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is Transformer
+    assert again.get_config() == model.get_config()
+    assert list(again.named_weights()) == list(model.named_weights())
+    np.testing.assert_array_equal(logits_of(again, INPUTS), logits_of(model, INPUTS))
+    key = ops.convert_to_tensor(6, "uint32")
+    np.testing.assert_array_equal(
+        logits_of(again, INPUTS, dropout_key=key), logits_of(model, INPUTS, dropout_key=key)
+    )
+
+    model.save_weights(tmp_path / "model.weights.h5")
+    fresh = make(seed=1, **changes | DROPPING)
+    assert np.abs(logits_of(fresh, INPUTS) - logits_of(model, INPUTS)).max() > 1e-2
+    fresh.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(logits_of(fresh, INPUTS), logits_of(model, INPUTS))
+
+
+BLOCK = {
+    "d_model": 8,
+    "num_heads": 4,
+    "ffn_width": 12,
+    "norm": "post",
+    "activation": "swiglu",
+    "dropout": 0.1,
+    "attention_dropout": 0.2,
+    "ffn_dropout": 0.3,
+    "attention_kernel": "fused",
+}
+X = np.random.default_rng(4).standard_normal((2, 5, 8)).astype(np.float32)
+MEMORY = np.random.default_rng(5).standard_normal((2, 7, 8)).astype(np.float32)
+IDS = np.array([[1, 0, 6], [3, 3, 2]])
+
+
+@pytest.mark.parametrize(
+    ("layer", "inputs"),
+    [
+        (lambda: TokenEmbedding(7, 8, name="table"), (IDS,)),
+        (lambda: PositionEmbedding("learned", 9, 8), (IDS,)),
+        (lambda: PositionEmbedding("sinusoidal", 9, 8), (IDS,)),
+        (lambda: FeedForward(8, 12, "gelu", 0.3), (X,)),
+        (lambda: FeedForward(8, 12, "swiglu", 0.3, dtype="mixed_bfloat16"), (X,)),
+        (lambda: EncoderBlock(**BLOCK), (X,)),
+        (lambda: DecoderBlock(name="block", **BLOCK), (X, MEMORY)),
+        (lambda: DecoderBlock(**BLOCK | {"norm": "pre", "activation": "relu"}), (X, MEMORY)),
+    ],
+    ids=["tokens", "learned", "sinusoidal", "gelu", "swiglu", "encoder", "decoder", "pre-decoder"],
+)
+def test_every_layer_serialises(layer: Callable[[], Any], inputs: tuple[Array, ...]) -> None:
+    original = layer()
+    original.build()
+    randomised(original)
+    stored = keras.saving.serialize_keras_object(original)
+    again = keras.saving.deserialize_keras_object(stored)
+    assert type(again) is type(original)
+    assert again.get_config() == original.get_config()
+    again.build()
+    again.set_weights(original.get_weights())
+
+    def outputs(of: Any) -> list[Array]:
+        found = of(*inputs)
+        parts = found if isinstance(found, tuple) else (found,)
+        return [
+            ops.convert_to_numpy(ops.cast(part, "float32")) for part in parts if part is not None
+        ]
+
+    for one, other in zip(outputs(again), outputs(original), strict=True):
+        np.testing.assert_array_equal(one, other)
