@@ -129,10 +129,11 @@ class TensorFlowStep:
         )
         compiles = config.jit_compile != "off"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
-        # A collective cannot be compiled by XLA: only one replica compiles the whole update.
-        alone = self._strategy.num_replicas_in_sync == 1
-        self._apply = tf.function(
-            self._apply_gradients, jit_compile=compiles and alone, autograph=False
+        # With several replicas the update crosses them, which no nested function may do.
+        self._apply = (
+            tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
+            if self._strategy.num_replicas_in_sync == 1
+            else self._apply_gradients
         )
         self._update = tf.function(self._distributed_update, autograph=False)
         self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)

@@ -1,4 +1,4 @@
-"""Every pair once, beside others but never mixed with them, and any step without the ones before."""
+"""Every pair once, beside others but never mixed with them; any step without those before it."""
 
 from __future__ import annotations
 

@@ -193,9 +193,13 @@ def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_is_reproducible(kind: str, trained: dict[str, Tokenizer]) -> None:
-    assert train(LINES, kind)[0].fingerprint == trained[kind].fingerprint
-    assert train(LINES[:-100], kind)[0].fingerprint != trained[kind].fingerprint
+def test_training_is_reproducible(kind: str) -> None:
+    one, same, other = (
+        train(lines, kind, vocabulary_size=400)[0].fingerprint
+        for lines in (LINES[:80], LINES[:80], LINES[:60])
+    )
+    assert one == same
+    assert one != other
 
 
 def test_fingerprints_differ_between_kinds(trained: dict[str, Tokenizer]) -> None:
@@ -222,12 +226,8 @@ def test_pieces_show_the_text(tokenizer: Tokenizer) -> None:
     assert all(type(piece) is str for piece in tokenizer.pieces(np.array([4, 5], np.int32)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_vocabulary_is_no_larger_than_asked(kind: str, trained: dict[str, Tokenizer]) -> None:
-    assert 500 < trained[kind].vocabulary_size <= 600
-    _, said = train(LINES, kind)
-    if trained[kind].vocabulary_size == 600:
-        assert said == []
+def test_the_vocabulary_is_no_larger_than_asked(tokenizer: Tokenizer) -> None:
+    assert 300 < tokenizer.vocabulary_size <= 600
 
 
 # --- SentencePiece ----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_the_sign_that_stands_for_a_space_comes_back(pieced: SentencePieceTokeni
     assert pieced.decode(pieced.encode(texts)) == texts
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(texts=st.lists(st.text(max_size=40).map(clean_text), max_size=4))
 def test_any_clean_text_comes_back(trained: dict[str, Tokenizer], texts: list[str]) -> None:
     texts = [text.replace("▁", "") for text in texts]  # has its own test
@@ -323,10 +323,10 @@ def test_a_vocabulary_beyond_the_corpus_is_cut(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [16, 100])
+@pytest.mark.parametrize("size", [16, 50])
 def test_a_vocabulary_below_the_alphabet_is_refused(kind: str, size: int) -> None:
     with pytest.raises(UserError) as caught:
-        train(LINES, kind, vocabulary_size=size)
+        train(LINES[:60], kind, vocabulary_size=size)
     message = str(caught.value)
     assert "\n" not in message
     assert f"tokenizer.vocabulary_size={size}" in message
@@ -343,21 +343,15 @@ def by_hand() -> WordPieceTokenizer:
 
 def test_wordpiece_by_hand() -> None:
     tokenizer = by_hand()
-    texts = ["Go.", "Go going.", "Go . Go", "¡Go"]
-    expected = [
-        ["▁Go", "."],
-        ["▁Go", "▁go", "##ing", "."],
-        ["▁Go", "▁", "##.", "▁Go"],
-        ["▁¡", "Go"],
-    ]
-    ids = [sequence.tolist() for sequence in tokenizer.encode(texts)]
-    assert ids[0] == [4, 7]
-    assert ids[1] == [4, 5, 6, 7]
-    # "##." is no piece, and so the word "▁." is unknown; so is "Go" without a space before it.
-    assert ids[2] == [4, UNK, 4]
-    assert ids[3] == [11, UNK]
-    assert tokenizer.pieces(ids[1]) == expected[1]
-    assert tokenizer.decode(ids[:2]) == texts[:2]
+    go, going, dot, mark = (
+        sequence.tolist() for sequence in tokenizer.encode(["Go.", "Go going.", "Go . Go", "¡Go"])
+    )
+    assert go == [4, 7]
+    assert going == [4, 5, 6, 7]
+    assert dot == [4, UNK, 4]  # the word "▁." is "▁" and "##.", which is no piece
+    assert mark == [11, UNK]  # no piece begins with "G": "##G" stands inside of words
+    assert tokenizer.pieces(going) == ["▁Go", "▁go", "##ing", "."]
+    assert tokenizer.decode([go, going, dot]) == ["Go.", "Go going.", "Go Go"]
 
 
 def test_wordpiece_spacing(words: WordPieceTokenizer) -> None:

@@ -476,7 +476,7 @@ def test_configuration_rebuilds_the_layer(kind: type[MultiHeadAttention]) -> Non
     assert again.get_config() == layer.get_config()
     assert (again.d_model, again.num_heads, again.dropout) == (D, 4, 0.3)
     assert (again.kernel, again.name) == ("fused", "there")
-    again.build()
+    assert again.built  # as its original was
     again.set_weights(layer.get_weights())
     x, memory = normal(33, B, T, D), normal(34, B, S, D)
     np.testing.assert_array_equal(

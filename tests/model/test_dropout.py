@@ -85,6 +85,10 @@ def test_fold_equals_the_hash_of_key_and_place() -> None:
             assert int(ops.convert_to_numpy(as_tensor)) == folded(key, place)
 
 
+def test_where_dropout_is_off_it_stays_off() -> None:
+    assert fold(None, 3) is None
+
+
 def test_folded_keys_are_different() -> None:
     keys = [
         folded(seed, step, place) for seed in (0, 1) for step in range(50) for place in range(9)
@@ -133,11 +137,11 @@ def test_share_and_expectation_are_kept(rate: float) -> None:
 
 
 def test_every_element_is_dropped_at_the_rate_over_the_steps() -> None:
-    """100 elements over 400 steps: each within 4.5 sigma, so no element is always (or never) kept.
+    """100 elements over 200 steps: each within 4.5 sigma, so no element is always (or never) kept.
 
     100 normal deviates exceed 4.5 sigma together with a probability of 0.0007.
     """
-    rate, steps = 0.3, 400
+    rate, steps = 0.3, 200
     counts = sum(mask(fold(uint32(7), step), rate, (100,)) for step in range(steps))
     sigma = np.sqrt(rate * (1 - rate) / steps)
     deviations = (counts / steps - (1 - rate)) / sigma

@@ -13,16 +13,15 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model.transformer import (
-    PAD,
+from nmt.model.blocks import (
     DecoderBlock,
     EncoderBlock,
     FeedForward,
     PositionEmbedding,
     TokenEmbedding,
-    Transformer,
     sinusoids,
 )
+from nmt.model.transformer import PAD, Transformer
 
 pytestmark = pytest.mark.backend
 
@@ -266,10 +265,8 @@ def test_parameter_count_has_a_closed_form(norm: str, activation: str, positions
     )
     d, f, v, length = 8, 12, 11, 16
     attention_size = 4 * (d * d + d)
-    if activation == "swiglu":
-        feed_forward_size = 3 * d * f + 2 * f + d
-    else:
-        feed_forward_size = 2 * d * f + f + d
+    matrices = 3 if activation == "swiglu" else 2
+    feed_forward_size = matrices * d * f + (matrices - 1) * f + d
     norm_size = 2 * d
     expected = v * d
     expected += 2 * (attention_size + feed_forward_size + 2 * norm_size)
@@ -616,7 +613,7 @@ def test_every_layer_serialises(layer: Callable[[], Any], inputs: tuple[Array, .
     again = keras.saving.deserialize_keras_object(stored)
     assert type(again) is type(original)
     assert again.get_config() == original.get_config()
-    again.build()
+    assert again.built  # as its original was
     again.set_weights(original.get_weights())
 
     def outputs(of: Any) -> list[Array]:

@@ -52,8 +52,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     return arrange
 
 
-@pytest.mark.parametrize("jit", ["off", "on"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("jit", "number"), [("off", signal.SIGTERM), ("on", signal.SIGINT)])
 def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     tmp_path: Path,
     compose: Callable[..., Config],
@@ -67,6 +66,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(
         f"training.jit_compile={jit}",
         "training.ema_decay=0.9",
         "training.accumulate=2",
+        "data.test=0",
     ]
     train(compose(*overrides, "name=whole"), quiet_console)
     whole = RunFolder.open(tmp_path / "runs" / "latest")
@@ -95,7 +95,7 @@ def test_a_run_that_dies_loses_only_what_follows_its_last_checkpoint(
     quiet_console: Console,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    overrides = tiny_overrides(tmp_path)
+    overrides = [*tiny_overrides(tmp_path), "data.test=0"]
     train(compose(*overrides, "name=whole"), quiet_console)
     whole = RunFolder.open(tmp_path / "runs" / "latest")
     update = TensorFlowStep.update
@@ -155,8 +155,8 @@ def test_a_time_limit_ends_the_run(
     config = compose(
         *tiny_overrides(tmp_path),
         "training.max_steps=null",
-        "training.max_minutes=0.05",
-        "training.evaluate_every=1000",
+        "training.max_minutes=0.4",  # on a slow machine half of it goes into compilation
+        "training.evaluate_every=100000",
         "data.test=0",
     )
     train(config, quiet_console)
@@ -164,7 +164,7 @@ def test_a_time_limit_ends_the_run(
     rates = [line["train/learning_rate"] for line in reported(run) if "train/loss" in line]
     latest = run.checkpoints.latest()
     assert latest is not None
-    assert latest[1]["seconds"] >= 3
+    assert latest[1]["seconds"] >= 24
     # The schedule knew the limit: the rate is nearly spent when the time is.
     assert rates[-1] < 0.2 * max(rates)
 

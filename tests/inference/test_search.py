@@ -1,0 +1,642 @@
+"""Search over hand-made tables of probabilities, and over a tiny model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy.typing import NDArray
+
+from nmt.inference.compiled import compiled
+from nmt.inference.search import IMPOSSIBLE, Hypotheses, beam_search, greedy, length_penalty
+from nmt.model.transformer import DecodingState, Transformer
+
+pytestmark = pytest.mark.backend
+
+Array = NDArray[Any]
+
+PAD, BOS, EOS, A, B = range(5)
+V = 5
+
+
+# --- Steps without a model. -----------------------------------------------------------------------
+
+
+def logarithms(probabilities: Array) -> Array:
+    """Return logits; what has no probability at all becomes `IMPOSSIBLE`."""
+    found = np.full(probabilities.shape, IMPOSSIBLE, np.float32)
+    found[probabilities > 0] = np.log(probabilities[probabilities > 0])
+    return found
+
+
+class Bigrams:
+    """The next token depends on the last one: rows in the order pad, bos, eos, a, b."""
+
+    def __init__(self, after_bos: Sequence[float], after_a: Any, after_b: Any) -> None:
+        uniform = [0.0, 0.0, 1.0, 0.0, 0.0]
+        rows = np.array([uniform, after_bos, uniform, after_a, after_b])
+        np.testing.assert_allclose(rows.sum(-1), 1)
+        self.table = logarithms(rows)
+
+    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        return ops.take(ops.convert_to_tensor(self.table), tokens, axis=0), state
+
+
+class Histories:
+    """The next token depends on the sentence and on everything before: the state is their hash.
+
+    Were states not reordered with their prefixes, log-probabilities would not be those of the
+    tokens.
+    """
+
+    SIZE = 997
+
+    def __init__(self, seed: int, ending: float = 0.0) -> None:
+        rng = np.random.default_rng(seed)
+        self.table = (1.5 * rng.standard_normal((self.SIZE, V))).astype(np.float32)
+        self.table[:, EOS] += ending
+        self.table[:, PAD] = IMPOSSIBLE
+        normalizer = np.log(np.exp(np.float64(self.table)).sum(-1, keepdims=True))
+        self.log_table = np.float64(self.table) - normalizer
+
+    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        state = (state * 31 + tokens * 7 + 1) % self.SIZE
+        return ops.take(ops.convert_to_tensor(self.table), state, axis=0), state
+
+    @staticmethod
+    def reorder(state: Any, parents: Any) -> Any:
+        return ops.take(state, parents, axis=0)
+
+    @staticmethod
+    def state(sentences: Sequence[int], hypotheses: int) -> Any:
+        return ops.convert_to_tensor(np.repeat(np.array(sentences, np.int32), hypotheses))
+
+    def next_log_probs(self, sentence: int, prefix: Sequence[int]) -> Array:
+        for token in (BOS, *prefix):
+            sentence = (sentence * 31 + token * 7 + 1) % self.SIZE
+        return self.log_table[sentence]
+
+    def log_prob(self, sentence: int, tokens: Sequence[int]) -> float:
+        return sum(
+            float(self.next_log_probs(sentence, tokens[:place])[token])
+            for place, token in enumerate(tokens)
+        )
+
+    def everything(self, limit: int) -> Iterator[tuple[int, ...]]:
+        """All sequences of up to ``limit`` tokens that end with the end mark."""
+        prefixes: list[tuple[int, ...]] = [()]
+        for _ in range(limit):
+            yield from ((*prefix, EOS) for prefix in prefixes)
+            prefixes = [(*prefix, token) for prefix in prefixes for token in (BOS, A, B)]
+
+    def beam(
+        self, sentence: int, size: int, alpha: float, limit: int
+    ) -> list[tuple[float, tuple[int, ...]]]:
+        """A beam search in plain Python, which never stops early: (score, tokens), best first."""
+        live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+        ended = []
+        for length in range(1, limit + 1):
+            allowed = (EOS,) if length == limit else (BOS, EOS, A, B)
+            candidates = sorted(
+                (
+                    (log_prob + self.next_log_probs(sentence, prefix)[token], (*prefix, token))
+                    for log_prob, prefix in live
+                    for token in allowed
+                ),
+                reverse=True,
+            )[: 2 * size]
+            ended += [
+                (log_prob / penalty(length, alpha), tokens)
+                for log_prob, tokens in candidates
+                if tokens[-1] == EOS
+            ]
+            live = [entry for entry in candidates if entry[1][-1] != EOS][:size]
+        return sorted(ended, reverse=True)[:size]
+
+
+def penalty(length: int, alpha: float) -> float:
+    return ((5 + length) / 6) ** alpha
+
+
+def same(state: Any, parents: Any) -> Any:
+    """Reorder a state that is the same for all hypotheses."""
+    return state
+
+
+def numpy(found: Hypotheses) -> Hypotheses:
+    return Hypotheses(*(ops.convert_to_numpy(part) for part in found))
+
+
+def run_greedy(steps: Any, state: Any, limits: Sequence[int], length: int = 0) -> Hypotheses:
+    limits_array = np.array(limits, np.int32)
+    return numpy(
+        greedy(
+            steps.step,
+            state,
+            ops.convert_to_tensor(limits_array),
+            bos=BOS,
+            eos=EOS,
+            max_length=length or max(limits),
+        )
+    )
+
+
+def run_beam(
+    steps: Any,
+    state: Any,
+    limits: Sequence[int],
+    *,
+    size: int,
+    alpha: float = 0.0,
+    reorder: Any = same,
+    length: int = 0,
+) -> Hypotheses:
+    limits_array = np.array(limits, np.int32)
+    return numpy(
+        beam_search(
+            steps.step,
+            state,
+            reorder,
+            ops.convert_to_tensor(limits_array),
+            bos=BOS,
+            eos=EOS,
+            beam_size=size,
+            alpha=alpha,
+            max_length=length or max(limits),
+        )
+    )
+
+
+def nothing() -> Any:
+    return ops.zeros((1,), "int32")
+
+
+def sequences(found: Hypotheses, sentence: int = 0) -> list[list[int]]:
+    """Return the tokens of each hypothesis, and check what stands behind them."""
+    listed = []
+    for row, length in zip(found.tokens[sentence], found.lengths[sentence], strict=True):
+        assert (row[length:] == 0).all()
+        listed.append(row[:length].tolist())
+    return listed
+
+
+# --- Greedy. --------------------------------------------------------------------------------------
+
+# Greedy takes a (0.6), then the end (0.4): 0.24. It misses b and the end: 0.4 x 0.9 = 0.36.
+TRAP = Bigrams(
+    after_bos=[0, 0, 0, 0.6, 0.4],
+    after_a=[0, 0, 0.4, 0.3, 0.3],
+    after_b=[0, 0, 0.9, 0.05, 0.05],
+)
+
+
+def test_greedy_takes_the_most_probable_token() -> None:
+    found = run_greedy(TRAP, nothing(), [4])
+    assert sequences(found) == [[A, EOS]]
+    assert found.tokens.shape == (1, 1, 4)
+    np.testing.assert_array_equal(found.lengths, [[2]])
+    np.testing.assert_allclose(found.log_probs, [[math.log(0.24)]], rtol=1e-6)
+    np.testing.assert_array_equal(found.scores, found.log_probs)
+
+
+def test_greedy_follows_the_argmax_of_every_history() -> None:
+    steps = Histories(seed=1, ending=-0.5)
+    sentences = list(range(6))
+    found = run_greedy(steps, steps.state(sentences, 1), [9] * 6)
+    lengths = set()
+    for sentence in sentences:
+        tokens: list[int] = []
+        while EOS not in tokens:
+            scores = steps.next_log_probs(sentence, tokens)
+            tokens.append(EOS if len(tokens) == 8 else int(np.argmax(scores)))
+        assert sequences(found, sentence) == [tokens]
+        expected = steps.log_prob(sentence, tokens)
+        assert found.log_probs[sentence, 0] == pytest.approx(expected, rel=1e-5)
+        lengths.add(len(tokens))
+    assert len(lengths) > 2  # sentences that ended early went on beside others
+
+
+# --- Beam, by hand. -------------------------------------------------------------------------------
+
+
+def test_beam_finds_what_greedy_misses() -> None:
+    """k = 2. Step 1: a 0.6, b 0.4. Step 2: b end 0.36, a end 0.24, a a 0.18, a b 0.18.
+
+    Two have ended, and 0.18 can only fall: the search stops.
+    """
+    found = run_beam(TRAP, nothing(), [4], size=2)
+    assert sequences(found) == [[B, EOS], [A, EOS]]
+    np.testing.assert_allclose(found.log_probs, [[math.log(0.36), math.log(0.24)]], rtol=1e-6)
+    np.testing.assert_array_equal(found.scores, found.log_probs)
+
+
+def test_an_ended_hypothesis_outlives_better_prefixes_that_come_to_nothing() -> None:
+    """Kept in one list with the prefixes, the best hypothesis would be lost in step 1.
+
+    k = 2. Step 1: a 0.36, b 0.34, end 0.3: both prefixes are better than what ended. Step 2:
+    b b 0.17, a a 0.162, b a 0.136, a b 0.126. Step 3: b b b 0.085, a a a 0.0729, b b a 0.068,
+    a a b 0.0567. Step 4, the last: a a a end 0.0729 x 0.2 = 0.01458, b b b end 0.0085.
+    """
+    steps = Bigrams(
+        after_bos=[0, 0, 0.3, 0.36, 0.34],
+        after_a=[0, 0, 0.2, 0.45, 0.35],
+        after_b=[0, 0, 0.1, 0.4, 0.5],
+    )
+    found = run_beam(steps, nothing(), [4], size=2)
+    assert sequences(found) == [[EOS], [A, A, A, EOS]]
+    np.testing.assert_allclose(found.log_probs, [[math.log(0.3), math.log(0.01458)]], rtol=1e-5)
+
+
+# The end 0.4, or a 0.6 and then: the end 0.6 (0.36 together), or b 0.4 and the end 1 (0.24).
+OVERTAKING = Bigrams(
+    after_bos=[0, 0, 0.4, 0.6, 0],
+    after_a=[0, 0, 0.6, 0, 0.4],
+    after_b=[0, 0, 1, 0, 0],
+)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected", "scores"),
+    [
+        # Without a penalty: ln 0.4 = -0.9163, ln 0.36 = -1.0217, ln 0.24 = -1.4271.
+        (0.0, [[EOS], [A, EOS], [A, B, EOS]], [-0.916291, -1.021651, -1.427116]),
+        # Divided by 6/6, 7/6 and 8/6: -0.9163, -0.8757, -1.0703. The second overtakes.
+        (1.0, [[A, EOS], [EOS], [A, B, EOS]], [-0.875701, -0.916291, -1.070337]),
+        # By 1, (7/6)^3 = 1.5880 and (8/6)^3 = 2.3704: -0.9163, -0.6434, -0.6021: the third, too.
+        (3.0, [[A, B, EOS], [A, EOS], [EOS]], [-0.602065, -0.643371, -0.916291]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_longer_hypothesis_overtakes_under_a_length_penalty(
+    size: int, alpha: float, expected: list[list[int]], scores: list[float]
+) -> None:
+    found = run_beam(OVERTAKING, nothing(), [5], size=size, alpha=alpha)
+    assert sequences(found) == expected[:size]
+    np.testing.assert_allclose(found.scores, [scores[:size]], rtol=1e-5)
+
+
+def test_length_penalty_by_hand() -> None:
+    """((5 + length) / 6) ** alpha: 1 for a single token, 2 ** alpha for seven."""
+    lengths = ops.convert_to_tensor(np.array([1, 4, 7, 13], np.int32))
+
+    def found(alpha: float) -> Array:
+        return ops.convert_to_numpy(length_penalty(lengths, alpha))
+
+    np.testing.assert_allclose(found(0.0), [1, 1, 1, 1])
+    np.testing.assert_allclose(found(1.0), [1, 1.5, 2, 3], rtol=1e-6)
+    np.testing.assert_allclose(found(0.5), [1, 1.2247449, 1.4142136, 1.7320508], rtol=1e-6)
+
+
+# The end is always the least probable: 0.1.
+TALKATIVE = Bigrams(
+    after_bos=[0, 0, 0.1, 0.5, 0.4],
+    after_a=[0, 0, 0.1, 0.5, 0.4],
+    after_b=[0, 0, 0.1, 0.3, 0.6],
+)
+
+
+def test_limits_force_the_end_mark_in_greedy_search() -> None:
+    found = run_greedy(TALKATIVE, nothing(), [1, 3, 2], length=5)
+    assert [sequences(found, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
+    expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced end mark costs what it costs
+    np.testing.assert_allclose(found.log_probs[:, 0], np.log(expected), rtol=1e-5)
+
+
+def test_limits_force_the_end_mark_in_beam_search() -> None:
+    """k = 2, limits 1 and 3.
+
+    One token: there is but one hypothesis. Three: step 1 a 0.5, b 0.4, (end 0.1); step 2 a a 0.25,
+    b b 0.24, a b 0.2, b a 0.12; step 3 a a end 0.025, b b end 0.024. What ended in step 1, 0.1, is
+    better than both.
+    """
+    found = run_beam(TALKATIVE, nothing(), [1, 3], size=2, length=5)
+    assert sequences(found, 0)[0] == [EOS]
+    assert found.log_probs[0, 0] == pytest.approx(math.log(0.1), rel=1e-5)
+    assert found.scores[0, 1] <= IMPOSSIBLE / 2  # there is no second one
+    assert sequences(found, 1) == [[EOS], [A, A, EOS]]
+    np.testing.assert_allclose(found.log_probs[1], np.log([0.1, 0.025]), rtol=1e-5)
+
+
+# --- Beam, against plain Python. ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
+    """Four tokens, one of which ends, and up to four of them: 1 + 3 + 9 + 27 = 40 sequences."""
+    steps = Histories(seed=2)
+    size, limit = 40, 4
+    found = run_beam(
+        steps,
+        steps.state([3, 8], size),
+        [limit, limit],
+        size=size,
+        alpha=alpha,
+        reorder=steps.reorder,
+    )
+    for row, sentence in enumerate((3, 8)):
+        expected = sorted(
+            (
+                (steps.log_prob(sentence, tokens) / penalty(len(tokens), alpha), list(tokens))
+                for tokens in steps.everything(limit)
+            ),
+            reverse=True,
+        )
+        assert len(expected) == size
+        np.testing.assert_allclose(found.scores[row], [score for score, _ in expected], rtol=1e-5)
+        assert sequences(found, row) == [tokens for _, tokens in expected]
+        np.testing.assert_allclose(
+            found.log_probs[row],
+            [steps.log_prob(sentence, tokens) for _, tokens in expected],
+            rtol=1e-5,
+        )
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_stopping_early_never_changes_the_result(size: int, alpha: float) -> None:
+    """Against a search that goes on to the limit, at several limits and propensities to end."""
+    sentences = [1, 2, 3, 4]
+    limits = [12, 3, 7, 12]
+    for seed, ending in ((3, -2.0), (4, 0.0), (5, 2.0)):
+        steps = Histories(seed, ending)
+        found = run_beam(
+            steps,
+            steps.state(sentences, size),
+            limits,
+            size=size,
+            alpha=alpha,
+            reorder=steps.reorder,
+        )
+        for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
+            expected = steps.beam(sentence, size, alpha, limit)
+            assert sequences(found, row) == [list(tokens) for _, tokens in expected]
+            scores = [score for score, _ in expected]
+            np.testing.assert_allclose(found.scores[row], scores, rtol=1e-5)
+
+
+def test_max_length_is_room_and_no_limit() -> None:
+    steps = Histories(seed=6)
+    tight, roomy = (
+        run_beam(
+            steps,
+            steps.state([1, 2], 3),
+            [6, 4],
+            size=3,
+            alpha=0.6,
+            reorder=steps.reorder,
+            length=length,
+        )
+        for length in (6, 60)
+    )
+    np.testing.assert_array_equal(roomy.tokens[..., :6], tight.tokens)
+    assert (roomy.tokens[..., 6:] == 0).all()
+    np.testing.assert_array_equal(roomy.lengths, tight.lengths)
+    np.testing.assert_allclose(roomy.log_probs, tight.log_probs, rtol=1e-6)
+    np.testing.assert_allclose(roomy.scores, tight.scores, rtol=1e-6)
+    short, long = (run_greedy(steps, steps.state([1, 2], 1), [6, 4], length) for length in (6, 60))
+    np.testing.assert_array_equal(long.tokens[..., :6], short.tokens)
+    np.testing.assert_allclose(long.log_probs, short.log_probs, rtol=1e-6)
+
+
+class Exhausted(Bigrams):
+    """After three tokens nothing but NaN: whoever goes on looking finds nothing."""
+
+    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, state = super().step(tokens, index, state)
+        return ops.where(index < 3, logits, float("nan")), state
+
+
+def test_search_stops_when_nothing_better_can_come() -> None:
+    """The end is nearly certain everywhere: after two steps both of k = 2 have ended."""
+    sure = [0, 0, 0.98, 0.012, 0.008]
+    steps = Exhausted(sure, sure, sure)
+    found = run_beam(steps, nothing(), [30], size=2)
+    assert sequences(found) == [[EOS], [A, EOS]]
+    np.testing.assert_allclose(found.scores, [np.log([0.98, 0.012 * 0.98])], rtol=1e-4)
+    one = run_greedy(steps, nothing(), [30])
+    assert sequences(one) == [[EOS]]
+    np.testing.assert_allclose(one.scores, [[math.log(0.98)]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None:
+    """Elsewhere it is better: it remembers endings that were the second choice (`OVERTAKING`)."""
+    steps = Histories(seed=7, ending=-20.0)
+    sentences, limits = [1, 2, 3, 4], [5, 1, 8, 3]
+    beam = run_beam(
+        steps, steps.state(sentences, 1), limits, size=1, alpha=alpha, reorder=steps.reorder
+    )
+    plain = run_greedy(steps, steps.state(sentences, 1), limits)
+    np.testing.assert_array_equal(beam.tokens, plain.tokens)
+    np.testing.assert_array_equal(beam.lengths, plain.lengths)
+    np.testing.assert_allclose(beam.log_probs, plain.log_probs, rtol=1e-6)
+    assert beam.lengths[:, 0].tolist() == limits
+
+
+def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
+    steps = Histories(seed=8)
+    sentences = list(range(20))
+    beam = run_beam(steps, steps.state(sentences, 1), [8] * 20, size=1, reorder=steps.reorder)
+    plain = run_greedy(steps, steps.state(sentences, 1), [8] * 20)
+    assert (beam.log_probs >= plain.log_probs - 1e-5).all()
+    equal = (beam.tokens == plain.tokens).all(-1)
+    assert equal.sum() >= 5
+
+
+def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
+    """Limits differ: some sentences are finished for long while others still grow."""
+    steps = Histories(seed=9, ending=0.5)
+    sentences, limits = [5, 6, 7, 8], [9, 2, 4, 1]
+    together = run_beam(
+        steps, steps.state(sentences, 3), limits, size=3, alpha=0.6, reorder=steps.reorder
+    )
+    greedily = run_greedy(steps, steps.state(sentences, 1), limits)
+    for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
+        alone = run_beam(
+            steps, steps.state([sentence], 3), [limit], size=3, alpha=0.6, reorder=steps.reorder
+        )
+        real = alone.scores[0] > IMPOSSIBLE / 2
+        np.testing.assert_array_equal(together.scores[row] > IMPOSSIBLE / 2, real)
+        np.testing.assert_array_equal(together.tokens[row, :, :limit][real], alone.tokens[0][real])
+        np.testing.assert_allclose(together.scores[row][real], alone.scores[0][real], rtol=1e-6)
+        one = run_greedy(steps, steps.state([sentence], 1), [limit])
+        np.testing.assert_array_equal(greedily.tokens[row, :, :limit], one.tokens[0])
+        np.testing.assert_allclose(greedily.log_probs[row], one.log_probs[0], rtol=1e-6)
+
+
+def test_states_follow_their_prefixes() -> None:
+    """Log-probabilities are those of the tokens, though the state saw the prefix alone."""
+    steps = Histories(seed=10)
+    sentences = [1, 2, 3]
+
+    def deviation(reorder: Any) -> float:
+        found = run_beam(steps, steps.state(sentences, 4), [8] * 3, size=4, reorder=reorder)
+        return max(
+            abs(steps.log_prob(sentence, tokens) - found.log_probs[row, n])
+            for row, sentence in enumerate(sentences)
+            for n, tokens in enumerate(sequences(found, row))
+        )
+
+    assert deviation(steps.reorder) < 1e-4
+    assert deviation(same) > 0.1  # and the test would notice
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_lengths_count_every_token_up_to_the_end_mark(size: int) -> None:
+    """A model may choose any id, even 0; hypotheses are cut by their lengths."""
+    steps = Bigrams(
+        after_bos=[0, 0, 0, 1, 0],
+        after_a=[0.9, 0, 0.1, 0, 0],
+        after_b=[0, 0, 1, 0, 0],
+    )
+    found = (
+        run_beam(steps, nothing(), [5], size=size) if size else run_greedy(steps, nothing(), [5])
+    )
+    for n, score in enumerate(found.scores[0]):
+        if score > IMPOSSIBLE / 2:
+            length = found.lengths[0, n]
+            assert found.tokens[0, n, length - 1] == EOS
+            assert (found.tokens[0, n, : length - 1] != EOS).all()
+
+
+# --- With a model. --------------------------------------------------------------------------------
+
+SOURCE = np.array([[4, 5, 6, 7, 2], [8, 3, 2, PAD, PAD], [9, 2, PAD, PAD, PAD]], np.int32)
+LIMITS = np.array([6, 6, 4], np.int32)
+LENGTH = 6
+
+
+def tiny(seed: int) -> Transformer:
+    model = Transformer(
+        vocabulary_size=10,
+        d_model=8,
+        num_heads=2,
+        ffn_width=12,
+        encoder_layers=1,
+        decoder_layers=2,
+        norm="pre",
+        positions="sinusoidal",
+        activation="relu",
+        dropout=0.0,
+        attention_dropout=0.0,
+        ffn_dropout=0.0,
+        max_length=16,
+        attention_kernel="explicit",
+        remat=False,
+    )
+    change(model, seed)
+    return model
+
+
+def change(model: Transformer, seed: int) -> None:
+    for number, weight in enumerate(model.weights):
+        values = np.random.default_rng(100 * seed + number).standard_normal(weight.shape)
+        weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.6 * values)
+
+
+def reorder_cache(state: DecodingState, parents: Any) -> DecodingState:
+    cache = tuple(
+        (ops.take(keys, parents, axis=0), ops.take(values, parents, axis=0))
+        for keys, values in state.cache
+    )
+    return state._replace(cache=cache)
+
+
+def without_padding(logits: Any) -> Any:
+    """Forbid id 0, which as a target would be padding and hidden by masks."""
+    return ops.where(ops.arange(ops.shape(logits)[-1]) > 0, logits, IMPOSSIBLE)
+
+
+def search(model: Transformer, source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
+    """Search with a model: greedily where ``size`` is 0."""
+
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, state = model.step(tokens, index, state)
+        return without_padding(logits), state
+
+    state = model.start(source, hypotheses=max(1, size), max_length=length)
+    marks = {"bos": BOS, "eos": EOS, "max_length": length}
+    if not size:
+        return tuple(greedy(step, state, limits, **marks))
+    return tuple(
+        beam_search(step, state, reorder_cache, limits, beam_size=size, alpha=0.6, **marks)
+    )
+
+
+def eager(model: Transformer, size: int) -> Hypotheses:
+    source, limits = ops.convert_to_tensor(SOURCE), ops.convert_to_tensor(LIMITS)
+    return numpy(Hypotheses(*search(model, source, limits, size)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
+    lengths = set()
+    for seed in (1, 4):  # two models, of which one is quick to end
+        model = tiny(seed)
+        found = eager(model, size)
+        for row in range(len(SOURCE)):
+            for n, tokens in enumerate(sequences(found, row)):
+                target_in = np.array([[BOS, *tokens[:-1]]], np.int32)
+                logits = model({"source": SOURCE[row : row + 1], "target": target_in})
+                log_probs = ops.convert_to_numpy(ops.log_softmax(without_padding(logits)))[0]
+                expected = log_probs[np.arange(len(tokens)), tokens].sum()
+                assert tokens[-1] == EOS
+                assert found.log_probs[row, n] == pytest.approx(expected, abs=1e-4)
+                divisor = penalty(len(tokens), 0.6) if size else 1.0
+                assert found.scores[row, n] == pytest.approx(expected / divisor, abs=1e-4)
+                lengths.add(len(tokens))
+    assert min(lengths) < 3 < max(lengths)
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
+    model = tiny(2)
+    fast = compiled(model, lambda source, limits: search(model, source, limits, size), (2, 1))
+
+    def check() -> Hypotheses:
+        slow, quick = eager(model, size), Hypotheses(*fast(SOURCE, LIMITS))
+        assert all(isinstance(part, np.ndarray) for part in quick)
+        np.testing.assert_array_equal(quick.tokens, slow.tokens)
+        np.testing.assert_array_equal(quick.lengths, slow.lengths)
+        np.testing.assert_allclose(quick.log_probs, slow.log_probs, atol=1e-4)
+        np.testing.assert_allclose(quick.scores, slow.scores, atol=1e-4)
+        return quick
+
+    before = check()
+    change(model, 3)
+    after = check()
+    assert (before.tokens != after.tokens).any()
+    # Another shape: TensorFlow has one trace for all of them, JAX one each.
+    narrower = Hypotheses(*fast(SOURCE[1:, :3], LIMITS[1:]))
+    np.testing.assert_array_equal(narrower.tokens, after.tokens[1:])
+
+
+@pytest.mark.parametrize("size", [0, 3])
+def test_room_may_be_an_argument_of_a_compiled_search(size: int) -> None:
+    """As the translator passes it: the largest of the limits."""
+    model = tiny(4)
+    fast = compiled(
+        model,
+        lambda source, limits, length: search(model, source, limits, size, length),
+        (2, 1, 0),
+    )
+    quick = Hypotheses(*fast(SOURCE, LIMITS, np.asarray(LENGTH, np.int32)))
+    np.testing.assert_array_equal(quick.tokens, eager(model, size).tokens)
+
+
+def test_compiled_runs_any_function_of_the_model() -> None:
+    model = tiny(5)
+    target = np.array([[1, 4, 5], [1, 6, 7], [1, 8, 9]], np.int32)
+    fast = compiled(
+        model, lambda source, target: {"out": model({"source": source, "target": target})}, (2, 2)
+    )
+    found = fast(SOURCE.astype(np.int64), target)  # other integers are cast
+    expected = ops.convert_to_numpy(model({"source": SOURCE, "target": target}))
+    assert list(found) == ["out"]
+    np.testing.assert_allclose(found["out"], expected, atol=1e-5)
+    assert keras.backend.standardize_dtype(found["out"].dtype) == "float32"

@@ -1,0 +1,149 @@
+"""The loss equals its definition in float64, and its gradient the textbook's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy.typing import NDArray
+
+from nmt.training.objective import TokenLoss, cross_entropy
+
+pytestmark = pytest.mark.backend
+
+Array = NDArray[Any]
+
+B, T, V = 2, 3, 5
+LABELS = np.array([[4, 0, 2], [1, 3, 0]], np.int32)
+COUNTED = np.array([[True, True, False], [True, False, False]])
+
+
+def logits_array(seed: int = 0, scale: float = 3.0) -> Array:
+    noise = np.random.default_rng(seed).standard_normal((B, T, V))
+    return (scale * noise).astype(np.float32)
+
+
+def loss(logits: Any, smoothing: float, labels: Array = LABELS, counted: Array = COUNTED) -> Any:
+    return cross_entropy(logits, labels, counted, label_smoothing=smoothing)
+
+
+def numbers(found: TokenLoss) -> tuple[float, float, float]:
+    return tuple(float(ops.convert_to_numpy(part)) for part in found)
+
+
+def gradient(function: Callable[[Any], Any], array: Array) -> Array:
+    """Return the gradient of a scalar ``function(array)``."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        watched = tf.convert_to_tensor(array)
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            scalar = function(watched)
+        return ops.convert_to_numpy(tape.gradient(scalar, watched))
+    import jax
+
+    return ops.convert_to_numpy(jax.grad(function)(jax.numpy.asarray(array)))
+
+
+def softmax(logits: Array) -> Array:
+    exponentials = np.exp(np.float64(logits) - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def smoothed(smoothing: float) -> Array:
+    """Label distributions [B, T, V]: (1 - e) on the label plus e / V everywhere."""
+    targets = np.full((B, T, V), smoothing / V)
+    for place in np.ndindex(B, T):
+        targets[*place, LABELS[place]] += 1 - smoothing
+    return targets
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_sums_equal_the_definition(smoothing: float) -> None:
+    logits = logits_array()
+    log_probs = np.log(softmax(logits))
+    found = loss(logits, smoothing)
+    assert {keras.backend.standardize_dtype(part.dtype) for part in found} == {"float32"}
+    objective, nll, tokens = numbers(found)
+    cross = -(smoothed(smoothing) * log_probs).sum(-1)
+    label_log_probs = np.take_along_axis(log_probs, LABELS[..., None], -1)[..., 0]
+    assert objective == pytest.approx(cross[COUNTED].sum(), rel=1e-5)
+    assert nll == pytest.approx(-label_log_probs[COUNTED].sum(), rel=1e-5)
+    assert tokens == 3
+    if not smoothing:
+        assert objective == nll
+
+
+def test_smoothing_by_hand() -> None:
+    """V = 3, probabilities 1/8, 2/8, 5/8, e = 0.3: 0.8 on the label, 0.1 on the two others."""
+    logits = np.log([[1.0, 2.0, 5.0]]).astype(np.float32)
+    found = loss(logits, 0.3, np.array([0]), np.array([True]))
+    expected = 0.8 * math.log(8) + 0.1 * math.log(8 / 2) + 0.1 * math.log(8 / 5)
+    assert numbers(found) == pytest.approx((expected, math.log(8), 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_model_that_knows_nothing_loses_log_v_per_token(smoothing: float) -> None:
+    logits = np.full((B, T, V), 7.0, np.float32)  # a constant added to logits means nothing
+    found = loss(logits, smoothing)
+    assert numbers(found) == pytest.approx((3 * math.log(V), 3 * math.log(V), 3), rel=1e-6)
+
+
+def test_smoothing_leaves_the_reported_loss_alone() -> None:
+    logits = logits_array()
+    assert numbers(loss(logits, 0.1))[1:] == numbers(loss(logits, 0.0))[1:]
+    # A confident model pays for its confidence in the objective: e / V on each of the V - 1 others.
+    confident = 50.0 * np.eye(V, dtype=np.float32)[LABELS]
+    objective, nll, tokens = numbers(loss(confident, 0.1))
+    assert nll == pytest.approx(0, abs=1e-6)
+    assert objective == pytest.approx(tokens * 50 * 0.1 * (V - 1) / V, rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_padding_is_left_out(smoothing: float) -> None:
+    logits = logits_array()
+    expected = numbers(loss(logits, smoothing))
+    other, labels = logits.copy(), LABELS.copy()
+    other[~COUNTED] = 100 * logits_array(1)[~COUNTED]
+    labels[~COUNTED] = (labels[~COUNTED] + 1) % V
+    assert numbers(loss(other, smoothing, labels)) == expected
+    nothing = numbers(loss(logits, smoothing, counted=np.zeros_like(COUNTED)))
+    assert nothing == (0, 0, 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_sums_not_means(smoothing: float) -> None:
+    logits = logits_array()
+    once = numbers(loss(logits, smoothing))
+    twice = loss(
+        np.concatenate([logits, logits]),
+        smoothing,
+        np.concatenate([LABELS, LABELS]),
+        np.concatenate([COUNTED, COUNTED]),
+    )
+    assert numbers(twice) == pytest.approx([2 * part for part in once], rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_gradients_are_softmax_minus_label(smoothing: float) -> None:
+    logits = logits_array()
+    counted = COUNTED[..., None]
+    of_nll = gradient(lambda x: loss(x, smoothing).nll, logits)
+    np.testing.assert_allclose(of_nll, (softmax(logits) - smoothed(0.0)) * counted, atol=1e-6)
+    of_objective = gradient(lambda x: loss(x, smoothing).objective, logits)
+    expected = (softmax(logits) - smoothed(smoothing)) * counted
+    np.testing.assert_allclose(of_objective, expected, atol=1e-6)
+
+
+def test_narrow_and_large_logits_are_summed_in_float32() -> None:
+    """300 tokens that lose 300 nats each: 90,000 is beyond float16, as exp(300) is of float32."""
+    logits = np.zeros((300, V), np.float16)
+    logits[:, 1] = 300
+    found = loss(logits, 0.0, np.zeros(300, np.int32), np.ones(300, bool))
+    assert numbers(found) == pytest.approx((90000, 90000, 300), rel=1e-6)

@@ -1,0 +1,127 @@
+"""Learning rates and progress, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.config import TrainingConfig
+from nmt.training.schedule import Limits, learning_rate
+
+PEAK = 2e-3
+
+
+def rate(schedule: str, warmup: int, step: int, progress: float) -> float:
+    config = TrainingConfig(learning_rate=PEAK, schedule=schedule, warmup_steps=warmup)
+    return learning_rate(config, step, progress)
+
+
+# In units of the peak, with 100 steps of warm-up in a run of 10,000 (so that a tenth of the run
+# is longer, and the warm-up is not cut).
+WARMUP = [(1, 0.01), (25, 0.25), (50, 0.5), (100, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"),
+    [
+        *WARMUP,
+        (101, 0.9950372),  # sqrt(100 / 101)
+        (400, 0.5),  # four times the steps, half the rate
+        (900, 1 / 3),
+        (2500, 0.2),
+        (10000, 0.1),
+    ],
+)
+def test_inverse_sqrt(step: int, factor: float) -> None:
+    found = rate("inverse_sqrt", 100, step, step / 10_000)
+    assert found == pytest.approx(PEAK * factor, rel=1e-6)
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 101, 5000])
+def test_inverse_sqrt_is_the_formula_of_the_paper(step: int) -> None:
+    """Vaswani et al. 2017, equation 3: d^-0.5 min(step^-0.5, step warmup^-1.5); peak at warmup."""
+    width, warmup = 512, 100
+    noam = width**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    peak = width**-0.5 * warmup**-0.5
+    config = TrainingConfig(learning_rate=peak, schedule="inverse_sqrt", warmup_steps=warmup)
+    assert learning_rate(config, step, step / 1e6) == pytest.approx(noam, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"),
+    [
+        # Half a cosine over the whole run: (1 + cos(pi progress)) / 2, times the warm-up.
+        (1, 0.01 * 0.99999998),
+        (50, 0.5 * 0.99993832),
+        (100, 0.99975328),  # progress 0.01
+        (2500, 0.85355339),  # (1 + sqrt(1/2)) / 2
+        (3333 + 1 / 3, 0.75),  # cos 60°
+        (5000, 0.5),
+        (6666 + 2 / 3, 0.25),
+        (7500, 0.14644661),
+        (10000, 0.0),
+    ],
+)
+def test_cosine(step: float, factor: float) -> None:
+    found = rate("cosine", 100, step, step / 10_000)
+    assert found == pytest.approx(PEAK * factor, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize(("step", "factor"), [*WARMUP, (101, 1.0), (10_000, 1.0)])
+def test_constant(step: int, factor: float) -> None:
+    assert rate("constant", 100, step, step / 10_000) == pytest.approx(PEAK * factor)
+
+
+@pytest.mark.parametrize(
+    ("step", "progress", "factor"),
+    [
+        (1, 0.001, 0.01),  # 4,000 steps of warm-up in a run of 1,000: over after 100
+        (50, 0.05, 0.5),
+        (100, 0.1, 1.0),
+        (1000, 1.0, 1.0),
+        (2, 0.02, 0.2),  # 4,000 steps in a run with a limit in minutes, 2% of them spent
+        (400, 0.0, 0.1),  # an early step of a long run: the steps count
+    ],
+)
+def test_warmup_takes_a_tenth_of_the_run_at_most(step: int, progress: float, factor: float) -> None:
+    assert rate("constant", 4000, step, progress) == pytest.approx(PEAK * factor)
+    assert rate("inverse_sqrt", 4000, step, progress) <= PEAK * factor * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])
+def test_no_warmup_begins_at_the_peak(schedule: str) -> None:
+    assert rate(schedule, 0, 1, 0.0) == pytest.approx(PEAK)
+
+
+@pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])
+def test_rates_are_never_negative_nor_above_the_peak(schedule: str) -> None:
+    rates = [rate(schedule, 100, step, step / 1000) for step in range(1, 1001)]
+    assert min(rates) >= 0
+    assert max(rates) <= PEAK
+    if schedule != "constant":
+        assert rates[100:] == sorted(rates[100:], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("limits", "step", "seconds", "share"),
+    [
+        (Limits(100, None, None), 25, 1e9, 0.25),
+        (Limits(None, 2.0, None), 5, 0.0, 0.25),  # 5 of 2 x 10 steps
+        (Limits(None, 0.5, None), 4, 0.0, 0.8),
+        (Limits(None, None, 2.0), 10**9, 30.0, 0.25),  # 30 of 120 seconds
+        # Whichever comes first: 0.1, 0.5 (10 of 20 steps), 0.25.
+        (Limits(100, 2.0, 2.0), 10, 30.0, 0.5),
+        (Limits(100, 2.0, 2.0), 1, 90.0, 0.75),
+        (Limits(12, 2.0, 2.0), 9, 0.0, 0.75),
+        (Limits(100, None, None), 0, 0.0, 0.0),
+        (Limits(100, None, None), 100, 0.0, 1.0),
+        (Limits(100, None, None), 101, 0.0, 1.0),
+        (Limits(None, None, 1.0), 0, 1e6, 1.0),
+    ],
+)
+def test_progress(limits: Limits, step: int, seconds: float, share: float) -> None:
+    assert limits.progress(step, 10, seconds) == pytest.approx(share)
+
+
+def test_limits_come_from_the_configuration() -> None:
+    config = TrainingConfig(max_steps=7, max_epochs=1.5, max_minutes=None)
+    assert Limits.of(config) == Limits(steps=7, epochs=1.5, minutes=None)
