@@ -20,7 +20,7 @@ from nmt.errors import UserError, nearest
 # best. Everything else would make it another run.
 _CHANGEABLE = re.compile(
     r"training\.(max_\w+|early_stopping|resume|log_every|evaluate_every|evaluation_sentences"
-    r"|keep_checkpoints|samples|probes|probe_every|jit_compile)|decoding\..*|cache_dir|runs_dir"
+    r"|keep_checkpoints|samples|probes|probe_every|jit_compile)|decoding(\..*)?|cache_dir|runs_dir"
     r"|data\.(archive|path|source_path|target_path|rejected_file)"
 )
 
@@ -33,8 +33,23 @@ def guarded(command: Callable[[], Any]) -> Callable[[], None]:
             command()
         except (HydraException, OmegaConfBaseException) as error:
             raise UserError(one_line(error)) from error
+        except ValueError as error:
+            # Hydra's own for some malformed overrides; anywhere else, a bug.
+            if not _raised_in(error, "hydra"):
+                raise
+            raise UserError(one_line(error)) from error
 
     return run
+
+
+def _raised_in(error: BaseException, package: str) -> bool:
+    """Whether the innermost frame of a traceback belongs to a package."""
+    traceback = error.__traceback__
+    module = ""
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        traceback = traceback.tb_next
+    return module.split(".")[0] == package
 
 
 def one_line(error: BaseException) -> str:
@@ -64,15 +79,19 @@ def job_config(composed: DictConfig, overrides: list[str]) -> Config:
         composed: what Hydra composed.
         overrides: the job's command-line overrides.
 
+    Returns:
+        The checked configuration; ``training.resume`` is then the folder itself.
+
     Raises:
         UserError: a wrong key or value, or an override that a resumed run cannot take.
     """
-    config = configuration.from_composed(composed)
-    if config.training.resume is None:
-        return config
-    from nmt.run import CONFIG_FILE, RunFolder
+    configuration.refuse_unknown_keys(composed)
+    name = OmegaConf.select(composed, "training.resume")
+    if name is None:
+        return configuration.from_composed(composed)
+    from nmt.run import CONFIG_FILE, LATEST, RunFolder
 
-    run = RunFolder.open(resumed(config))
+    run = RunFolder.open(Path(composed.runs_dir) / name if name == LATEST else Path(name))
     stored = OmegaConf.structured(configuration.load(run.path / CONFIG_FILE))
     for override in OverridesParser.create().parse_overrides(overrides):
         key = override.get_key_element().lstrip("+")
@@ -82,13 +101,8 @@ def job_config(composed: DictConfig, overrides: list[str]) -> Config:
                 "start a new run to change it"
             )
         OmegaConf.update(stored, key, OmegaConf.select(composed, key))
-    resumed_config = configuration.from_composed(stored)
+    stored.training.resume = str(run.path)
+    config = configuration.from_composed(stored)
     if not run.checkpoints.steps():
         raise UserError(f"{run.path} cannot be resumed: it saved no checkpoint; start a new run")
-    return resumed_config
-
-
-def resumed(config: Config) -> Path:
-    """Return the folder of the run to resume."""
-    name = str(config.training.resume)
-    return Path(config.runs_dir) / name if name == "latest" else Path(name)
+    return config

@@ -7,6 +7,8 @@ plain dataclasses and makes the checks that span keys.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, cast
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from nmt.errors import UserError, nearest
 
@@ -166,18 +169,28 @@ def from_composed(composed: DictConfig) -> Config:
         UserError: an unknown key (Hydra lets ``+group.key=value`` through), a missing value, or a
             value that contradicts another.
     """
-    for key, known in _unknown_keys(composed, Config, ""):
-        raise UserError(f"unknown configuration key '{key}'{nearest(key, known)}")
+    refuse_unknown_keys(composed)
     try:
         OmegaConf.resolve(composed)
         missing = sorted(OmegaConf.missing_keys(composed))
-        if missing:
-            raise UserError(f"no value for configuration key '{missing[0]}'")
+        deleted = [
+            key
+            for key in known_keys()
+            if OmegaConf.select(composed, key, default=MISSING) == MISSING
+        ]
+        if missing or deleted:
+            raise UserError(f"no value for configuration key '{(missing or deleted)[0]}'")
         config = cast(Config, OmegaConf.to_object(composed))
     except OmegaConfBaseException as error:
         raise UserError(describe(error)) from error
     check(config)
     return config
+
+
+def refuse_unknown_keys(composed: DictConfig) -> None:
+    """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
+    for key, known in _unknown_keys(composed, Config, ""):
+        raise UserError(f"unknown configuration key '{key}'{nearest(key, known)}")
 
 
 def load(path: Path) -> Config:
@@ -189,6 +202,9 @@ def load(path: Path) -> Config:
         merged = OmegaConf.merge(OmegaConf.structured(Config), stored)
     except OmegaConfBaseException as error:
         raise UserError(f"{path}: {describe(error)}") from error
+    except (YAMLError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not a readable configuration: {reason}") from error
     return from_composed(cast(DictConfig, merged))
 
 
@@ -229,7 +245,7 @@ _GROUPS: dict[str, type] = {
 
 def describe(error: OmegaConfBaseException) -> str:
     """Say in one line what is wrong, with the key and, if it is unknown, the nearest one."""
-    key = error.full_key or str(error.key or "")
+    key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # elements of lists
     reason = str(error.msg or error).splitlines()[0]
     if key and key not in known_keys():
         return f"unknown configuration key '{key}'{nearest(key, known_keys())}"
@@ -252,6 +268,10 @@ def check(config: Config) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    for key, value in flatten(config):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{key}={value} must be a finite number")
+    _between("seed", config.seed, 0, 2**32 - 1)
     data, tokenizer, model = config.data, config.tokenizer, config.model
     training, decoding = config.training, config.decoding
 
@@ -313,6 +333,10 @@ def check(config: Config) -> None:
     _one_of("training.schedule", training.schedule, ("inverse_sqrt", "cosine", "constant"))
     _one_of("training.precision", training.precision, PRECISIONS)
     _one_of("training.jit_compile", training.jit_compile, ("auto", "on", "off"))
+    for key in ("beta_1", "beta_2"):
+        _between(f"training.{key}", getattr(training, key), 0, 0.999999)
+    if training.early_stopping is not None:
+        _at_least("training.early_stopping", training.early_stopping, 1)
     _between("training.label_smoothing", training.label_smoothing, 0, 0.9)
     if training.learning_rate <= 0:
         raise UserError(f"training.learning_rate={training.learning_rate} must be above 0")

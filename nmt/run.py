@@ -100,7 +100,8 @@ class RunFolder:
 
     def write_config(self, config: Config) -> None:
         """Write the configuration, as YAML."""
-        configuration.save(config, self.path / CONFIG_FILE)
+        training = dataclasses.replace(config.training, resume=None)
+        configuration.save(dataclasses.replace(config, training=training), self.path / CONFIG_FILE)
 
     def point_latest(self) -> None:
         """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -44,7 +45,7 @@ def train(config: Config, console: Console) -> float | None:
     if config.model.dropout is None:
         config.model.dropout = prepare.dropout_for(len(corpus.train))
     resume = config.training.resume
-    run = RunFolder.create(config) if resume is None else RunFolder.open(compose.resumed(config))
+    run = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
     if resume is None:
         tokenizer = prepare.tokenizer_of(config, corpus, console)
         tokenizer.save(run.path)

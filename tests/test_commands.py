@@ -73,7 +73,7 @@ def test_show_configuration_and_help(tmp_path: Path) -> None:
     assert b"d_model: 512" in done.stdout
     done = command("nmt.train", "--help", cwd=tmp_path)
     assert done.returncode == 0
-    assert b"model: base, small, tiny" in done.stdout
+    assert b"model: base, compact, small, tiny" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,12 +24,7 @@ COMPLETION = {
     "data=tsv": ["data.path=corpus.tsv"],
     "data=parallel": ["data.source_path=a.es", "data.target_path=a.en"],
 }
-NO_OPTION = "data=cleaning"  # shared by the others, and no corpus of its own
-OPTIONS = sorted(
-    option
-    for path in CONF.glob("*/*.yaml")
-    if (option := f"{path.parent.name}={path.stem}") != NO_OPTION
-)
+OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in CONF.glob("*/*.yaml"))
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -116,7 +111,6 @@ def test_every_file_composes(option: str) -> None:
 @pytest.mark.parametrize(
     ("option", "key"),
     [
-        (NO_OPTION, "data."),
         *[(option, additions[0].partition("=")[0]) for option, additions in COMPLETION.items()],
     ],
 )

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
+_SPACE_SIGN = "▁"  # stands for a space inside tokenizers, which could not tell it from one
 _INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
 
 
@@ -129,7 +130,7 @@ def clean_text(text: str) -> str:
             if sign.isspace() or sign in _JOINERS or category(sign) not in _INVISIBLE
         )
     if not text.isascii():
-        text = normalize("NFC", text)
+        text = normalize("NFC", text).replace(_SPACE_SIGN, "_")
     return " ".join(text.split())
 
 

@@ -71,8 +71,10 @@ class SentencePieceTokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise UserError(f"not a SentencePiece model: {error}") from error
+            raise UserError(f"it is no SentencePiece model ({error})") from error
         self.vocabulary_size: int = self._processor.get_piece_size()
+        if self.vocabulary_size <= UNK:
+            raise UserError(f"it is a SentencePiece model of {self.vocabulary_size} pieces")
         self._in_graph: Any = None
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -136,8 +138,8 @@ class WordPieceTokenizer:
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        if list(vocabulary[:4]) != _SPECIAL_PIECES:
-            raise UserError(f"a WordPiece vocabulary must begin with {_SPECIAL_PIECES}")
+        if not isinstance(vocabulary, list) or vocabulary[:4] != _SPECIAL_PIECES:
+            raise UserError(f"it is no list of pieces that begins with {_SPECIAL_PIECES}")
         self._vocabulary = list(vocabulary)
         self.vocabulary_size = len(self._vocabulary)
         self._in_graph: Any = None
@@ -181,6 +183,7 @@ class WordPieceTokenizer:
                 suffix_indicator=_SUFFIX,
                 unknown_token=_SPECIAL_PIECES[UNK],
                 token_out_type=tf.int32,
+                max_bytes_per_word=1 << 16,  # a longer word is one [UNK]
                 no_pretokenization=True,
                 support_detokenization=True,
             )
@@ -209,13 +212,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         UserError: the folder holds none, or a damaged one.
     """
     model, vocabulary = folder / MODEL_FILE, folder / VOCABULARY_FILE
-    if model.is_file():
-        return SentencePieceTokenizer(model.read_bytes())
-    if vocabulary.is_file():
+    path = model if model.is_file() else vocabulary
+    if path.is_file():
         try:
+            if path == model:
+                return SentencePieceTokenizer(model.read_bytes())
             return WordPieceTokenizer(json.loads(vocabulary.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise UserError(f"{vocabulary} is damaged: {error}") from error
+        except (ValueError, UserError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
     raise UserError(f"{folder} holds no tokenizer ({MODEL_FILE} or {VOCABULARY_FILE})")
 
 
@@ -232,7 +236,9 @@ def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> 
     size = config.vocabulary_size
     if config.min_characters_per_piece:
         supported = characters // config.min_characters_per_piece
-        floor = len(_SPECIAL_PIECES) + (_BYTES if config.kind != "wordpiece" else 0) + 2 * alphabet
+        # WordPiece has every character twice, and its learner never leaves out the top words.
+        pieces = 3 * alphabet if config.kind == "wordpiece" else _BYTES + 2 * alphabet
+        floor = len(_SPECIAL_PIECES) + pieces
         size = min(size, max(supported, floor))
         if size < config.vocabulary_size:
             log(
@@ -298,11 +304,21 @@ def _train_wordpiece(size: int, texts: Iterable[str]) -> WordPieceTokenizer:
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     counts = Counter(word for text in texts for word in _pretokenized(text))
-    vocabulary = learner.learn(
-        sorted(counts.items()),
-        vocab_size=size,
-        reserved_tokens=_SPECIAL_PIECES,
-        joiner=_SUFFIX,
-        lower_thresh=2,
+    alphabet = len(set().union(*counts))
+    target = size
+    while target > 2 * alphabet:  # a character may begin a word, or go on with one
+        vocabulary = learner.learn(
+            sorted(counts.items()),
+            vocab_size=target,
+            reserved_tokens=_SPECIAL_PIECES,
+            joiner=_SUFFIX,
+            lower_thresh=2,
+            max_unique_chars=alphabet,
+        )
+        if len(vocabulary) <= size:
+            return WordPieceTokenizer(vocabulary)
+        target -= len(vocabulary) - size  # its search may end above its target
+    raise UserError(
+        f"tokenizer.vocabulary_size={size} is too small for the {alphabet} characters of this "
+        "corpus: raise it"
     )
-    return WordPieceTokenizer(vocabulary)

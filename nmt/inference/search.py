@@ -45,6 +45,11 @@ def _log_probabilities(logits: Tensor, index: Tensor, limits: Tensor, eos: int) 
     return ops.where(ops.logical_and(last, others), IMPOSSIBLE, scores)
 
 
+def _lengths(tokens: Tensor, eos: int) -> Tensor:
+    """Count the tokens up to the end mark, which every hypothesis has: [..., T] -> int32 [...]."""
+    return ops.cast(ops.argmax(ops.equal(tokens, eos), axis=-1), "int32") + 1
+
+
 def greedy(
     step: Step, state: State, limits: Tensor, *, bos: int, eos: int, max_length: int | Tensor
 ) -> Hypotheses:
@@ -91,8 +96,8 @@ def greedy(
             state,
         ),
     )
-    lengths = ops.sum(ops.cast(ops.not_equal(tokens, 0), "int32"), axis=-1)
-    return Hypotheses(tokens[:, None], lengths[:, None], log_probs[:, None], log_probs[:, None])
+    tokens, log_probs = tokens[:, None], log_probs[:, None]
+    return Hypotheses(tokens, _lengths(tokens, eos), log_probs, log_probs)
 
 
 class _Beam(NamedTuple):
@@ -207,5 +212,9 @@ def beam_search(
         state=state,
     )
     beam = _Beam(*ops.while_loop(unfinished, extend, tuple(first)))
-    lengths = ops.sum(ops.cast(ops.not_equal(beam.ended_tokens, 0), "int32"), axis=-1)
-    return Hypotheses(beam.ended_tokens, lengths, beam.ended_log_probs, beam.ended_scores)
+    return Hypotheses(
+        beam.ended_tokens,
+        _lengths(beam.ended_tokens, eos),
+        beam.ended_log_probs,
+        beam.ended_scores,
+    )

@@ -208,9 +208,8 @@ class Translator:
             source[row, : len(ids)] = ids
             source[row, len(ids)] = EOS
             limits[row] = self._limit(len(ids))
-        found = self._compiled_search(beam_size, alpha)(
-            source, limits, np.asarray(limits.max(), np.int32)
-        )
+        room = np.arange(-(-limits.max() // _LENGTH_STEP) * _LENGTH_STEP)
+        found = self._compiled_search(beam_size, alpha)(source, limits, room)
         tokens, lengths, log_probs, scores = (part[: len(sequences)] for part in found)
         texts = iter(self.tokenizer.decode(list(tokens.reshape(-1, tokens.shape[-1]))))
         outputs = []
@@ -235,10 +234,11 @@ class Translator:
         alpha = alpha if beam_size > 1 else 0.0
         if (beam_size, alpha) not in self._searches:
 
-            def search(source: Any, limits: Any, max_length: Any) -> Any:
-                return tuple(self.search(source, limits, beam_size, alpha, max_length))
+            def search(source: Any, limits: Any, room: Any) -> Any:
+                # The length of `room` is static where shapes compile, and dynamic elsewhere.
+                return tuple(self.search(source, limits, beam_size, alpha, ops.shape(room)[0]))
 
-            self._searches[beam_size, alpha] = compiled(self.model, search, (2, 1, 0))
+            self._searches[beam_size, alpha] = compiled(self.model, search, (2, 1, 1))
         return self._searches[beam_size, alpha]
 
     def search(

@@ -82,7 +82,8 @@ def scaled_dot_product_attention(
             output = ops.where(reachable, output, ops.zeros_like(output))
         return output, None
 
-    # Scaling the query, not the product, keeps float16 scores in range.
+    if keras.backend.standardize_dtype(query.dtype) == "float16":
+        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")  # scores overflow float16
     query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
     scores = ops.cast(ops.einsum("bthk,bshk->bhts", query, key), "float32")  # [B, H, T, S]
     if mask is not None:

@@ -618,14 +618,14 @@ def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 3])
 def test_room_may_be_an_argument_of_a_compiled_search(size: int) -> None:
-    """As the translator passes it: the largest of the limits."""
+    """As the translator passes it: the length of an array."""
     model = tiny(4)
     fast = compiled(
         model,
-        lambda source, limits, length: search(model, source, limits, size, length),
-        (2, 1, 0),
+        lambda source, limits, room: search(model, source, limits, size, ops.shape(room)[0]),
+        (2, 1, 1),
     )
-    quick = Hypotheses(*fast(SOURCE, LIMITS, np.asarray(LENGTH, np.int32)))
+    quick = Hypotheses(*fast(SOURCE, LIMITS, np.arange(LENGTH)))
     np.testing.assert_array_equal(quick.tokens, eager(model, size).tokens)
 
 

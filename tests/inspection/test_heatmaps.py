@@ -8,14 +8,16 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.image import BboxImage
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from PIL import Image
@@ -45,19 +47,79 @@ def draw(
     )
 
 
-def heatmaps(figure: Figure) -> list[Axes]:
-    return [axes for axes in figure.axes if axes.images]
+@dataclass(frozen=True)
+class Heatmap:
+    """A heatmap, with the texts that stand where a reader takes them to belong to it."""
+
+    figure: Figure
+    image: BboxImage
+
+    @property
+    def box(self) -> Bbox:
+        """Return its place in pixels."""
+        return Bbox(self.image.get_window_extent().get_points())
+
+    @property
+    def weights(self) -> Weights:
+        return np.asarray(self.image.get_array())
+
+    @property
+    def title(self) -> str:
+        near = 0.15 * self.figure.dpi
+        [title] = [
+            text
+            for text in texts(self.figure)
+            if abs(anchor(text)[0] - self.box.x0) < 1 and 0 < anchor(text)[1] - self.box.y1 < near
+        ]
+        return title.get_text()
+
+    def centre(self, row: float, column: float) -> tuple[float, float]:
+        """Return the middle of a cell, in pixels from the bottom left corner."""
+        rows, columns = self.weights.shape
+        x = self.box.x0 + (column + 0.5) / columns * self.box.width
+        return x, self.box.y1 - (row + 0.5) / rows * self.box.height
+
+    def tokens(self) -> tuple[dict[int, Text], dict[int, Text]]:
+        """Return the texts right beside the rows, and right below the columns, by their cell."""
+        near = 0.1 * self.figure.dpi
+        found: tuple[dict[int, Text], dict[int, Text]] = ({}, {})
+        for text in texts(self.figure):
+            x, y = anchor(text)
+            if not text.get_rotation() and 0 < self.box.x0 - x < near:
+                side, place = 0, (self.box.y1 - y) / self.box.height
+            elif text.get_rotation() and 0 < self.box.y0 - y < near:
+                side, place = 1, (x - self.box.x0) / self.box.width
+            else:
+                continue
+            if 0 < place < 1:
+                cell = place * self.weights.shape[side] - 0.5
+                assert cell == pytest.approx(round(cell), abs=1e-6)  # beside the middle of a cell
+                found[side][round(cell)] = text
+        return found
 
 
-def shown(axes: Axes) -> Weights:
-    return np.asarray(axes.images[0].get_array())
+def texts(figure: Figure) -> list[Text]:
+    return [artist for artist in figure.get_children() if isinstance(artist, Text)]
 
 
-def names(axes: Axes) -> tuple[list[str], list[str]]:
+def anchor(text: Text) -> tuple[float, float]:
+    x, y = text.get_transform().transform(text.get_position())
+    return float(x), float(y)
+
+
+def images(figure: Figure) -> list[BboxImage]:
+    return [artist for artist in figure.get_children() if isinstance(artist, BboxImage)]
+
+
+def heatmaps(figure: Figure) -> list[Heatmap]:
+    return [Heatmap(figure, image) for image in images(figure)[:-1]]  # the last is the colour bar
+
+
+def names(panel: Heatmap) -> tuple[list[str], list[str]]:
     """Return the row and the column tokens written beside a heatmap."""
-    rows, columns = axes.get_yticklabels(), axes.get_xticklabels()
-    return [t.get_text() for t in rows if t.get_text()], [
-        t.get_text() for t in columns if t.get_text()
+    rows, columns = panel.tokens()
+    return [rows[i].get_text() for i in sorted(rows)], [
+        columns[i].get_text() for i in sorted(columns)
     ]
 
 
@@ -70,28 +132,33 @@ def test_the_mean_comes_first_and_then_every_head() -> None:
         [[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]], np.float32
     )
     panels = heatmaps(draw(weights))
-    assert [axes.get_title(loc="left") for axes in panels] == [
+    assert [panel.title for panel in panels] == [
         "mean of 2 heads",
         "head 1",
         "head 2",
     ]
-    np.testing.assert_array_equal(shown(panels[0]), [[0.75, 0.25, 0.0], [0.0, 0.25, 0.75]])
-    np.testing.assert_array_equal(shown(panels[1]), weights[0])
-    np.testing.assert_array_equal(shown(panels[2]), weights[1])
+    np.testing.assert_array_equal(panels[0].weights, [[0.75, 0.25, 0.0], [0.0, 0.25, 0.75]])
+    np.testing.assert_array_equal(panels[1].weights, weights[0])
+    np.testing.assert_array_equal(panels[2].weights, weights[1])
 
 
 def test_the_mean_stands_apart() -> None:
     figure = draw(random_weights(4, 5, 7))
     mean, *heads = heatmaps(figure)
-    [line] = [artist for artist in figure.get_children() if isinstance(artist, Line2D)]
-    start, end = line.get_xdata()
+    [line] = [
+        artist
+        for artist in figure.get_children()
+        if isinstance(artist, Line2D) and artist.get_linestyle() != "None"
+    ]
+    start, end = np.asarray(line.get_xdata(), dtype=float)
     assert start == end
-    assert mean.get_position().x1 < start < min(axes.get_position().x0 for axes in heads)
+    x = start * figure.bbox.width
+    assert mean.box.x1 < x < min(head.box.x0 for head in heads)
 
 
 def test_one_head_has_no_mean() -> None:
     [panel] = heatmaps(draw(random_weights(1, 4, 3)))
-    assert panel.get_title(loc="left") == "head 1"
+    assert panel.title == "head 1"
 
 
 def test_rows_run_down_and_columns_to_the_right() -> None:
@@ -100,19 +167,17 @@ def test_rows_run_down_and_columns_to_the_right() -> None:
     figure = draw(weights, rows=["is", "house"], columns=["la", "es", "casa"])
     [panel] = heatmaps(figure)
     assert names(panel) == (["is", "house"], ["la", "es", "casa"])
-    assert list(panel.get_yticks()) == [0, 1]
-    assert list(panel.get_xticks()) == [0, 1, 2]
+    assert [sorted(side) for side in panel.tokens()] == [[0, 1], [0, 1, 2]]
     picture = decoded(render_png(figure))
 
     def lightness(row: int, column: int) -> float:
-        x, y = panel.transData.transform((column, row))
+        x, y = panel.centre(row, column)
         return float(np.asarray(picture)[picture.height - int(y), int(x)])
 
     # "is" stands above "house", and "casa" right of "la".
-    (_, is_y), (_, house_y) = (panel.transData.transform((0, row)) for row in (0, 1))
-    (la_x, _), (casa_x, _) = (panel.transData.transform((column, 0)) for column in (0, 2))
-    assert is_y > house_y
-    assert casa_x > la_x
+    rows, columns = panel.tokens()
+    assert anchor(rows[0])[1] > anchor(rows[1])[1]
+    assert anchor(columns[2])[0] > anchor(columns[0])[0]
     others = [lightness(r, c) for r, c in itertools.product(range(2), range(3)) if (r, c) != (0, 2)]
     assert lightness(0, 2) < 10
     assert min(others) > 200
@@ -120,11 +185,19 @@ def test_rows_run_down_and_columns_to_the_right() -> None:
 
 def test_all_panels_share_the_scale_0_to_1() -> None:
     figure = draw(random_weights(3, 4, 5) * 0.01)
-    assert [axes.images[0].get_clim() for axes in heatmaps(figure)] == 4 * [(0, 1)]
-    assert len({axes.images[0].get_cmap().name for axes in heatmaps(figure)}) == 1
-    [bar] = [axes for axes in figure.axes if not axes.images]
-    assert bar.get_xlim() == (0, 1)
-    assert bar.get_xlabel() == "attention weight"
+    assert [image.get_clim() for image in images(figure)] == 5 * [(0, 1)]
+    assert len({image.get_cmap().name for image in images(figure)}) == 1
+    bar = images(figure)[-1]
+    np.testing.assert_array_equal(np.asarray(bar.get_array()), np.linspace(0, 1, 256)[None])
+    box = bar.get_window_extent()
+    near = Bbox.from_extents(box.x0 - 1, box.y0 - 40, box.x1 + 1, box.y0)
+    below = {t.get_text(): anchor(t)[0] for t in texts(figure) if near.contains(*anchor(t))}
+    assert below == {
+        "0.0": pytest.approx(box.x0),
+        "0.5": pytest.approx((box.x0 + box.x1) / 2),
+        "1.0": pytest.approx(box.x1),
+        "attention weight": pytest.approx((box.x0 + box.x1) / 2),
+    }
 
 
 def test_the_colours_grow_darker_with_the_weight() -> None:
@@ -132,14 +205,19 @@ def test_the_colours_grow_darker_with_the_weight() -> None:
     figure = draw(steps)
     [panel] = heatmaps(figure)
     picture = np.asarray(decoded(render_png(figure)), dtype=float)
-    centres = [panel.transData.transform((column, 0)) for column in range(11)]
+    centres = [panel.centre(0, column) for column in range(11)]
     lightness = [picture[picture.shape[0] - int(y), int(x)] for x, y in centres]
     assert (np.diff(lightness) < -5).all()
 
 
 def test_the_axes_are_named() -> None:
-    [panel] = heatmaps(draw(random_weights(1, 4, 3)))
-    assert (panel.get_ylabel(), panel.get_xlabel()) == ("target tokens", "source tokens")
+    figure = draw(random_weights(1, 4, 3))
+    [panel] = heatmaps(figure)
+    named = {text.get_text(): text for text in texts(figure)}
+    (x, y), angle = anchor(named["target tokens"]), named["target tokens"].get_rotation()
+    assert (x < panel.box.x0, panel.box.y0 < y < panel.box.y1, angle) == (True, True, 90)
+    (x, y), angle = anchor(named["source tokens"]), named["source tokens"].get_rotation()
+    assert (panel.box.x0 < x < panel.box.x1, y < panel.box.y0, angle) == (True, True, 0)
 
 
 def test_few_tokens_are_written_at_every_head_and_more_at_the_edge_only() -> None:
@@ -147,12 +225,12 @@ def test_few_tokens_are_written_at_every_head_and_more_at_the_edge_only() -> Non
         assert [len(side) for side in names(panel)] == [5, 7]
     mean, *heads = heatmaps(draw(random_weights(4, 20, 25)))
     assert [len(side) for side in names(mean)] == [20, 25]
-    left = min(axes.get_position().x0 for axes in heads)
-    lowest = min(axes.get_position().y0 for axes in heads)
-    for axes in heads:
-        rows, columns = names(axes)
-        assert len(rows) == (20 if axes.get_position().x0 == left else 0)
-        assert len(columns) == (25 if axes.get_position().y0 == lowest else 0)
+    left = min(head.box.x0 for head in heads)
+    lowest = min(head.box.y0 for head in heads)
+    for head in heads:
+        rows, columns = names(head)
+        assert len(rows) == (20 if head.box.x0 == left else 0)
+        assert len(columns) == (25 if head.box.y0 == lowest else 0)
 
 
 @pytest.mark.parametrize(
@@ -175,28 +253,27 @@ def test_every_text_can_be_read(heads: int, rows: int, columns: int) -> None:
         columns=["▁encuentro", "▁la"] * (columns // 2) + ["?"] * (columns % 2),
     )
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
     width, height = canvas.get_width_height()
     assert width <= 2000
-    boxes = {"heading": figure.texts[0].get_window_extent()}
-    for number, axes in enumerate(figure.axes):
-        for side, axis in ((0, axes.xaxis), (1, axes.yaxis)):
-            tokens = [text for text in axis.get_ticklabels() if text.get_text()]
-            texts = {"tokens": tokens, "name": [axis.label] if axis.label.get_text() else []}
-            for kind, group in texts.items():
-                if group:
-                    extents = [text.get_window_extent() for text in group]
-                    boxes[f"{kind} {side} of {number}"] = Bbox.union(extents)
-            if axes.images and tokens:
-                size = tokens[0].get_fontsize()
-                assert size >= 7
-                ticks = axes.transData.transform(
-                    [(tick, tick) for tick in axis.get_majorticklocs()]
-                )
-                assert (np.abs(np.diff(ticks[:, side])) > size / 72 * figure.dpi).all()
-        if axes.images:
-            boxes[f"title of {number}"] = axes._left_title.get_window_extent()  # type: ignore
-        boxes[f"field {number}"] = axes.get_window_extent()
+    boxes = {}
+    grouped = set()
+    for number, panel in enumerate(heatmaps(figure)):
+        for side, tokens in enumerate(panel.tokens()):
+            if not tokens:
+                continue
+            grouped |= set(tokens.values())
+            extents = [text.get_window_extent() for text in tokens.values()]
+            boxes[f"tokens {side} of {number}"] = Bbox.union(extents)
+            size = float(tokens[0].get_fontsize())
+            assert size >= 7
+            places = [anchor(tokens[cell])[1 - side] for cell in sorted(tokens)]
+            assert (np.abs(np.diff(places)) > size / 72 * figure.dpi).all()
+    for number, image in enumerate(images(figure)):
+        boxes[f"field {number}"] = image.get_window_extent()
+    for number, text in enumerate(texts(figure)):
+        if text not in grouped:
+            boxes[f"{text.get_text()} ({number})"] = text.get_window_extent()
     for name, box in boxes.items():
         assert 0 <= box.x0 <= box.x1 <= width, name
         assert 0 <= box.y0 <= box.y1 <= height, name
@@ -208,13 +285,38 @@ def test_every_text_can_be_read(heads: int, rows: int, columns: int) -> None:
     assert overlapping == []
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 7), (4, 9, 8), (2, 20, 25)])
+@pytest.mark.parametrize("dpi", [100, 200])
+def test_every_text_is_where_matplotlib_takes_it_to_be(
+    shape: tuple[int, int, int], dpi: int
+) -> None:
+    """All ink is in a field or in the extent of a text, and no text is without ink."""
+    figure = draw(
+        random_weights(*shape), columns=["▁encuentro", *"abcdefghijklmnopqrstuvwxyz"][: shape[2]]
+    )
+    ink = np.asarray(decoded(render_png(figure, dpi)))[::-1] < 128  # bottom row first
+    figure.set_dpi(dpi)
+    FigureCanvasAgg(figure)
+    left = ink.copy()
+
+    def part(box: Bbox, margin: int) -> tuple[slice, slice]:
+        (x0, y0, x1, y1) = (int(edge) for edge in box.extents)
+        return slice(y0 - margin, y1 + margin + 1), slice(x0 - margin, x1 + margin + 1)
+
+    for text in texts(figure):
+        assert ink[part(text.get_window_extent(), 0)].any(), text
+        left[part(text.get_window_extent(), 2)] = False
+    for image in images(figure):
+        left[part(image.get_window_extent(), 4 * dpi // 100)] = False  # with frame and ticks
+    assert not left.any()
+
+
 def test_long_sentences_are_labelled_at_every_nth_token() -> None:
     [panel] = heatmaps(draw(random_weights(1, 6, 300)))
-    assert shown(panel).shape == (6, 300)
+    assert panel.weights.shape == (6, 300)
     columns = names(panel)[1]
     assert columns[:2] in (["c0", "c2"], ["c0", "c3"])
-    ticks = [int(tick) for tick in panel.get_xticks()]
-    assert columns == [f"c{tick}" for tick in ticks]
+    assert columns == [f"c{column}" for column in sorted(panel.tokens()[1])]
 
 
 ODD_TOKENS = {
@@ -246,7 +348,7 @@ def test_odd_tokens_are_shown_as_they_are() -> None:
             column_label="好",
         )
         assert render_png(figure)
-    labels = [text.get_text() for text in heatmaps(figure)[0].get_yticklabels()]
+    labels = names(heatmaps(figure)[0])[0]
     assert labels[: len(ODD_TOKENS)] == list(ODD_TOKENS.values())
 
 
@@ -261,10 +363,10 @@ def test_titles_of_any_length_fit(title: str) -> None:
         column_label="columns",
     )
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
     box = figure.texts[0].get_window_extent()
     assert box.x1 <= canvas.get_width_height()[0]
-    assert box.y0 >= heatmaps(figure)[0].get_window_extent().y1 or not title.strip()
+    assert box.y0 >= heatmaps(figure)[0].box.y1 or not title.strip()
     assert "".join(figure.texts[0].get_text().split()) == "".join(title.split())
 
 
