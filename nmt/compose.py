@@ -37,7 +37,10 @@ def guarded(command: Callable[[], Any]) -> Callable[[], None]:
             # Hydra's own for some malformed overrides; anywhere else, a bug.
             if not _raised_in(error, "hydra"):
                 raise
-            raise UserError(one_line(error)) from error
+            raise UserError(
+                f"{one_line(error)}; the groups are {', '.join(configuration.GROUPS)}: choose as in "
+                "model=small"
+            ) from error
 
     return run
 

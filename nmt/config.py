@@ -228,13 +228,13 @@ def known_keys(schema: type = Config, prefix: str = "") -> list[str]:
     keys = []
     for item in fields(schema):
         keys.append(prefix + item.name)
-        group = _GROUPS.get(item.name) if schema is Config else None
+        group = GROUPS.get(item.name) if schema is Config else None
         if group:
             keys.extend(known_keys(group, f"{item.name}."))
     return keys
 
 
-_GROUPS: dict[str, type] = {
+GROUPS: dict[str, type] = {
     "data": DataConfig,
     "tokenizer": TokenizerConfig,
     "model": ModelConfig,
@@ -258,8 +258,8 @@ def _unknown_keys(node: DictConfig, schema: type, prefix: str) -> Iterator[tuple
         name = str(key)
         if name not in names:
             yield prefix + name, [prefix + known for known in names]
-        elif schema is Config and name in _GROUPS:
-            yield from _unknown_keys(node[name], _GROUPS[name], f"{name}.")
+        elif schema is Config and name in GROUPS:
+            yield from _unknown_keys(node[name], GROUPS[name], f"{name}.")
 
 
 def check(config: Config) -> None:

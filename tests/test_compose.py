@@ -88,7 +88,7 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
         ("training.probes=[null]", ["configuration key 'training.probes"]),
         ("model.d_model", ["model.d_model"]),
         ("data", ["data"]),
-        ("=3", ["=3"]),
+        ("=3", ["groups"]),
         ("model.d_model=[1", ["[1"]),
         ("name='a", ["'a"]),
         ("data.kind=a b: {", ["a b: {"]),
