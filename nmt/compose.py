@@ -37,9 +37,9 @@ def guarded(command: Callable[[], Any]) -> Callable[[], None]:
             # Hydra's own for some malformed overrides; anywhere else, a bug.
             if not _raised_in(error, "hydra"):
                 raise
+            groups = ", ".join(configuration.GROUPS)
             raise UserError(
-                f"{one_line(error)}; the groups are {', '.join(configuration.GROUPS)}: choose as in "
-                "model=small"
+                f"{one_line(error)}; the groups are {groups}: choose as in model=small"
             ) from error
 
     return run

@@ -151,8 +151,8 @@ class Trainer:
                     window.seconds += self._tick()
                 if position.step % training.evaluate_every == 0:
                     self._evaluate()
-                    self._save()
                     self._tick()
+                    self._save()
             complete = self._complete()
             if complete and self._evaluated != position.step:
                 self._evaluate()
