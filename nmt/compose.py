@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt import config as configuration
 from nmt.config import Config
 from nmt.errors import UserError, nearest
+from nmt.quiet import quiet_start
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
@@ -92,7 +93,8 @@ def job_config(composed: DictConfig, overrides: list[str]) -> Config:
     name = OmegaConf.select(composed, "training.resume")
     if name is None:
         return configuration.from_composed(composed)
-    from nmt.run import CONFIG_FILE, LATEST, RunFolder
+    with quiet_start():
+        from nmt.run import CONFIG_FILE, LATEST, RunFolder
 
     run = RunFolder.open(Path(composed.runs_dir) / name if name == LATEST else Path(name))
     stored = OmegaConf.structured(configuration.load(run.path / CONFIG_FILE))

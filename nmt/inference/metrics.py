@@ -57,16 +57,21 @@ def corpus_scores(
     scores = []
     for name in names:
         metric = _metrics()[name]
-        result = metric.corpus_score(
-            list(hypotheses), [list(references)], n_bootstrap=RESAMPLES if intervals else 1
-        )
+        sentences = list(hypotheses), [list(references)]
+        estimated = intervals
+        try:
+            result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)
+        except TypeError:
+            # sacreBLEU 2.6 cannot average resamples where some are perfect by TER and some not.
+            estimated = False
+            result = metric.corpus_score(*sentences, n_bootstrap=1)
         scores.append(
             Score(
                 name,
                 float(result.score),
                 str(metric.get_signature()),
-                mean=float(getattr(result, "_mean", 0.0)) if intervals else None,
-                half_width=float(getattr(result, "_ci", 0.0)) if intervals else None,
+                mean=float(getattr(result, "_mean", 0.0)) if estimated else None,
+                half_width=float(getattr(result, "_ci", 0.0)) if estimated else None,
             )
         )
     return scores
