@@ -100,5 +100,7 @@ def paired_bootstrap(
             Score(name, float(result.score), str(signatures[name]), result.mean, result.ci)
             for result in pair
         ]
-        compared[name] = (scores[0], scores[1], float(pair[1].p_value or 0.0))
+        # sacreBLEU counts ties as wins, so that a system would differ from itself.
+        p_value = 1.0 if list(baseline) == list(system) else float(pair[1].p_value or 0.0)
+        compared[name] = (scores[0], scores[1], p_value)
     return compared

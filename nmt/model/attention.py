@@ -74,7 +74,10 @@ def scaled_dot_product_attention(
         (output [B, T, H, K], weights float32 [B, H, T, S] or None).
     """
     dropping = dropout_key is not None and dropout_rate > 0
-    if kernel == "fused" and not return_weights and not dropping:
+    half = keras.backend.standardize_dtype(query.dtype) == "float16"
+    # Keras on TensorFlow has no kernel for it, only products that overflow float16.
+    overflows = half and keras.config.backend() == "tensorflow"
+    if kernel == "fused" and not return_weights and not dropping and not overflows:
         output = ops.dot_product_attention(query, key, value, mask=mask)
         if mask is not None:
             reachable = ops.any(mask, axis=-1)  # [B, H or 1, T]
@@ -82,8 +85,8 @@ def scaled_dot_product_attention(
             output = ops.where(reachable, output, ops.zeros_like(output))
         return output, None
 
-    if keras.backend.standardize_dtype(query.dtype) == "float16":
-        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")  # scores overflow float16
+    if half:  # scores overflow it
+        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")
     query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
     scores = ops.cast(ops.einsum("bthk,bshk->bhts", query, key), "float32")  # [B, H, T, S]
     if mask is not None:

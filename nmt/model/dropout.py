@@ -56,7 +56,8 @@ def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
     Args:
         x: float tensor of any shape, of fewer than 2^31 elements.
         rate: in [0, 1).
-        key: uint32 scalar; None switches dropout off (inference).
+        key: uint32 scalar from `fold` (masks of neighbouring raw keys are each other's shifts);
+            None switches dropout off (inference).
     """
     if key is None or rate == 0:
         return x

@@ -272,7 +272,7 @@ OVERTAKING = Bigrams(
         (3.0, [[A, B, EOS], [A, EOS], [EOS]], [-0.602065, -0.643371, -0.916291]),
     ],
 )
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 3])
 def test_a_longer_hypothesis_overtakes_under_a_length_penalty(
     size: int, alpha: float, expected: list[list[int]], scores: list[float]
 ) -> None:
@@ -357,27 +357,26 @@ def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
         )
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize(("alpha", "ending"), [(0.0, 0.0), (1.0, 1.0)])
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_stopping_early_never_changes_the_result(size: int, alpha: float) -> None:
+def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending: float) -> None:
     """Against a search that goes on to the limit, at several limits and propensities to end."""
-    sentences = list(range(10))
-    limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12]
-    for seed, ending in ((3, -1.0), (5, 1.5)):
-        steps = Histories(seed, ending)
-        found = run_beam(
-            steps,
-            steps.state(sentences, size),
-            limits,
-            size=size,
-            alpha=alpha,
-            reorder=steps.reorder,
-        )
-        for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
-            expected = steps.beam(sentence, size, alpha, limit)
-            assert sequences(found, row) == [list(tokens) for _, tokens in expected]
-            scores = [score for score, _ in expected]
-            np.testing.assert_allclose(found.scores[row], scores, rtol=1e-5)
+    sentences = list(range(20))
+    limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12] * 2
+    steps = Histories(3, ending)
+    found = run_beam(
+        steps,
+        steps.state(sentences, size),
+        limits,
+        size=size,
+        alpha=alpha,
+        reorder=steps.reorder,
+    )
+    for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
+        expected = steps.beam(sentence, size, alpha, limit)
+        assert sequences(found, row) == [list(tokens) for _, tokens in expected]
+        scores = [score for score, _ in expected]
+        np.testing.assert_allclose(found.scores[row], scores, rtol=1e-5)
 
 
 def test_max_length_is_room_and_no_limit() -> None:
@@ -424,6 +423,29 @@ def test_search_stops_when_nothing_better_can_come() -> None:
     np.testing.assert_allclose(one.scores, [[math.log(0.98)]], rtol=1e-4)
 
 
+class Patient(Bigrams):
+    """Once begun with a, it goes on with a and ends at the seventh token, all with certainty."""
+
+    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, state = super().step(tokens, index, state)
+        end = logarithms(np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
+        return ops.where(index < 6, logits, end), state
+
+
+def test_search_goes_on_while_the_length_penalty_may_still_turn_the_tables() -> None:
+    """k = 1, alpha = 1. The end at once: ln 0.55 = -0.598. Else a, ln 0.45 = -0.799.
+
+    Ended after two tokens, the latter would have -0.799 / (7/6) = -0.684 and lose; at the limit of
+    seven it has -0.799 / 2 = -0.399 and wins.
+    """
+    steps = Patient([0, 0, 0.55, 0.45, 0], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0])
+    found = run_beam(steps, nothing(), [7], size=1, alpha=1.0)
+    assert sequences(found) == [[A] * 6 + [EOS]]
+    np.testing.assert_allclose(found.scores, [[math.log(0.45) / 2]], rtol=1e-5)
+    without_penalty = run_beam(steps, nothing(), [7], size=1)
+    assert sequences(without_penalty) == [[EOS]]
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None:
     """Elsewhere it is better: it remembers endings that were the second choice (`OVERTAKING`)."""
@@ -450,9 +472,9 @@ def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
 
 
 def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
-    """Limits differ: some sentences are finished for long while others still grow."""
+    """Limits differ: one sentence is finished for long while the other still grows."""
     steps = Histories(seed=9, ending=0.5)
-    sentences, limits = [5, 6, 7], [9, 2, 4]
+    sentences, limits = [5, 6], [9, 2]
     together = run_beam(
         steps, steps.state(sentences, 3), limits, size=3, alpha=0.6, reorder=steps.reorder
     )
@@ -581,10 +603,10 @@ def eager(model: Transformer, size: int) -> Hypotheses:
     return numpy(Hypotheses(*search(model, source, limits, size)))
 
 
-@pytest.mark.parametrize("size", [0, 1, 4])
+@pytest.mark.parametrize("size", [0, 4])
 def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
     lengths = set()
-    for seed in (1, 4):  # two models, of which one is quick to end
+    for seed in (1, 2):  # two models, of which one is quick to end
         model = tiny(seed)
         found = eager(model, size)
         for n in range(found.tokens.shape[1]):
@@ -602,19 +624,17 @@ def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
                 divisor = penalty(length, 0.6) if size else 1.0
                 assert found.scores[row, n] == pytest.approx(expected / divisor, abs=1e-4)
                 lengths.add(int(length))
-    assert min(lengths) < 3 < max(lengths)
+    assert len(lengths) > 1
 
 
-@pytest.mark.parametrize("size", [0, 3])
-def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
-    model = tiny(2)
+def test_compiled_search_equals_eager_and_sees_new_weights() -> None:
+    model = tiny(6)  # no other test uses it: it is changed here
     change(model, 2)
-    fast = compiled(model, lambda source, limits: search(model, source, limits, size), (2, 1))
-
+    fast = compiled(model, lambda source, limits: search(model, source, limits, 3), (2, 1))
     before = Hypotheses(*fast(SOURCE, LIMITS))
     assert all(isinstance(part, np.ndarray) for part in before)
     change(model, 3)
-    slow, after = eager(model, size), Hypotheses(*fast(SOURCE, LIMITS))
+    slow, after = eager(model, 3), Hypotheses(*fast(SOURCE, LIMITS))
     np.testing.assert_array_equal(after.tokens, slow.tokens)
     np.testing.assert_array_equal(after.lengths, slow.lengths)
     np.testing.assert_allclose(after.log_probs, slow.log_probs, atol=1e-4)
@@ -625,17 +645,16 @@ def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
     np.testing.assert_array_equal(narrower.tokens[0], after.tokens[1])
 
 
-@pytest.mark.parametrize("size", [0, 3])
-def test_room_may_be_an_argument_of_a_compiled_search(size: int) -> None:
+def test_room_may_be_an_argument_of_a_compiled_search() -> None:
     """As the translator passes it: the length of an array."""
     model = tiny(4)
     fast = compiled(
         model,
-        lambda source, limits, room: search(model, source, limits, size, ops.shape(room)[0]),
+        lambda source, limits, room: search(model, source, limits, 0, ops.shape(room)[0]),
         (2, 1, 1),
     )
     quick = Hypotheses(*fast(SOURCE, LIMITS, np.arange(LENGTH)))
-    np.testing.assert_array_equal(quick.tokens, eager(model, size).tokens)
+    np.testing.assert_array_equal(quick.tokens, eager(model, 0).tokens)
 
 
 def test_compiled_runs_any_function_of_the_model() -> None:
