@@ -264,7 +264,7 @@ def test_rejection_table() -> None:
 
 def test_gz_is_read_by_its_suffix(tmp_path: Path) -> None:
     path = tmp_path / "corpus.tsv.gz"
-    path.write_bytes(gzip.compress("él\the\n".encode()))
+    path.write_bytes(gzip.compress("él\the\n".encode(), mtime=0))
     corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path)
     assert corpus.train == [Pair("él", "he")]
 
@@ -281,12 +281,16 @@ def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("a.tsv.gz", b"sol\tsun\n", "is not a gzip file: compress it, or drop .gz"),
         ("a.tsv.gz", b"", "is not a gzip file"),
-        ("a.tsv.gz", gzip.compress(b"sol\tsun\n" * 99)[:-9], "is truncated, damaged"),
-        ("a.tsv.gz", gzip.compress(b"sol\tsun\n")[:10] + b"\xff" * 30, "is truncated, damaged"),
-        ("a.tsv", gzip.compress(b"sol\tsun\n"), "is gzip-compressed: give it a name"),
+        ("a.tsv.gz", gzip.compress(b"sol\tsun\n" * 99, mtime=0)[:-9], "is truncated, damaged"),
+        (
+            "a.tsv.gz",
+            gzip.compress(b"sol\tsun\n", mtime=0)[:10] + b"\xff" * 30,
+            "is truncated, damaged",
+        ),
+        ("a.tsv", gzip.compress(b"sol\tsun\n", mtime=0), "is gzip-compressed: give it a name"),
         ("a.tsv", b"PK\x03\x04....", "is a zip archive: unpack it"),
         ("a.tsv", "sol\tsun\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
-        ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16")), "is UTF-16 text"),
+        ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be(
@@ -346,7 +350,7 @@ def test_no_usable_line_names_the_most_frequent_reason(tmp_path: Path) -> None:
 
 def load_parallel(tmp_path: Path, source: bytes, target: bytes, **changes: Any) -> Corpus:
     (tmp_path / "corpus.es").write_bytes(source)
-    (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(target))
+    (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(target, mtime=0))
     config = configure(
         kind="parallel",
         source_path=str(tmp_path / "corpus.es"),
