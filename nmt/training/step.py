@@ -118,6 +118,7 @@ class TensorFlowStep:
         self._model = model
         self._config = config
         self._seed = seed
+        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = make_optimizer(config, precision)
         self._weights = list(model.named_weights().values())
@@ -202,18 +203,13 @@ class TensorFlowStep:
                 tf.greater(batch["target_segments"], 0),
                 label_smoothing=self._config.label_smoothing,
             )
-            # Sums over a batch overflow float16: gradients are taken of the loss per position.
-            objective = loss.objective / self._positions(batch)
+            # Sums over a batch overflow float16: gradients are taken of about the mean.
+            objective = loss.objective / self._normalizer
             if isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
                 objective = self._optimizer.scale_loss(objective)
         gradients = tape.gradient(objective, [weight.value for weight in self._weights])
         # The table is used twice, once by row: its gradient must be one dense tensor to be summed.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], loss.nll, loss.tokens
-
-    def _positions(self, batch: Any) -> float:
-        rows, length = batch["labels"].shape
-        self._normalizer = float(rows * length)
-        return self._normalizer
 
     def _apply_gradients(self, gradients: list[Any], tokens: Any, learning_rate: Any) -> Any:
         """Divide, clip and apply; return the norm of the mean gradient."""
@@ -221,7 +217,7 @@ class TensorFlowStep:
         optimizer = self._optimizer
         scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         loss_scale = tf.cast(optimizer.dynamic_scale.value, tf.float32) if scaled else 1.0
-        # From "sum per position, scaled" to "mean per token": what is clipped and applied.
+        # From "sum over the normalizer, scaled" to "mean per token": what is clipped and applied.
         norm = tf.linalg.global_norm(gradients) * self._normalizer / (tokens * loss_scale)
         factor = self._normalizer / tokens
         if self._config.clip_norm is not None:
