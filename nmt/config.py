@@ -38,6 +38,8 @@ class DataConfig:
     columns: list[int] = field(default_factory=lambda: [0, 1])  # source, target column from 0
     source_path: str | None = None  # parallel: two line-aligned files, plain or .gz
     target_path: str | None = None
+    patterns: int = 0  # phrasebook: training pairs expanded from the grammar beside it
+    pattern_share: float = 0.5  # of an epoch; hand-written pairs are repeated to come near it
 
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side
@@ -285,6 +287,10 @@ def check(config: Config) -> None:
             f"data.columns={data.columns}: give two different column numbers, source then target, "
             "counted from 0"
         )
+    _at_least("data.patterns", data.patterns, 0)
+    if data.patterns and data.kind != "phrasebook":
+        raise UserError("data.patterns belongs to data=phrasebook")
+    _between("data.pattern_share", data.pattern_share, 0.01, 0.99)
     _at_least("data.min_words", data.min_words, 1)
     _at_least("data.max_words", data.max_words, data.min_words)
     _at_least("data.max_characters", data.max_characters, 1)

@@ -15,6 +15,7 @@ from nmt import compose
 from nmt import config as configuration
 from nmt.config import Config
 from nmt.errors import UserError, exit_on_user_error, fail
+from nmt.memory import keep_freed_memory
 from nmt.quiet import quiet_start
 
 SHOWN = 5  # test translations printed at the end
@@ -118,6 +119,7 @@ def run_job(composed: DictConfig) -> float | None:
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     configuration.register()
     # Hydra raises instead of printing and exiting with 1: `compose.guarded` says it in one line.
     os.environ["HYDRA_FULL_ERROR"] = "1"

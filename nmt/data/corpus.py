@@ -16,7 +16,8 @@ from unicodedata import category, normalize
 
 from rich.table import Table
 
-from nmt.data.reading import Line, aligned_lines, phrasebook_dir, read_lines
+from nmt.data.grammar.expand import expand
+from nmt.data.reading import Line, aligned_lines, grammar_dir, phrasebook_dir, read_lines
 from nmt.data.splitting import Pair, normalized, split
 from nmt.errors import UserError
 
@@ -47,7 +48,9 @@ class Corpus:
     dev: list[Pair]
     test: list[Pair]
     rejected: dict[str, int]  # reason -> lines, the most frequent first
-    lines: int  # read; the three splits and the rejected lines add up to it
+    lines: int  # read; rejected, or one pair of one split
+    patterns: int = 0  # pairs at the end of train that come from patterns, not from lines
+    repeats: int = 1  # how often train has each of its other pairs
 
 
 def load_corpus(
@@ -85,7 +88,35 @@ def load_corpus(
         f"corpus: {lines:,} lines, {len(pairs):,} pairs kept: "
         f"{len(train):,} train, {len(dev):,} dev, {len(test):,} test"
     )
-    return Corpus(train, dev, test, dict(rejected.most_common()), lines)
+    expanded: list[Pair] = []
+    repeats = 1
+    if config.patterns:
+        expanded = _expanded(config.patterns, dev + test)
+        others = len(expanded) * (1 / config.pattern_share - 1)
+        repeats = max(1, round(others / len(train)))
+        report(
+            f"patterns: {len(expanded):,} pairs more to train on; hand-written ones {repeats} times"
+        )
+    return Corpus(
+        train=train * repeats + expanded,
+        dev=dev,
+        test=test,
+        rejected=dict(rejected.most_common()),
+        lines=lines,
+        patterns=len(expanded),
+        repeats=repeats,
+    )
+
+
+def _expanded(count: int, held_out: list[Pair]) -> list[Pair]:
+    """Expand the grammar, without what shares a side with a held-out pair."""
+    sources = {normalized(pair.source) for pair in held_out}
+    targets = {normalized(pair.target) for pair in held_out}
+    return [
+        pair
+        for pair in expand(grammar_dir(), count)
+        if normalized(pair.source) not in sources and normalized(pair.target) not in targets
+    ]
 
 
 def read_parallel(source: Path, reference: Path) -> list[Pair]:
@@ -109,9 +140,10 @@ def rejection_table(corpus: Corpus) -> Table:
     for reason, count in corpus.rejected.items():
         row(f"rejected: {reason}", count)
     table.add_section()
-    row("kept", len(corpus.train) + len(corpus.dev) + len(corpus.test))
+    train = (len(corpus.train) - corpus.patterns) // corpus.repeats
+    row("kept", train + len(corpus.dev) + len(corpus.test))
     table.add_section()
-    row("train", len(corpus.train))
+    row("train", train)
     row("dev", len(corpus.dev))
     row("test", len(corpus.test))
     return table

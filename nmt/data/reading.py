@@ -60,9 +60,18 @@ class Line(NamedTuple):
 
 def phrasebook_dir() -> Path:
     """Return the folder of the embedded corpus: in an installed wheel, or in a checkout."""
+    return _data_dir("phrasebook")
+
+
+def grammar_dir() -> Path:
+    """Return the folder of the bilingual grammar: in an installed wheel, or in a checkout."""
+    return _data_dir("grammar")
+
+
+def _data_dir(name: str) -> Path:
     package = Path(nmt.__file__).parent
-    packaged = package / "_phrasebook"
-    return packaged if packaged.is_dir() else package.parent / "data" / "phrasebook"
+    packaged = package / f"_{name}"
+    return packaged if packaged.is_dir() else package.parent / "data" / name
 
 
 def read_lines(

@@ -1,0 +1,1 @@
+"""A small bilingual grammar: conjugation, agreement, and patterns that expand into pairs."""
