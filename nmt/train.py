@@ -22,6 +22,8 @@ SHOWN = 5  # test translations printed at the end
 
 STATUS_INTERRUPTED = 130
 
+LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it is worth a word
+
 
 def train(config: Config, console: Console) -> float | None:
     """Train one run, new or resumed, and score it. Returns the best dev BLEU."""
@@ -45,13 +47,13 @@ def train(config: Config, console: Console) -> float | None:
 
     if config.model.dropout is None:
         config.model.dropout = prepare.dropout_for(len(corpus.train))
-    resume = config.training.resume
-    run = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
-    if resume is None:
+    if config.training.resume is None:
+        run = RunFolder.create(config)
         tokenizer = prepare.tokenizer_of(config, corpus, console)
         tokenizer.save(run.path)
         run.write_corpus_record(prepare.record_of(corpus))
     else:
+        run = RunFolder.open(Path(config.training.resume))
         if prepare.changed_since(run, corpus):
             raise UserError(
                 f"the corpus has changed since {run.path} was started, so that it cannot go on "
@@ -77,6 +79,12 @@ def train(config: Config, console: Console) -> float | None:
         ]
     )
     console.print(summary)
+    if batches.skipped > LONG_SHARE * (batches.pairs + batches.skipped):
+        longest = max(config.training.row_lengths)
+        console.print(
+            f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
+            f"'training.row_lengths=[{longest},{2 * longest}]'"
+        )
     console.print(f"run folder: {run.path}")
 
     trainer = Trainer(

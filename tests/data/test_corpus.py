@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import nmt
-from nmt.config import DataConfig
+from nmt.config import Config, DataConfig
 from nmt.data import corpus as corpus_module
 from nmt.data import reading
 from nmt.data.corpus import (
@@ -412,11 +413,49 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
     assert rejected.read_text() == "missing column\ta.tsv:2\tun\n"
 
 
-def test_phrasebook_of_a_checkout_trains() -> None:
+def phrasebook_topics() -> dict[Pair, str]:
+    return {
+        Pair(*map(clean_text, line.split("\t"))): path.stem
+        for path in phrasebook_dir().glob("*.tsv")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    }
+
+
+def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
+    compose: Callable[..., Config],
+) -> None:
     assert phrasebook_dir() == Path(nmt.__file__).parents[1] / "data" / "phrasebook"
-    corpus = load_corpus(configure(kind="phrasebook", dev=0.08, test=0.08), cache_dir=Path())
-    assert len(corpus.train) > len(corpus.dev) > 0
-    assert len(corpus.test) > 0
+    topics = phrasebook_topics()
+    corpus = load_corpus(compose("data.patterns=4000").data, cache_dir=Path())
+    for split in (corpus.dev, corpus.test):  # hand-written lines only, from every topic
+        assert len(split) >= 300
+        assert {topics[pair] for pair in split} == set(topics.values())
+    assert 3500 < corpus.patterns <= 4000
+    assert len(set(corpus.train[-corpus.patterns :])) == corpus.patterns
+    for side in range(2):
+        trained = {normalized(pair[side]) for pair in corpus.train}
+        dev, test = ({normalized(pair[side]) for pair in part} for part in (corpus.dev, corpus.test))
+        assert not trained & dev
+        assert not trained & test
+        assert not dev & test
+
+
+@pytest.mark.parametrize(("share", "repeats"), [(0.05, 2), (0.2, 1), (0.95, 1)])
+def test_hand_written_lines_are_repeated_to_keep_the_share_of_patterns(
+    compose: Callable[..., Config], share: float, repeats: int
+) -> None:
+    config = compose("data.patterns=1000", f"data.pattern_share={share}").data
+    corpus = load_corpus(config, cache_dir=Path())
+    assert corpus.repeats == repeats
+    written = len(corpus.train) - corpus.patterns
+    assert Counter(corpus.train[:written]).most_common()[-1][1] == repeats
+    assert corpus.lines == written // repeats + len(corpus.dev) + len(corpus.test)
+
+
+def test_without_patterns_every_line_stands_once(compose: Callable[..., Config]) -> None:
+    corpus = load_corpus(compose("data.patterns=0").data, cache_dir=Path())
+    assert corpus.patterns == 0
+    assert len(set(corpus.train)) == len(corpus.train)
 
 
 def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 
 from nmt.data.corpus import normalized, phrasebook_dir
 
@@ -14,9 +15,21 @@ LINES = [
 ]
 
 
-def test_there_are_a_thousand_pairs_over_fifteen_topics() -> None:
-    assert len(FILES) >= 15
-    assert len(LINES) >= 1000
+def test_there_are_thousands_of_pairs_over_many_topics() -> None:
+    assert len(FILES) >= 25
+    assert len(LINES) >= 5000
+
+
+def test_no_sentence_stands_more_than_twice() -> None:
+    """Two good translations may both stand; more would only teach the same thing again."""
+    for side in (0, 1):
+        counts = Counter(line.split("\t")[side] for _, line in LINES)
+        assert counts.most_common(1)[0][1] <= 2, counts.most_common(1)
+
+
+def test_sentences_are_of_1_to_25_words() -> None:
+    for place, line in LINES:
+        assert all(1 <= len(side.split()) <= 25 for side in line.split("\t")), place
 
 
 def test_every_line_is_one_clean_pair() -> None:

@@ -29,6 +29,7 @@ _IRREGULAR = {
     "find": ("found", "found"),
     "fly": ("flew", "flown"),
     "forget": ("forgot", "forgotten"),
+    "forgive": ("forgave", "forgiven"),
     "get": ("got", "gotten"),
     "give": ("gave", "given"),
     "go": ("went", "gone"),
@@ -76,9 +77,8 @@ _IRREGULAR = {
 # Longer verbs that are stressed on the last syllable: beginning, preferred.
 _DOUBLED = {"prefer", "begin", "forget"}
 _COMPARATIVES = {"good": "better", "bad": "worse", "far": "farther", "fun": "more fun"}
-_SUPERLATIVES = {"better": "best", "worse": "worst", "farther": "farthest"}
 _SILENT_H = ("hour", "honest", "honor", "heir")
-_LIKE_YOU = ("uni", "use", "usu", "euro", "one")
+_LIKE_YOU = re.compile("uni(?![mn])|use|usu|euro|one(?!s)|once")
 
 
 def _first(verb: str) -> tuple[str, str]:
@@ -139,12 +139,12 @@ def comparative(adjective: str) -> str:
     return adjective + (adjective[-1] if _doubles(adjective) else "") + "er"
 
 
-def superlative(adjective: str) -> str:
-    """Biggest, happiest, most expensive, best: without article."""
-    form = comparative(adjective)
-    if form in _SUPERLATIVES:
-        return _SUPERLATIVES[form]
-    return f"most {form[5:]}" if form.startswith("more ") else form[:-1] + "st"
+def superlative(comparative: str) -> str:
+    """Biggest, most expensive, best, from bigger, more expensive, better: without article."""
+    for regular, irregular in (("more ", "most "), ("better", "best"), ("worse", "worst")):
+        if comparative.startswith(regular):
+            return irregular + comparative.removeprefix(regular)
+    return f"{comparative[:-1]}st"
 
 
 def article(following: str) -> str:
@@ -152,7 +152,7 @@ def article(following: str) -> str:
     word = following.casefold()
     if word.startswith(_SILENT_H):
         return "an"
-    vowel = word[0] in "aeiou" and not word.startswith(_LIKE_YOU)
+    vowel = word[0] in "aeiou" and not _LIKE_YOU.match(word)
     return "an" if vowel else "a"
 
 
@@ -181,5 +181,10 @@ def _takes_er(adjective: str) -> bool:
     """Whether it is short enough for -er and -est."""
     if " " in adjective or adjective.endswith(("ed", "ing", "ful", "less", "ous")):
         return adjective in ("red",)
-    syllables = len(re.findall("[aeiouy]+", re.sub("e$", "", adjective)))
-    return syllables == 1 or (syllables == 2 and adjective.endswith(("y", "le", "ow", "et")))
+    sounded = re.sub("e$", "", re.sub("(?<=[aeiou])y(?=[aeiou])", "-", adjective))
+    syllables = len(re.findall("[aeiouy]+", sounded))
+    return syllables == 1 or (
+        syllables == 2
+        and adjective.endswith(("y", "le", "ow", "et"))
+        and not adjective.endswith(("able", "ible"))
+    )

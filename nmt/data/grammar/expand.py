@@ -15,8 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
 from nmt.data.grammar import spanish
 from nmt.data.grammar.lexicon import (
     Adjective,
@@ -28,6 +26,7 @@ from nmt.data.grammar.lexicon import (
     conjugated,
     inflected,
     load_words,
+    read_yaml,
 )
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -36,14 +35,17 @@ T = TypeVar("T")
 Value = Noun | Subject | Verb | Adjective | Phrase
 Filling = dict[str, Value]
 
+
+class PatternError(Exception):
+    """What is wrong with a pattern, in words."""
+
+
+# What a mistake in a pattern may raise.
+MISTAKES = (PatternError, LookupError, AttributeError, TypeError, ValueError, AssertionError)
 MISSES = 100  # fillings in a row that give nothing new, after which a pattern counts as exhausted
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _PRONOUNS = ("me", "te", "se", "nos", "os", "le", "les")
-
-
-class PatternError(Exception):
-    """What is wrong with a pattern, in words."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def expand(folder: Path, count: int, *, seed: int = 0) -> list[Pair]:
         for pattern, stream in streams:
             try:
                 pair = next(stream, None)
-            except (PatternError, KeyError, AttributeError, TypeError) as error:
+            except MISTAKES as error:
                 raise UserError(
                     f"pattern {pattern.name} in {folder / 'patterns'}: {error}"
                 ) from error
@@ -100,7 +102,10 @@ def load_patterns(folder: Path) -> tuple[Pattern, ...]:
     """
     patterns: dict[str, Pattern] = {}
     for path in sorted((folder / "patterns").glob("*.yaml")):
-        for number, entry in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), start=1):
+        entries = read_yaml(path)
+        if not isinstance(entries, list):
+            raise UserError(f"{path} is malformed: it must hold a list of patterns")
+        for number, entry in enumerate(entries, start=1):
             try:
                 slots = {name: kind.split() for name, kind in entry.get("slots", {}).items()}
                 pattern = Pattern(entry["name"], slots, entry["es"], entry["en"])
@@ -226,10 +231,10 @@ def _modifiers(arguments: list[str], filling: Filling) -> tuple[Subject | None, 
     return owner, adjective
 
 
-def _arguments(names: list[str], filling: Filling) -> tuple[Subject | Noun | None, list[str]]:
+def _arguments(names: list[str], filling: Filling) -> tuple[Subject | Noun | None, tuple[str, ...]]:
     """Return the subject and the pronouns that a verb expression names."""
     if not names:
-        return None, []
+        return None, ()
     subject = None if names[0] == "_" else _agreeing(filling[names[0]])
     pronouns = []
     for name in names[1:]:
@@ -241,7 +246,7 @@ def _arguments(names: list[str], filling: Filling) -> tuple[Subject | Noun | Non
             raise PatternError(f"{name} is neither a slot nor a pronoun")
     if len(pronouns) > 1 and pronouns[0] in ("le", "les"):
         pronouns[0] = "se"
-    return subject, pronouns
+    return subject, tuple(pronouns)
 
 
 def _agreeing(value: Value) -> Noun | Subject:
@@ -275,15 +280,18 @@ def _english(name: str, form: str, arguments: list[str], filling: Filling) -> st
 
 def tidy(text: str) -> str:
     """Remove spaces that empty slots left, and begin with a capital."""
-    text = re.sub(r"\s+([.,?!])", r"\1", " ".join(text.split()))
-    text = re.sub(r"([¿¡])\s+", r"\1", text)
+    text = _SPACE_BEFORE.sub(r"\1", " ".join(text.split()))
+    text = _SPACE_AFTER.sub(r"\1", text)
     start = 1 if text[:1] in "¿¡" else 0
     return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
 
 
 def tidy_spanish(text: str) -> str:
     """Do as `tidy` does, and contract a el and de el."""
-    return re.sub(r"\b([Dd]e|[Aa]) el\b", lambda match: _CONTRACTED[match[1]], tidy(text))
+    return _CONTRACTION.sub(lambda match: _CONTRACTED[match[1]], tidy(text))
 
 
+_SPACE_BEFORE = re.compile(r" ([.,;:?!])")
+_SPACE_AFTER = re.compile(r"([¿¡]) ")
+_CONTRACTION = re.compile(r"\b([Dd]e|[Aa]) el\b")
 _CONTRACTED = {"a": "al", "A": "Al", "de": "del", "De": "Del"}

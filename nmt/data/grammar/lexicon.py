@@ -6,11 +6,12 @@ template uses; `Words` reads them from ``data/grammar/*.yaml``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -18,7 +19,7 @@ from nmt.data.grammar import english, spanish
 from nmt.data.grammar.spanish import PERSONS
 from nmt.errors import UserError
 
-T = TypeVar("T")
+PEOPLE = frozenset({"relative", "person", "profession"})  # classes of nouns
 
 _ANY = {"m": "o", "f": "a"}
 
@@ -39,7 +40,7 @@ class Noun:
     @property
     def is_person(self) -> bool:
         """Whether he or she, not it."""
-        return self.group in ("relative", "person", "profession")
+        return self.group in PEOPLE
 
     def verb_person(self) -> int:
         """Return the person of the verb whose subject it is."""
@@ -61,7 +62,11 @@ class Noun:
     def es_form(self, form: str, owner: Any = None, adjective: Any = None) -> str:
         """Return the noun with its Spanish determiner, or a pronoun that stands for it."""
         if adjective is not None:
-            whole = replace(self, es=self.with_adjective(adjective))
+            whole = replace(
+                self,
+                es=self.with_adjective(adjective),
+                stressed_a=self.stressed_a and not adjective.before,  # la buena arpa
+            )
             return whole.es_form(form, owner)
         masculine = self.gender == "m" or (self.stressed_a and not self.plural)
         if form == "el":
@@ -86,9 +91,8 @@ class Noun:
                 return "los" if self.plural else "lo"
             return "las" if self.plural else "la"
         if form in ("algun", "ningun"):
-            if self.gender == "f" and not self.stressed_a:
-                return f"{self.agreeing(form)} {self.es}"
-            return f"{form[:-1]}ún {self.es}"
+            short = masculine and not self.plural
+            return f"{form[:-2] + 'ún' if short else self.agreeing(form)} {self.es}"
         if form in ("cuanto", "mucho", "otro", "tanto"):
             base = {"cuanto": "cuánt"}.get(form, form[:-1])
             return f"{self.agreeing(base)} {self.es}"
@@ -247,6 +251,8 @@ def auxiliary(verb: str, form: str, subject: Subject | Noun) -> str:
         ("be", "past"): "was" if first or third else "were",
         ("be", "isnt"): "isn't" if third else "aren't",
         ("be", "wasnt"): "wasn't" if first or third else "weren't",
+        ("do", "present"): "does" if third else "do",
+        ("have", "present"): "has" if third else "have",
         ("do", "not"): "doesn't" if third else "don't",
         ("have", "not"): "hasn't" if third else "haven't",
     }
@@ -263,17 +269,10 @@ class Verb:
     objects: tuple[str, ...]  # classes of nouns it takes
     dynamic: bool  # whether it takes the progressive
 
-    def es_form(self, form: str, subject: Subject | Noun | None, pronouns: list[str]) -> str:
-        """Return a Spanish form, simple or compound, with its pronouns in place."""
-        return conjugated(self.es, form, subject, pronouns)
 
-    def en_form(self, form: str, subject: Subject | Noun | None) -> str:
-        """Return an English form."""
-        return inflected(self.en, form, subject)
-
-
+@cache
 def conjugated(
-    verb: spanish.Verb, form: str, subject: Subject | Noun | None, pronouns: list[str]
+    verb: spanish.Verb, form: str, subject: Subject | Noun | None, pronouns: tuple[str, ...]
 ) -> str:
     """Return a Spanish verb form; ``pronouns`` are attached, reflexive ones found by themselves."""
     person = 2 if subject is None else subject.verb_person()
@@ -344,7 +343,11 @@ class Adjective:
 
     def es_form(self, subject: Subject | Noun) -> str:
         """Return it in agreement."""
-        if subject.gender == "m" and subject.plural and self.es_plural:
+        if (
+            subject.plural
+            and self.es_plural
+            and (subject.gender == "m" or self.feminine == self.es)
+        ):
             return self.es_plural
         form = self.feminine if subject.gender == "f" else self.es
         return spanish.plural(form) if subject.plural else form
@@ -354,7 +357,7 @@ class Adjective:
         if form == "er":
             return self.en_comparative or english.comparative(self.en)
         if form == "est":
-            return english.superlative(self.en)
+            return english.superlative(self.en_form("er"))
         raise KeyError(form)
 
 
@@ -439,6 +442,21 @@ _SUBJECT_GROUPS = {
 }
 
 
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file.
+
+    Raises:
+        UserError: it is missing or malformed.
+    """
+    loader = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # C where it was compiled: ten times faster
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), loader)
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
+
+
 @cache
 def load_words(folder: Path) -> Words:
     """Read nouns.yaml, adjectives.yaml, verbs.yaml and words.yaml.
@@ -446,29 +464,25 @@ def load_words(folder: Path) -> Words:
     Raises:
         UserError: a file is missing, or an entry is malformed.
     """
-    files: dict[str, Any] = {}
-    for name in ("nouns", "adjectives", "verbs", "words"):
-        path = folder / f"{name}.yaml"
-        try:
-            files[name] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise UserError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-
-    def read(name: str, make: Callable[[dict[str, Any]], T], entry: dict[str, Any]) -> T:
-        try:
-            return make(entry)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{folder / name}.yaml: malformed entry {entry}: {error}") from error
-
-    nouns = []
-    for group, entries in files["nouns"].items():
-        for entry in entries:
-            nouns += read("nouns", partial(_nouns, group), entry)
-    subjects = [
-        Subject(e["es"], e["en"], PERSONS.index(e["person"]), e["gender"], group)
-        for group, entries in files["words"]["subjects"].items()
-        for e in entries
-    ]
+    nouns: list[Noun] = []
+    with _entries(folder / "nouns.yaml") as groups:
+        for group, entries in groups.items():
+            for entry in entries:
+                nouns += _nouns(group, entry)
+    with _entries(folder / "adjectives.yaml") as entries:
+        adjectives = [adjective for entry in entries for adjective in _adjectives(entry)]
+    with _entries(folder / "verbs.yaml") as entries:
+        verbs = [_verb(entry) for entry in entries]
+    with _entries(folder / "words.yaml") as words:
+        subjects = [
+            Subject(e["es"], e["en"], PERSONS.index(e["person"]), _gender(e), group)
+            for group, entries in words["subjects"].items()
+            for e in entries
+        ]
+        phrases = {
+            group: [Phrase(e["es"], e["en"]) for e in entries]
+            for group, entries in words["phrases"].items()
+        }
     for noun in nouns:
         if noun.plural:
             continue
@@ -478,21 +492,31 @@ def load_words(folder: Path) -> Words:
             article = noun.es_form("el")
             subjects.append(Subject(article, f"the {noun.en}", 2, noun.gender, "profession"))
     return Words(
-        nouns=nouns,
-        adjectives=[read("adjectives", _adjective, entry) for entry in files["adjectives"]],
-        verbs=[read("verbs", _verb, entry) for entry in files["verbs"]],
-        subjects=subjects,
-        phrases={
-            group: [read("words", lambda e: Phrase(e["es"], e["en"]), entry) for entry in entries]
-            for group, entries in files["words"]["phrases"].items()
-        },
+        nouns=nouns, adjectives=adjectives, verbs=verbs, subjects=subjects, phrases=phrases
     )
+
+
+@contextmanager
+def _entries(path: Path) -> Iterator[Any]:
+    """Read a file of the lexicon; what is wrong in it becomes a `UserError` that names it."""
+    content = read_yaml(path)
+    try:
+        yield content
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{path} is malformed: {error!r}") from error
+
+
+def _gender(entry: dict[str, Any]) -> str:
+    gender = entry["gender"]
+    if gender not in _ANY:
+        raise ValueError(f"the gender of {entry['es']} is {gender}, neither m nor f")
+    return str(gender)
 
 
 def _nouns(group: str, entry: dict[str, Any]) -> list[Noun]:
     """Return the singular and the plural of an entry; mass and plural-only nouns are one."""
     mass, plural_only = entry.get("mass", False), entry.get("plural_only", False)
-    common: dict[str, Any] = {"gender": entry["gender"], "mass": mass, "group": group}
+    common: dict[str, Any] = {"gender": _gender(entry), "mass": mass, "group": group}
     common |= {"stressed_a": entry.get("el", False), "fixed": mass or plural_only}
     first = Noun(entry["es"], entry["en"], plural=plural_only, **common)
     if first.fixed:
@@ -502,18 +526,26 @@ def _nouns(group: str, entry: dict[str, Any]) -> list[Noun]:
     return [first, Noun(es, en, plural=True, **common)]
 
 
-def _adjective(entry: dict[str, Any]) -> Adjective:
-    return Adjective(
+def _adjectives(entry: dict[str, Any]) -> list[Adjective]:
+    """Return an entry as one adjective, or as two if English says it otherwise of people."""
+    of = frozenset(entry["of"])
+    adjective = Adjective(
         es=entry["es"],
         en=entry["en"],
         feminine=entry.get("es_f") or spanish.feminine(entry["es"]),
         es_plural=entry.get("es_plural"),
         en_comparative=entry.get("en_comparative"),
         copula=entry["with"],
-        of=frozenset(entry["of"]),
+        of=of,
         gradable=entry.get("comparative", True),
         before=entry.get("before", False),
     )
+    if "en_person" not in entry:
+        return [adjective]
+    return [
+        replace(adjective, of=of - PEOPLE),
+        replace(adjective, of=of & PEOPLE, en=entry["en_person"]),
+    ]
 
 
 def _verb(entry: dict[str, Any]) -> Verb:

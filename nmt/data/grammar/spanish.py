@@ -81,6 +81,7 @@ _PARADIGMS = {
     ("reír", "present"): "río ríes ríe reímos reís ríen",
     ("reír", "preterite"): "reí reíste rio reímos reísteis rieron",
     ("sonreír", "preterite"): "sonreí sonreíste sonrió sonreímos sonreísteis sonrieron",
+    ("sonreír", "subjunctive"): "sonría sonrías sonría sonriamos sonriáis sonrían",
     ("reír", "subjunctive"): "ría rías ría riamos riais rían",
 }
 _FIRST_PERSON = {
@@ -93,11 +94,12 @@ _FIRST_PERSON = {
     "traer": "traigo",
     "caer": "caigo",
     "saber": "sé",
-    "caber": "quepo",
     "valer": "valgo",
+    "caber": "quepo",
 }
 _PRETERITE_STEMS = {
     "tener": "tuv",
+    "caber": "cup",
     "estar": "estuv",
     "andar": "anduv",
     "poder": "pud",
@@ -115,6 +117,7 @@ _PRETERITE_STEMS = {
 }
 _FUTURE_STEMS = {
     "tener": "tendr",
+    "caber": "cabr",
     "poner": "pondr",
     "salir": "saldr",
     "venir": "vendr",
@@ -163,6 +166,7 @@ _COMPOUNDS = {
     "suponer": "poner",
     "sonreír": "reír",
     "deshacer": "hacer",
+    "freír": "reír",
 }
 
 
@@ -180,14 +184,21 @@ class Verb:
 
     @classmethod
     def named(cls, name: str) -> Verb:
-        """Return the verb of a dictionary form: ``comer``, ``levantarse``, ``irse``."""
+        """Return the verb of a dictionary form: ``comer``, ``levantarse``, ``irse``.
+
+        Raises:
+            ValueError: it is no infinitive.
+        """
+        if not re.search("[aeií]r(se)?$", name):
+            raise ValueError(f"{name} is no Spanish infinitive")
         reflexive = name.endswith("se")
         return cls(name.removesuffix("se") if reflexive else name, reflexive)
 
     @property
     def change(self) -> str | None:
         """How its stem changes under stress, as in ``e>ie``; None: not at all."""
-        return _CHANGE_OF.get(self.infinitive)
+        base = _COMPOUNDS.get(self.infinitive, self.infinitive)
+        return _CHANGE_OF.get(self.infinitive, _CHANGE_OF.get(base))
 
     @property
     def _theme(self) -> str:
@@ -351,7 +362,12 @@ class Verb:
     def imperative(self, person: int) -> str:
         """Return the affirmative command to ``person`` (not the first singular), no pronoun."""
         if person == 1:
-            return self._table(_IMPERATIVES) or self.conjugate("present", 2)
+            irregular = self._table(_IMPERATIVES)
+            if irregular is None:
+                return self.conjugate("present", 2)
+            if self.infinitive in _COMPOUNDS and irregular[-1] == "n":  # mantén, propón
+                return irregular[:-2] + _ACCENTS[irregular[-2]] + "n"
+            return irregular
         if person == 4:
             return self.infinitive[:-1] + "d"
         return self.conjugate("subjunctive", person)
@@ -366,6 +382,8 @@ def plural(word: str) -> str:
         return word + "s"
     if word[-1] == "z":
         return word[:-1] + "ces"
+    if re.search("[aeo][íú][ns]$", word):  # the accent parts two vowels: país
+        return word + "es"
     if re.search("[áéíóú][ns]$", word):  # the accent is no longer needed: canción, inglés
         return word[:-2] + _plain(word[-2]) + word[-1] + "es"
     if word[-1] in "sx" and len(re.findall("[aeiouáéíóú]+", word)) > 1:
@@ -382,7 +400,7 @@ def feminine(adjective: str) -> str:
     """Return the regular feminine of an adjective."""
     if adjective.endswith("o"):
         return adjective[:-1] + "a"
-    if adjective.endswith(("dor", "tor")):
+    if adjective.endswith(("dor", "tor", "ñol")):
         return adjective + "a"
     if adjective.endswith(("és", "ón", "án")):
         return adjective[:-2] + _plain(adjective[-2]) + adjective[-1] + "a"
@@ -397,16 +415,17 @@ def attach(form: str, *pronouns: str) -> str:
 
     An accent is written where the stress would otherwise move.
     """
-    whole = form + "".join(pronouns)
-    if pronouns and pronouns[0] == "os" and form.endswith("d") and form != "id":
-        form = form[:-1]  # levantaos
-        whole = form + "".join(pronouns)
-    if pronouns and pronouns[0] == "nos" and form.endswith("mos"):
-        form = form[:-1]  # vámonos
-        whole = form + "".join(pronouns)
+    if not pronouns:
+        return form
     stress = _stress(form)
-    if _stress(_without_accent(whole, stress)) == stress:
-        return _without_accent(whole, stress) if len(_nuclei(form)) == 1 else whole
+    if pronouns[:1] == ("os",) and form.endswith("d") and form != "id":
+        form = form[:-1]  # levantaos
+    elif pronouns[:1] == ("nos",) and form.endswith("mos"):
+        form = form[:-1]  # vámonos
+    whole = form + "".join(pronouns)
+    plain = _without_accent(whole, stress)
+    if _stress(plain) == stress:
+        return plain
     return whole[:stress] + _ACCENTS.get(whole[stress], whole[stress]) + whole[stress + 1 :]
 
 
