@@ -98,7 +98,8 @@ class TrainingConfig:
 
     label_smoothing: float = MISSING
     optimizer: str = MISSING  # adam | adamw
-    learning_rate: float = MISSING  # peak rate
+    # Peak rate. null: by the width of the model, see `nmt.prepare.learning_rate_for`.
+    learning_rate: float | None = MISSING
     schedule: str = MISSING  # inverse_sqrt | cosine | constant
     warmup_steps: int = MISSING  # updates; at most a tenth of max_steps is used
     beta_1: float = MISSING
@@ -344,7 +345,7 @@ def check(config: Config) -> None:
     if training.early_stopping is not None:
         _at_least("training.early_stopping", training.early_stopping, 1)
     _between("training.label_smoothing", training.label_smoothing, 0, 0.9)
-    if training.learning_rate <= 0:
+    if training.learning_rate is not None and training.learning_rate <= 0:
         raise UserError(f"training.learning_rate={training.learning_rate} must be above 0")
     if training.clip_norm is not None and training.clip_norm <= 0:
         raise UserError("training.clip_norm must be above 0, or null")

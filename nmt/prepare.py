@@ -29,6 +29,15 @@ def dropout_for(pairs: int) -> float:
     return 0.3 if pairs < SMALL_CORPUS else 0.1
 
 
+def learning_rate_for(d_model: int) -> float:
+    """Return the peak learning rate of Adam for a model width.
+
+    The best rate falls with 1 / width (Yang et al. 2022, Tensor Programs V). On the embedded corpus,
+    2e-3 and 4e-3 did equally well at a width of 128.
+    """
+    return 0.256 / d_model
+
+
 def corpus_of(config: Config, console: Console) -> Corpus:
     """Read, clean and split the corpus of a configuration."""
     return load_corpus(config.data, cache_dir=Path(config.cache_dir), report=console.print)

@@ -47,6 +47,8 @@ def train(config: Config, console: Console) -> float | None:
 
     if config.model.dropout is None:
         config.model.dropout = prepare.dropout_for(len(corpus.train))
+    if config.training.learning_rate is None:
+        config.training.learning_rate = prepare.learning_rate_for(config.model.d_model)
     if config.training.resume is None:
         run = RunFolder.create(config)
         tokenizer = prepare.tokenizer_of(config, corpus, console)
