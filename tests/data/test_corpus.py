@@ -434,7 +434,9 @@ def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
     assert len(set(corpus.train[-corpus.patterns :])) == corpus.patterns
     for side in range(2):
         trained = {normalized(pair[side]) for pair in corpus.train}
-        dev, test = ({normalized(pair[side]) for pair in part} for part in (corpus.dev, corpus.test))
+        dev, test = (
+            {normalized(pair[side]) for pair in part} for part in (corpus.dev, corpus.test)
+        )
         assert not trained & dev
         assert not trained & test
         assert not dev & test

@@ -306,7 +306,10 @@ COMPARISON = """
 @pytest.mark.parametrize("line", COMPARISON.strip().splitlines(), ids=str.strip)
 def test_comparison(line: str) -> None:
     adjective, comparative, superlative = line.strip().split(", ")
-    assert (english.comparative(adjective), english.superlative(english.comparative(adjective))) == (
+    assert (
+        english.comparative(adjective),
+        english.superlative(english.comparative(adjective)),
+    ) == (
         comparative,
         superlative,
     )
