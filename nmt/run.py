@@ -15,12 +15,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import re
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from nmt import config as configuration
@@ -33,6 +35,18 @@ from nmt.training.checkpoint import Checkpoints, read_arrays
 CONFIG_FILE = "config.yaml"
 CORPUS_FILE = "corpus.json"
 LATEST = "latest"
+
+
+def set_seed(seed: int) -> None:
+    """Seed what the weights of a new model are drawn from; call it before a tokenizer is built.
+
+    Keras's own function would import TensorFlow, whatever backend it runs on.
+    """
+    if keras.config.backend() == "tensorflow":
+        keras.utils.set_random_seed(seed)
+    else:
+        random.seed(seed)  # Keras draws the seeds of its initializers from it
+        np.random.seed(seed)  # noqa: NPY002
 
 
 def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Transformer:

@@ -29,7 +29,7 @@ def train(config: Config, console: Console) -> float | None:
     """Train one run, new or resumed, and score it. Returns the best dev BLEU."""
     # Heavy imports wait until the configuration is known to be right.
     with quiet_start():
-        import keras
+        import keras  # noqa: F401  (its backend prints notes)
 
     from nmt import prepare
     from nmt.data.corpus import rejection_table
@@ -37,11 +37,11 @@ def train(config: Config, console: Console) -> float | None:
     from nmt.inference.evaluation import evaluate
     from nmt.inference.translator import Translator
     from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
-    from nmt.run import RunFolder, build_model, write_json
+    from nmt.run import RunFolder, build_model, set_seed, write_json
     from nmt.training.loop import Trainer
     from nmt.training.step import make_step, resolve_precision
 
-    keras.utils.set_random_seed(config.seed)  # before any tokenizer is built: it destroys them
+    set_seed(config.seed)  # before any tokenizer is built: it destroys them
     corpus = prepare.corpus_of(config, console)
     console.print(rejection_table(corpus))
 

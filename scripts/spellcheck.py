@@ -1,4 +1,4 @@
-"""List the words of the embedded corpus that hunspell's dictionaries do not know, for a person to read.
+"""List words of the embedded corpus that hunspell does not know, for a person to read.
 
     python scripts/spellcheck.py [--patterns 20000]
 

@@ -326,6 +326,8 @@ def test_every_key_has_its_value_in_a_file() -> None:
         "data.source_path",
         "data.target_path",
         "data.rejected_file",
+        "data.patterns",
+        "data.pattern_share",
         "training.resume",
     }
 
@@ -446,8 +448,12 @@ def test_a_misspelt_choice_is_corrected(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"data.kind": "tsv", "data.path": "x.tsv", "data.columns": [7, 2]},
-        {"data.kind": "parallel", "data.source_path": "a", "data.target_path": "b"},
+        {"data.kind": "tsv", "data.path": "x.tsv", "data.columns": [7, 2], "data.patterns": 0},
+        {
+            **{"data.kind": "parallel", "data.source_path": "a", "data.target_path": "b"},
+            "data.patterns": 0,
+        },
+        {"data.patterns": 1, "data.pattern_share": 0.99},
         {"data.min_words": 3, "data.max_words": 3, "data.max_length_ratio": 1.0},
         {"data.dev": 0.0, "data.test": 0.0},
         {"tokenizer.vocabulary_size": 16, "tokenizer.min_characters_per_piece": 0},

@@ -70,6 +70,14 @@ def resolve_precision(precision: str) -> str:
         # bfloat16 units came with compute capability 8.0 (Ampere).
         capable = all(detail.get("compute_capability", (0, 0)) >= (8, 0) for detail in details)
         return "mixed_bfloat16" if capable else "mixed_float16"
+    if keras.config.backend() == "jax":
+        import jax
+
+        devices = jax.devices()
+        if devices[0].platform != "gpu":
+            return "float32"
+        capable = all(float(device.compute_capability) >= 8 for device in devices)
+        return "mixed_bfloat16" if capable else "mixed_float16"
     return "float32"
 
 
@@ -100,9 +108,13 @@ def make_step(model: Transformer, config: TrainingConfig, *, precision: str, see
     """
     if keras.config.backend() == "tensorflow":
         return TensorFlowStep(model, config, precision=precision, seed=seed)
+    if keras.config.backend() == "jax":
+        from nmt.training.jax_step import JaxStep
+
+        return JaxStep(model, config, precision=precision, seed=seed)
     raise UserError(
         f"training does not run on the {keras.config.backend()} backend: set "
-        "KERAS_BACKEND=tensorflow"
+        "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"
     )
 
 

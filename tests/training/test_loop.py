@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from conftest import tiny_overrides
@@ -18,7 +19,11 @@ from nmt.config import Config
 from nmt.errors import UserError
 from nmt.run import RunFolder
 from nmt.train import train
-from nmt.training.step import TensorFlowStep
+
+if keras.config.backend() == "jax":
+    from nmt.training.jax_step import JaxStep as BackendStep
+else:
+    from nmt.training.step import TensorFlowStep as BackendStep  # type: ignore[assignment]
 
 KILLED_AT = 7  # neither an evaluation nor the end
 
@@ -39,19 +44,20 @@ def final_state(run: RunFolder) -> dict[str, np.ndarray]:
 @pytest.fixture
 def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     """Send this process a signal while an update runs."""
-    update = TensorFlowStep.update
+    update = BackendStep.update
 
     def arrange(step: int, number: int) -> None:
-        def signalling(self: TensorFlowStep, batch: Any, rate: float, current: int) -> Any:
+        def signalling(self: BackendStep, batch: Any, rate: float, current: int) -> Any:
             if current == step:
                 os.kill(os.getpid(), number)
             return update(self, batch, rate, current)
 
-        monkeypatch.setattr(TensorFlowStep, "update", signalling)
+        monkeypatch.setattr(BackendStep, "update", signalling)
 
     return arrange
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(("jit", "number"), [("off", signal.SIGTERM), ("on", signal.SIGINT)])
 def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     tmp_path: Path,
@@ -98,20 +104,20 @@ def test_a_run_that_dies_loses_only_what_follows_its_last_checkpoint(
     overrides = [*tiny_overrides(tmp_path), "data.test=0"]
     train(compose(*overrides, "name=whole"), quiet_console)
     whole = RunFolder.open(tmp_path / "runs" / "latest")
-    update = TensorFlowStep.update
+    update = BackendStep.update
 
-    def dying(self: TensorFlowStep, batch: Any, rate: float, step: int) -> Any:
+    def dying(self: BackendStep, batch: Any, rate: float, step: int) -> Any:
         if step == 9:
             raise MemoryError("as if the power had gone")
         return update(self, batch, rate, step)
 
-    monkeypatch.setattr(TensorFlowStep, "update", dying)
+    monkeypatch.setattr(BackendStep, "update", dying)
     with pytest.raises(MemoryError):
         train(compose(*overrides, "name=dead"), quiet_console)
     dead = RunFolder.open(tmp_path / "runs" / "latest")
     assert dead.checkpoints.steps() == [5]
     assert [line["step"] for line in reported(dead)][-1] == 8
-    monkeypatch.setattr(TensorFlowStep, "update", update)
+    monkeypatch.setattr(BackendStep, "update", update)
     config = dead.config
     config.training.resume = str(dead.path)
     train(config, quiet_console)

@@ -48,6 +48,7 @@ def weights(step: Step) -> dict[str, np.ndarray]:
     return {name: array for name, array in step.state().items() if name.startswith("model/")}
 
 
+@pytest.mark.backend
 def test_the_loss_falls_and_counts_real_tokens(compose: Callable[..., Any]) -> None:
     _, step = make(compose)
     planned = batches()
@@ -59,6 +60,7 @@ def test_the_loss_falls_and_counts_real_tokens(compose: Callable[..., Any]) -> N
     assert float(last.nll) < 0.5 * float(first.nll)
 
 
+@pytest.mark.backend
 def test_evaluation_is_the_unsmoothed_loss_without_dropout(compose: Callable[..., Any]) -> None:
     model, step = make(compose, "model.dropout=0.5", "training.label_smoothing=0.3")
     batch = batches().batch(0)
@@ -72,6 +74,7 @@ def test_evaluation_is_the_unsmoothed_loss_without_dropout(compose: Callable[...
     assert tokens == counted.sum()
 
 
+@pytest.mark.backend
 def test_micro_batches_make_the_update_of_the_whole_batch(compose: Callable[..., Any]) -> None:
     planned = batches(multiple=2, tokens=128)
     _, whole = make(compose)
@@ -105,6 +108,7 @@ def test_the_gradient_norm_is_of_the_mean_per_token(compose: Callable[..., Any])
     assert float(step.update(batch, 0.0, 1).gradient_norm) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.backend
 def test_clipping_scales_the_gradient_to_its_limit(compose: Callable[..., Any]) -> None:
     # With betas of 0 and a huge epsilon, Adam's update is rate * gradient / epsilon.
     plain = ["training.beta_1=0", "training.beta_2=0", "training.epsilon=1e6"]
@@ -121,6 +125,7 @@ def test_clipping_scales_the_gradient_to_its_limit(compose: Callable[..., Any]) 
     assert moved["0.01"] == pytest.approx(0.01, rel=1e-2)
 
 
+@pytest.mark.backend
 def test_the_learning_rate_is_the_one_given(compose: Callable[..., Any]) -> None:
     _, step = make(compose)
     before = weights(step)
@@ -132,6 +137,7 @@ def test_the_learning_rate_is_the_one_given(compose: Callable[..., Any]) -> None
     assert 0 < moved < 2e-3  # an Adam step is about the rate
 
 
+@pytest.mark.backend
 def test_averages_count_updates_not_micro_batches(compose: Callable[..., Any]) -> None:
     _model, step = make(compose, "training.ema_decay=0.5", "training.accumulate=2")
     planned = batches(multiple=2, tokens=128)
@@ -170,6 +176,7 @@ def test_xla_computes_what_the_graph_computes(compose: Callable[..., Any]) -> No
         assert float(one.nll) == pytest.approx(float(two.nll), rel=1e-4)
 
 
+@pytest.mark.backend
 def test_a_state_restored_elsewhere_goes_on_the_same(compose: Callable[..., Any]) -> None:
     overrides = ["model.dropout=0.2", "training.ema_decay=0.9"]
     _, first = make(compose, *overrides)
@@ -189,6 +196,7 @@ def test_a_state_restored_elsewhere_goes_on_the_same(compose: Callable[..., Any]
         np.testing.assert_array_equal(second.state()[name], array, err_msg=name)
 
 
+@pytest.mark.backend
 def test_a_state_of_another_configuration_is_refused(compose: Callable[..., Any]) -> None:
     _, averaging = make(compose, "training.ema_decay=0.9")
     _, plain = make(compose)
@@ -214,6 +222,7 @@ def test_float16_skips_an_overflowing_update_and_lowers_the_scale(
     assert any(np.abs(array - before[name]).max() > 0 for name, array in weights(step).items())
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_follows_float32(compose: Callable[..., Any], precision: str) -> None:
     _, full = make(compose)

@@ -1,0 +1,190 @@
+"""The update on JAX: layers, loss and optimizer of the TensorFlow one, in one compiled function.
+
+Weights, optimizer state and averages live in arrays that the compiled update takes and gives back
+(their memory is reused). The Keras variables are brought up to date where somebody reads them: for
+evaluation, and for a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from nmt.config import TrainingConfig
+from nmt.data.batches import Batch
+from nmt.errors import UserError
+from nmt.model.dropout import fold
+from nmt.model.transformer import Transformer
+from nmt.training.objective import TokenLoss, cross_entropy
+from nmt.training.step import EMA_WARMUP, Update, make_optimizer
+
+Arrays = list[Any]
+
+
+class JaxStep:
+    """The update of one process on one device."""
+
+    def __init__(
+        self, model: Transformer, config: TrainingConfig, *, precision: str, seed: int
+    ) -> None:
+        self._model = model
+        self._config = config
+        self._seed = jnp.uint32(seed & 0xFFFFFFFF)
+        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
+        self._optimizer = make_optimizer(config, precision)
+        self._weights = list(model.named_weights().values())
+        self._optimizer.build(self._weights)
+        scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
+        self._scaled = scaled
+        self._inner = self._optimizer.inner_optimizer if scaled else self._optimizer
+        self._slots = self._optimizer.variables
+        self._averaging = False  # whether the averaged weights are in use
+        averages = config.ema_decay is not None
+        self._state: tuple[Arrays, Arrays, Arrays] = (
+            [jnp.array(weight.value) for weight in self._weights],
+            [jnp.array(slot.value) for slot in self._slots],
+            [jnp.array(weight.value) for weight in self._weights] if averages else [],
+        )
+        self._update = jax.jit(self._updated, donate_argnums=0)
+        self._evaluate = jax.jit(self._nll)
+
+    def update(self, batch: Batch, learning_rate: float, step: int) -> Update:
+        """Change the weights by one update."""
+        self._state, measured = self._update(
+            self._state, batch, jnp.float32(learning_rate), jnp.uint32(step)
+        )
+        return measured
+
+    def evaluate(self, batch: Batch) -> tuple[float, float]:
+        """Return (summed negative log-likelihood in nats, target tokens)."""
+        nll, tokens = self._evaluate(self._state[2 if self._averaging else 0], batch)
+        return float(nll), float(tokens)
+
+    def _updated(
+        self, state: tuple[Arrays, Arrays, Arrays], batch: Any, learning_rate: Any, step: Any
+    ) -> tuple[tuple[Arrays, Arrays, Arrays], Update]:
+        weights, slots, averages = state
+        key = fold(fold(fold(self._seed, step), 0), 0)  # as the first replica of several
+        gradients, nll, tokens = self._gradients(weights, slots, batch, key)
+        scale = self._loss_scale(slots)
+        # From "sum over the normalizer, scaled" to "mean per token": what is clipped and applied.
+        squares = sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)
+        norm = jnp.sqrt(squares) * self._normalizer / (tokens * scale)
+        factor = self._normalizer / tokens
+        if self._config.clip_norm is not None:
+            factor *= jnp.minimum(1.0, self._config.clip_norm / norm)
+        gradients = [gradient * factor for gradient in gradients]
+        rate = self._index(self._inner._learning_rate)
+        slots = [*slots[:rate], learning_rate, *slots[rate + 1 :]]
+        weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
+        if averages:
+            count = slots[self._index(self._inner.iterations)].astype(jnp.float32)
+            decay = jnp.minimum(self._config.ema_decay, (1 + count) / (EMA_WARMUP + count))
+            averages = [
+                average + (1 - decay) * (weight - average)
+                for average, weight in zip(averages, weights, strict=True)
+            ]
+        return (weights, slots, averages), Update(nll, tokens, norm)
+
+    def _gradients(self, weights: Arrays, slots: Arrays, batch: Any, key: Any) -> Any:
+        """Sum gradients of the (scaled) objective, nll and tokens over the micro-batches."""
+        scale = self._loss_scale(slots)
+
+        def objective(weights: Arrays, part: Any, key: Any) -> Any:
+            loss = self._loss(weights, part, key, self._config.label_smoothing)
+            # Sums over a batch overflow float16: gradients are taken of about the mean.
+            return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
+
+        def micro(part: Any, key: Any) -> Any:
+            gradients, (nll, tokens) = jax.grad(objective, has_aux=True)(weights, part, key)
+            return gradients, nll, tokens
+
+        micro_batches = self._config.accumulate
+        if micro_batches == 1:
+            return micro(batch, key)
+        split = {
+            name: array.reshape(micro_batches, -1, array.shape[1]) for name, array in batch.items()
+        }
+
+        def accumulate(sums: Any, index: Any) -> Any:
+            part = {name: array[index] for name, array in split.items()}
+            return jax.tree.map(jnp.add, sums, micro(part, fold(key, index))), None
+
+        zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
+        return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
+
+    def _loss(self, weights: Arrays, batch: Any, key: Any, label_smoothing: float) -> TokenLoss:
+        with keras.StatelessScope(state_mapping=zip(self._weights, weights, strict=True)):
+            logits = self._model(batch, dropout_key=key)
+        counted = batch["target_segments"] > 0
+        return cross_entropy(logits, batch["labels"], counted, label_smoothing=label_smoothing)
+
+    def _nll(self, weights: Arrays, batch: Any) -> tuple[Any, Any]:
+        loss = self._loss(weights, batch, None, 0.0)
+        return loss.nll, loss.tokens
+
+    def _loss_scale(self, slots: Arrays) -> Any:
+        if not self._scaled:
+            return 1.0
+        return slots[self._index(self._optimizer.dynamic_scale)].astype(jnp.float32)
+
+    def _index(self, variable: Any) -> int:
+        return next(i for i, slot in enumerate(self._slots) if slot is variable)
+
+    def _synchronise(self) -> None:
+        """Give the Keras variables the values of the arrays."""
+        for variables, arrays in ((self._weights, self._state[0]), (self._slots, self._state[1])):
+            for variable, array in zip(variables, arrays, strict=True):
+                variable.assign(jnp.array(array))  # a copy: the array's memory is reused
+
+    def _names(self) -> list[list[str]]:
+        weights = list(self._model.named_weights())
+        return [
+            [f"model/{name}" for name in weights],
+            [f"optimizer/{i:04d}" for i in range(len(self._slots))],
+            [f"average/{name}" for name in weights] if self._state[2] else [],
+        ]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return weights, averages and optimizer state."""
+        self._synchronise()
+        return {
+            name: np.asarray(array)
+            for names, arrays in zip(self._names(), self._state, strict=True)
+            for name, array in zip(names, arrays, strict=True)
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Set what `state` returned."""
+        names = self._names()
+        different = sorted({name for part in names for name in part} ^ set(state))
+        if different:
+            raise UserError(
+                f"the checkpoint does not fit this configuration: {different[0]} is on one side "
+                "only (was the optimizer, the averaging or the model changed?)"
+            )
+        weights, slots, averages = ([jnp.array(state[name]) for name in part] for part in names)
+        self._state = (weights, slots, averages)
+        self._synchronise()
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Give the model its averaged weights (if averaging is on) for a while."""
+        self._synchronise()
+        if not self._state[2]:
+            yield
+            return
+        try:
+            self._averaging = True
+            for weight, average in zip(self._weights, self._state[2], strict=True):
+                weight.assign(jnp.array(average))
+            yield
+        finally:
+            self._averaging = False
+            self._synchronise()

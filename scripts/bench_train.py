@@ -1,0 +1,251 @@
+"""Measure training speed: one JSON line per configuration, and the ratio of two run in turn.
+
+    python scripts/bench_train.py data=tatoeba data.archive=/path/to/spa-eng.zip model=small
+    python scripts/bench_train.py model=small --against training.batch_tokens=1024
+    python scripts/bench_train.py model=small --backend tensorflow --against-backend jax
+
+The overrides are those of `python -m nmt.train`; `--against` takes what the second configuration
+changes. Each configuration has a process of its own, and the two take turns (A B A B ...), because
+the speed of a shared machine drifts. Utilisation is the floating-point operations of the model per
+second over the machine's own rate in a matrix product, measured in the same process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure training speed.")
+    parser.add_argument("overrides", nargs="*", help="as for python -m nmt.train")
+    parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="of the second one")
+    parser.add_argument("--backend", choices=("tensorflow", "jax"), default="tensorflow")
+    parser.add_argument("--against-backend", choices=("tensorflow", "jax"))
+    parser.add_argument("--updates", type=int, default=20, help="in one turn")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        work(arguments.overrides)
+        return
+    plans = [(arguments.backend, arguments.overrides)]
+    if arguments.against or arguments.against_backend:
+        changed = arguments.overrides + (arguments.against or [])
+        plans.append((arguments.against_backend or arguments.backend, changed))
+    workers = [Worker(*plan) for plan in plans]
+    turns: list[list[dict[str, Any]]] = [[] for _ in workers]
+    for _ in range(arguments.turns):
+        for worker, found in zip(workers, turns, strict=True):
+            found.append(worker.ask({"updates": arguments.updates}))
+    for worker, found in zip(workers, turns, strict=True):
+        print(json.dumps(worker.summary(found)), flush=True)
+    if len(workers) == 2:
+        first, second = ([turn["tokens"] / turn["seconds"] for turn in found] for found in turns)
+        ratios = sorted(two / one for one, two in zip(first, second, strict=True))
+        print(
+            json.dumps(
+                {
+                    "tokens_per_second_second_over_first": round(statistics.median(ratios), 3),
+                    "lowest": round(ratios[0], 3),
+                    "highest": round(ratios[-1], 3),
+                }
+            )
+        )
+
+
+class Worker:
+    """A configuration in a process of its own, which works when it is asked to."""
+
+    def __init__(self, backend: str, overrides: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--worker", *overrides],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"KERAS_BACKEND": backend},
+        )
+        self._started = self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(self._process.wait() or 1)  # it has said why
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Send a question, wait for the answer."""
+        assert self._process.stdin is not None
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def summary(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
+        """End the process; return what it measured, rates as medians over its turns."""
+        ended = self.ask({"updates": 0})
+        self._process.wait()
+
+        def median(name: str, per: str) -> float:
+            return statistics.median(turn[name] / turn[per] for turn in turns)
+
+        tokens = median("tokens", "seconds")
+        flops = tokens * self._started["mflop_per_token"] * 1e6
+        product = statistics.median(turn["product_flops"] for turn in turns)
+        return self._started | {
+            "tokens_per_second": round(tokens),
+            "pairs_per_second": round(median("pairs", "seconds"), 1),
+            "step_ms": round(1e3 * median("seconds", "updates"), 2),
+            "batch_ms": round(1e3 * median("batch_seconds", "updates"), 3),
+            "padding": round(1 - median("tokens", "positions"), 4),
+            "product_gflops": round(product / 1e9, 1),
+            "utilisation": round(flops / product, 3),
+            "peak_rss_mb": ended["peak_rss_mb"],
+        }
+
+
+def work(overrides: list[str]) -> None:
+    """Set up, then train as many updates as each line of standard input asks for."""
+    # Standard output is for answers; whatever else is printed goes to standard error.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    with contextlib.redirect_stdout(sys.stderr):
+        _work(overrides, answers)
+
+
+def _work(overrides: list[str], answers: TextIO) -> None:
+    from nmt.memory import keep_freed_memory
+
+    keep_freed_memory()
+    from nmt.errors import UserError, fail
+    from nmt.quiet import quiet_start
+
+    with quiet_start():
+        import keras
+
+    import numpy as np
+    from hydra import compose, initialize_config_dir
+    from rich.console import Console
+
+    from nmt import config as configuration
+    from nmt import prepare
+    from nmt.inspection.anatomy import training_flops_per_token
+    from nmt.run import build_model, set_seed
+    from nmt.training.step import make_step, resolve_precision
+
+    console = Console(stderr=True, quiet=True)
+    configuration.register()
+    try:
+        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
+            config = configuration.from_composed(compose("train", overrides))
+        set_seed(config.seed)
+        corpus = prepare.corpus_of(config, console)
+        if config.model.dropout is None:
+            config.model.dropout = prepare.dropout_for(len(corpus.train))
+        with quiet_start():
+            tokenizer = prepare.tokenizer_of(config, corpus, console)
+            precision = resolve_precision(config.training.precision)
+        batches = prepare.training_batches(config, corpus, tokenizer)
+    except UserError as error:
+        fail(error)
+    model = build_model(config, tokenizer.vocabulary_size, precision=precision)
+    step = make_step(model, config.training, precision=precision, seed=config.seed)
+    before = time.time()
+    float(step.update(batches.batch(0), 1e-4, 1).nll)
+    first = time.time()
+    float(step.update(batches.batch(0), 1e-4, 2).nll)
+    again = time.time() - first
+
+    def answer(content: dict[str, Any]) -> None:
+        print(json.dumps(content), file=answers, flush=True)
+
+    answer(
+        {
+            "backend": keras.config.backend(),
+            "overrides": overrides,
+            "model": config.model.name,
+            "parameters": model.count_params(),
+            "precision": precision,
+            "batches": batches.shapes,
+            "first_step_s": round(first - started_at(), 1),
+            "compile_s": round(first - before - again, 1),
+            "mflop_per_token": round(training_flops_per_token(model) / 1e6, 2),
+        }
+    )
+    done = 2
+    for line in sys.stdin:
+        updates = json.loads(line)["updates"]
+        if not updates:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            answer({"peak_rss_mb": round(peak / (1024 if sys.platform == "linux" else 2**20))})
+            return
+        turn = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0, "batch_seconds": 0.0}
+        begin = time.perf_counter()
+        for _ in range(updates):
+            made = time.perf_counter()
+            batch = batches.batch(done)
+            turn["batch_seconds"] += time.perf_counter() - made
+            done += 1
+            update = step.update(batch, 1e-4, done)
+            for side in ("source_segments", "target_segments"):
+                turn["tokens"] += int(np.count_nonzero(batch[side]))
+                turn["positions"] += batch[side].size
+            turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
+        float(update.nll)  # waits for the device
+        turn["seconds"] = time.perf_counter() - begin
+        answer(turn | {"product_flops": product_rate()})
+
+
+def product_rate() -> float:
+    """Return the floating-point operations per second of a large matrix product."""
+    import keras
+    from keras import ops
+
+    on_gpu = keras.config.backend() == "jax" and _jax_platform() == "gpu"
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        on_gpu = bool(tf.config.list_physical_devices("GPU"))
+    size, dtype = PRODUCT["gpu" if on_gpu else "cpu"]
+    matrix = ops.cast(keras.random.normal((size, size), seed=1), dtype)
+    repeats = 5
+    rates = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        product = matrix
+        for _ in range(repeats):
+            product = ops.matmul(product, matrix) * (1 / size)
+        float(ops.cast(product[0, 0], "float32"))
+        rates.append(repeats * 2 * size**3 / (time.perf_counter() - begin))
+    return max(rates)
+
+
+def _jax_platform() -> str:
+    import jax
+
+    return str(jax.devices()[0].platform)
+
+
+def started_at() -> float:
+    """Return the wall-clock time at which this process was started."""
+    with contextlib.suppress(OSError, ValueError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return time.time() - (uptime - float(fields[19]) / os.sysconf("SC_CLK_TCK"))
+    return _IMPORTED
+
+
+_IMPORTED = time.time()
+
+if __name__ == "__main__":
+    main()
