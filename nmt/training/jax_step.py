@@ -153,10 +153,11 @@ class JaxStep:
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""
-        self._synchronise()
+        weights, slots, averages = self._state
+        now = (averages if self._averaging else weights, slots, averages)
         return {
             name: np.asarray(array)
-            for names, arrays in zip(self._names(), self._state, strict=True)
+            for names, arrays in zip(self._names(), now, strict=True)
             for name, array in zip(names, arrays, strict=True)
         }
 

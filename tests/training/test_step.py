@@ -88,7 +88,7 @@ def test_micro_batches_make_the_update_of_the_whole_batch(compose: Callable[...,
         # A bias on the keys moves all scores of a query alike: its gradient is rounding noise,
         # which Adam blows up to whole steps.
         if not name.endswith("key/bias"):
-            np.testing.assert_allclose(weights(split)[name], array, atol=2e-5, err_msg=name)
+            np.testing.assert_allclose(weights(split)[name], array, atol=1e-4, err_msg=name)
 
 
 def test_the_gradient_norm_is_of_the_mean_per_token(compose: Callable[..., Any]) -> None:
