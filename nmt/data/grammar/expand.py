@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 from nmt.data.grammar import spanish
 from nmt.data.grammar.lexicon import (
@@ -31,7 +30,6 @@ from nmt.data.grammar.lexicon import (
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
-T = TypeVar("T")
 Value = Noun | Subject | Verb | Adjective | Phrase
 Filling = dict[str, Value]
 
