@@ -57,6 +57,7 @@ def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
         f"runs_dir={folder / 'runs'}",
         f"cache_dir={folder / 'cache'}",
         "training.batch_tokens=256",
+        "training.learning_rate=1e-3",
         "training.jit_compile=off",
         "training.max_minutes=null",
         "training.max_steps=12",

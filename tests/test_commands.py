@@ -43,7 +43,7 @@ def one_line_error(done: subprocess.CompletedProcess[bytes]) -> str:
         ("model=smal", "there is no model 'smal'; did you mean 'small'?"),
         ("modle=small", "'modle'; did you mean 'model'?"),
         ("model.d_model=wide", "'model.d_model'"),
-        ("model.num_heads=7", "model.d_model=256 is not divisible by model.num_heads=7"),
+        ("model.num_heads=7", "model.d_model=128 is not divisible by model.num_heads=7"),
         ("data.path=x data=tsv", "data.path=x does not exist"),
         ("training.resume=no/such/run", "there is no run no/such/run"),
     ],
