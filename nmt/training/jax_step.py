@@ -18,11 +18,10 @@ import numpy as np
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
-from nmt.errors import UserError
 from nmt.model.dropout import fold
 from nmt.model.transformer import Transformer
 from nmt.training.objective import TokenLoss, cross_entropy
-from nmt.training.step import EMA_WARMUP, Update, make_optimizer
+from nmt.training.step import EMA_WARMUP, Update, check_fits, make_optimizer
 
 Arrays = list[Any]
 
@@ -164,12 +163,7 @@ class JaxStep:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
         names = self._names()
-        different = sorted({name for part in names for name in part} ^ set(state))
-        if different:
-            raise UserError(
-                f"the checkpoint does not fit this configuration: {different[0]} is on one side "
-                "only (was the optimizer, the averaging or the model changed?)"
-            )
+        check_fits((name for part in names for name in part), state)
         weights, slots, averages = ([jnp.array(state[name]) for name in part] for part in names)
         self._state = (weights, slots, averages)
         self._synchronise()

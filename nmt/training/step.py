@@ -7,7 +7,7 @@ replicas before it divides, so that one replica and several compute the same upd
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -98,6 +98,20 @@ def make_optimizer(config: TrainingConfig, precision: str) -> keras.optimizers.O
     if precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
+
+
+def check_fits(named: Iterable[str], state: Iterable[str]) -> None:
+    """Check that a stored state has just the names of this one.
+
+    Raises:
+        UserError: it does not.
+    """
+    different = sorted(set(named) ^ set(state))
+    if different:
+        raise UserError(
+            f"the checkpoint does not fit this configuration: {different[0]} is on one side "
+            "only (was the optimizer, the averaging or the model changed?)"
+        )
 
 
 def make_step(model: Transformer, config: TrainingConfig, *, precision: str, seed: int) -> Step:
@@ -272,12 +286,7 @@ class TensorFlowStep:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
         named = self._named()
-        if set(named) != set(state):
-            different = sorted(set(named) ^ set(state))
-            raise UserError(
-                f"the checkpoint does not fit this configuration: {different[0]} is on one side "
-                "only (was the optimizer, the averaging or the model changed?)"
-            )
+        check_fits(named, state)
         for name, variable in named.items():
             variable.assign(state[name])
 

@@ -94,7 +94,7 @@ def third_person(verb: str) -> str:
         return "is" + rest
     if head == "have":
         return "has" + rest
-    return _with_s(head) + rest
+    return plural(head) + rest
 
 
 def past(verb: str) -> str:
@@ -121,9 +121,13 @@ def ing(verb: str) -> str:
     return head + "ing" + rest
 
 
-def plural(noun: str) -> str:
-    """Return the regular plural."""
-    return _with_s(noun)
+def plural(word: str) -> str:
+    """Return the regular plural of a noun; verbs take the same -s."""
+    if re.search("[^aeiou]y$", word):
+        return word[:-1] + "ies"
+    if re.search("(s|x|z|ch|sh|[^o]o)$", word) and word not in ("photo", "piano", "video", "radio"):
+        return word + "es"
+    return word + "s"
 
 
 def comparative(adjective: str) -> str:
@@ -154,14 +158,6 @@ def article(following: str) -> str:
         return "an"
     vowel = word[0] in "aeiou" and not _LIKE_YOU.match(word)
     return "an" if vowel else "a"
-
-
-def _with_s(word: str) -> str:
-    if re.search("[^aeiou]y$", word):
-        return word[:-1] + "ies"
-    if re.search("(s|x|z|ch|sh|[^o]o)$", word) and word not in ("photo", "piano", "video", "radio"):
-        return word + "es"
-    return word + "s"
 
 
 def _with_ed(verb: str) -> str:

@@ -296,7 +296,7 @@ class Verb:
             return strong + ending
         stem = self._weak_stem() if person in (2, 5) else self._stem
         ending = _ENDINGS["preterite"][self._theme][person]
-        if self._theme != "a" and stem[-1] in "aeou" and not re.search("[gq]u$", stem):
+        if self._theme != "a" and _ends_in_vowel(stem):
             if person in (2, 5):  # leyó, leyeron, construyó
                 ending = "y" + ending[1:]
             elif ending[0] == "i" and stem[-1] != "u":  # leíste, but construiste
@@ -305,9 +305,7 @@ class Verb:
 
     def _subjunctive(self, person: int) -> str:
         ending = _ENDINGS["subjunctive"][self._theme][person]
-        first = self._present(0)
-        if self._paradigm("present"):
-            first = self.conjugate("present", 0)
+        first = self.conjugate("present", 0)
         irregular = self._table(_FIRST_PERSON) or self._paradigm("present")
         if irregular:  # tenga, vea, oiga
             return first[:-1] + ending
@@ -356,8 +354,7 @@ class Verb:
         stem = self._weak_stem()
         if stem.endswith("i"):  # riendo
             return stem + "endo"
-        vowel = stem[-1] in "aeou" and not re.search("[gq]u$", stem)
-        return stem + ("yendo" if vowel else "iendo")
+        return stem + ("yendo" if _ends_in_vowel(stem) else "iendo")
 
     def imperative(self, person: int) -> str:
         """Return the affirmative command to ``person`` (not the first singular), no pronoun."""
@@ -371,6 +368,11 @@ class Verb:
         if person == 4:
             return self.infinitive[:-1] + "d"
         return self.conjugate("subjunctive", person)
+
+
+def _ends_in_vowel(stem: str) -> bool:
+    """Whether a stem ends in a sounded vowel: le-er, constru-ir; not segu-ir."""
+    return stem[-1] in "aeou" and not re.search("[gq]u$", stem)
 
 
 # -- nouns and adjectives ------------------------------------------------------------------------
