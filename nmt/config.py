@@ -77,7 +77,7 @@ class ModelConfig:
     decoder_layers: int = MISSING
     norm: str = MISSING  # pre | post
     positions: str = MISSING  # sinusoidal | learned
-    activation: str = MISSING  # relu | gelu | swiglu
+    activation: str = MISSING  # relu | relu2 | gelu | swiglu
     # On embeddings and on every residual branch. null: by the size of the training split, see
     # `nmt.prepare.dropout_for`.
     dropout: float | None = MISSING
@@ -95,9 +95,12 @@ class TrainingConfig:
     batch_tokens: int = MISSING  # positions per side in one micro-batch
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: int = MISSING  # micro-batches per update
+    # Parts of a batch worked on at the same time; null: two on a CPU with TensorFlow, else one.
+    parallel_parts: int | None = MISSING
 
     label_smoothing: float = MISSING
-    optimizer: str = MISSING  # adam | adamw
+    dropout_warmup_epochs: float = MISSING  # over which dropout grows from 0 to its full rates
+    optimizer: str = MISSING  # adam | adamw | muon
     # Peak rate. null: by the width of the model, see `nmt.prepare.learning_rate_for`.
     learning_rate: float | None = MISSING
     schedule: str = MISSING  # inverse_sqrt | cosine | constant
@@ -105,7 +108,7 @@ class TrainingConfig:
     beta_1: float = MISSING
     beta_2: float = MISSING
     epsilon: float = MISSING
-    weight_decay: float = MISSING  # adamw only; kernels only
+    weight_decay: float = MISSING  # adamw and muon; kernels only
     clip_norm: float | None = MISSING  # global norm; null turns clipping off
     ema_decay: float | None = MISSING  # per update; null turns averaging off
 
@@ -314,7 +317,7 @@ def check(config: Config) -> None:
         raise UserError(f"model.d_model={model.d_model} must be even for sinusoidal positions")
     _one_of("model.norm", model.norm, ("pre", "post"))
     _one_of("model.positions", model.positions, ("sinusoidal", "learned"))
-    _one_of("model.activation", model.activation, ("relu", "gelu", "swiglu"))
+    _one_of("model.activation", model.activation, ("relu", "relu2", "gelu", "swiglu"))
     _one_of("model.attention_kernel", model.attention_kernel, ("explicit", "fused"))
     rates = ["attention_dropout", "ffn_dropout"] + ["dropout"] * (model.dropout is not None)
     for key in rates:
@@ -331,12 +334,15 @@ def check(config: Config) -> None:
     _at_least("model.max_length", model.max_length, max(training.row_lengths))
     for key in ("batch_tokens", "accumulate", "log_every", "evaluate_every", "probe_every"):
         _at_least(f"training.{key}", getattr(training, key), 1)
+    if training.parallel_parts is not None:
+        _at_least("training.parallel_parts", training.parallel_parts, 1)
+    _at_least("training.dropout_warmup_epochs", training.dropout_warmup_epochs, 0)
     for key in ("evaluation_sentences", "samples", "warmup_steps", "weight_decay"):
         _at_least(f"training.{key}", getattr(training, key), 0)
     _at_least("training.keep_checkpoints", training.keep_checkpoints, 1)
-    _one_of("training.optimizer", training.optimizer, ("adam", "adamw"))
-    if training.weight_decay and training.optimizer != "adamw":
-        raise UserError("training.weight_decay needs training.optimizer=adamw")
+    _one_of("training.optimizer", training.optimizer, ("adam", "adamw", "muon"))
+    if training.weight_decay and training.optimizer == "adam":
+        raise UserError("training.weight_decay needs training.optimizer=adamw or muon")
     _one_of("training.schedule", training.schedule, ("inverse_sqrt", "cosine", "constant"))
     _one_of("training.precision", training.precision, PRECISIONS)
     _one_of("training.jit_compile", training.jit_compile, ("auto", "on", "off"))

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from nmt.data.corpus import read_parallel
 from nmt.errors import UserError, exit_on_user_error
+from nmt.memory import collect_rarely
 from nmt.quiet import quiet_start
+from nmt.run import RunFolder, write_json
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,6 +30,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--beam", type=int, metavar="N", help="beam size; 1 is greedy")
     parser.add_argument("--length-penalty", type=float, metavar="A")
     parser.add_argument(
+        "--worst", type=int, default=0, metavar="N", help="show the N worst sentences, by chrF2++"
+    )
+    parser.add_argument(
         "--output",
         type=Path,
         help="where the JSON goes (default: evaluation_<what>.json in the run's folder)",
@@ -40,33 +46,42 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError("--source and --reference go together")
     if arguments.beam is not None and arguments.beam < 1:
         raise UserError(f"--beam {arguments.beam} is not at least 1")
+    if arguments.worst < 0:
+        raise UserError(f"--worst {arguments.worst} is not at least 0")
+    folder = RunFolder.open(arguments.run)
+    other = None if arguments.compare is None else RunFolder.open(arguments.compare)
+    pairs = None
+    if arguments.source is not None:
+        pairs = read_parallel(arguments.source, arguments.reference)
+    # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
         from nmt import prepare
-        from nmt.data.corpus import read_parallel
         from nmt.inference.evaluation import evaluate
         from nmt.inference.metrics import paired_bootstrap
         from nmt.inference.translator import Translator
-        from nmt.run import RunFolder, write_json
 
-        folder = RunFolder.open(arguments.run)
         translator = Translator.load(folder.path)
-    if arguments.source is not None:
-        pairs = read_parallel(arguments.source, arguments.reference)
-        what = arguments.source.stem
-    else:
+    what = arguments.split if arguments.source is None else arguments.source.stem
+    if pairs is None:
         corpus = prepare.corpus_of(folder.config, console)
         if prepare.changed_since(folder, corpus):
             console.print("warning: the corpus has changed since this run was trained on it")
         pairs = getattr(corpus, arguments.split)
-        what = arguments.split
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     found = evaluate(translator, pairs, console, **search)
     console.print(f"{folder.path.name}, {what}, {len(pairs):,} sentences:")
     console.print("\n".join(found.lines()))
     content = found.as_json()
+    for part in content["by_length"]:
+        scores = "  ".join(f"{name} {part[name]:6.2f}" for name in ("BLEU", "chrF2++"))
+        console.print(f"{part['words']:>8} words, {part['sentences']:6,} sentences: {scores}")
+    for sentence in found.worst(arguments.worst):
+        console.print(
+            f"chrF2++ {sentence.score:.1f}\n  source     {sentence.source}\n"
+            f"  reference  {sentence.reference}\n  output     {sentence.output}"
+        )
 
-    if arguments.compare is not None:
-        other = RunFolder.open(arguments.compare)
+    if other is not None:
         theirs = evaluate(Translator.load(other.path), pairs, console, **search)
         console.print(f"{other.path.name}:")
         console.print("\n".join(theirs.lines()))
@@ -86,6 +101,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def main() -> None:
     """Run the command line."""
+    collect_rarely()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

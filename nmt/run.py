@@ -20,17 +20,18 @@ import re
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import keras
 import numpy as np
 
 from nmt import config as configuration
 from nmt.config import Config
-from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError, nearest
-from nmt.model.transformer import Transformer
 from nmt.training.checkpoint import Checkpoints, read_arrays
+
+if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
+    from nmt.data.tokenizer import Tokenizer
+    from nmt.model.transformer import Transformer
 
 CONFIG_FILE = "config.yaml"
 CORPUS_FILE = "corpus.json"
@@ -42,6 +43,8 @@ def set_seed(seed: int) -> None:
 
     Keras's own function would import TensorFlow, whatever backend it runs on.
     """
+    import keras
+
     if keras.config.backend() == "tensorflow":
         keras.utils.set_random_seed(seed)
     else:
@@ -57,6 +60,8 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Tran
         vocabulary_size: of the tokenizer.
         precision: a Keras dtype policy name.
     """
+    from nmt.model.transformer import Transformer
+
     arguments = dataclasses.asdict(config.model)
     del arguments["name"]
     return Transformer(
@@ -155,6 +160,8 @@ class RunFolder:
 
     def load_tokenizer(self) -> Tokenizer:
         """Load the run's tokenizer."""
+        from nmt.data.tokenizer import load_tokenizer
+
         return load_tokenizer(self.path)
 
     def load_model(self) -> Transformer:

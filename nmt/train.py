@@ -13,9 +13,10 @@ from rich.console import Console
 
 from nmt import compose
 from nmt import config as configuration
+from nmt.compilation import keep_compiled
 from nmt.config import Config
 from nmt.errors import UserError, exit_on_user_error, fail
-from nmt.memory import keep_freed_memory
+from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 
 SHOWN = 5  # test translations printed at the end
@@ -122,6 +123,7 @@ def run_job(composed: DictConfig) -> float | None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     try:
         config = compose.job_config(composed, list(HydraConfig.get().overrides.task))
+        keep_compiled(Path(config.cache_dir) / "compiled")
         return train(config, console)
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
@@ -130,6 +132,7 @@ def run_job(composed: DictConfig) -> float | None:
 def main() -> None:
     """Run the command line."""
     keep_freed_memory()
+    collect_rarely()
     configuration.register()
     # Hydra raises instead of printing and exiting with 1: `compose.guarded` says it in one line.
     os.environ["HYDRA_FULL_ERROR"] = "1"

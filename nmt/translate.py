@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
+from nmt.data.corpus import clean_text
 from nmt.errors import UserError, exit_on_user_error
+from nmt.memory import collect_rarely
 from nmt.quiet import quiet_start
+from nmt.run import RunFolder
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translation, Translator
@@ -101,14 +104,17 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("give sentences or --file, not both")
     if arguments.file and not arguments.file.is_file():
         raise UserError(f"there is no file {arguments.file}")
+    if arguments.attention:
+        check_pictures(arguments.attention, arguments.sentences)
+    folder = RunFolder.open(arguments.run)
+    nbest = arguments.nbest or 1
+    beam = arguments.beam or max(folder.config.decoding.beam_size, nbest)
+    if beam < nbest:
+        raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}: --beam {nbest}")
     with quiet_start():
         from nmt.inference.translator import Translator
 
-        translator = Translator.load(arguments.run)
-    nbest = arguments.nbest or 1
-    beam = arguments.beam or max(translator.decoding.beam_size, nbest)
-    if beam < nbest:
-        raise UserError(f"--nbest {nbest} needs a beam of at least {nbest}: --beam {nbest}")
+        translator = Translator.load(folder.path)
 
     def translate(lines: list[str]) -> list[list[Translation]]:
         found = translator.hypotheses(
@@ -124,8 +130,6 @@ def run(arguments: argparse.Namespace) -> None:
             best = [candidates[0] if candidates else None for candidates in found]
             draw(translator, arguments.sentences, best, arguments.attention)
         return
-    if arguments.attention:
-        raise UserError("--attention needs its sentences as arguments")
     if arguments.file:
         translate_file(arguments.file, translate)
     elif sys.stdin.isatty():
@@ -147,6 +151,26 @@ def translate_file(path: Path, translate: Callable[[list[str]], object]) -> None
             progress.update(task, completed=file.tell())
 
 
+def check_pictures(out: Path, sentences: Sequence[str]) -> None:
+    """Check before any work that every sentence can have its picture.
+
+    Raises:
+        UserError: there are no sentences, or an empty one, or several are to go into one picture,
+            or the picture's format is unknown.
+    """
+    from nmt.inspection.heatmaps import check_suffix
+
+    if not sentences:
+        raise UserError("--attention needs its sentences as arguments")
+    if out.suffix:
+        check_suffix(out)
+        if len(sentences) > 1:
+            raise UserError(f"{out} holds one sentence; for {len(sentences)} name a folder")
+    for number, sentence in enumerate(sentences, start=1):
+        if not clean_text(sentence):
+            raise UserError(f"sentence {number} is empty: there is nothing to draw")
+
+
 def draw(
     translator: Translator,
     sentences: Sequence[str],
@@ -156,19 +180,17 @@ def draw(
     """Draw attention into one picture, or into a folder if ``out`` has no suffix.
 
     Raises:
-        UserError: a sentence cannot be drawn, or several are to go into one picture.
+        UserError: a sentence is too long to be drawn.
     """
     from nmt.inspection.heatmaps import attention_figure, save_figure
     from nmt.inspection.views import VIEWS, labelled
 
-    if out.suffix and len(sentences) > 1:
-        raise UserError(f"{out} holds one sentence; for {len(sentences)} name a folder")
     for number, (sentence, translation) in enumerate(
         zip(sentences, translations, strict=True), start=1
     ):
         attention = None if translation is None else translator.attention(sentence, translation)
         if attention is None:
-            raise UserError(f"sentence {number} is empty or too long to be drawn")
+            raise UserError(f"sentence {number} is too long to be drawn")
         for view in VIEWS:
             layers = getattr(attention, view.kind)
             for layer, weights in enumerate(layers, start=1):
@@ -186,6 +208,7 @@ def draw(
 
 def main() -> None:
     """Run the command line."""
+    collect_rarely()
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     arguments = parser().parse_args()

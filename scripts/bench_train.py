@@ -22,7 +22,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from nmt.config import Config
+    from nmt.data.batches import Batches
 
 PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 
@@ -44,7 +48,7 @@ def main() -> None:
     if arguments.against or arguments.against_backend:
         changed = arguments.overrides + (arguments.against or [])
         plans.append((arguments.against_backend or arguments.backend, changed))
-    workers = [Worker(*plan) for plan in plans]
+    workers = [Worker(*plan).start() for plan in plans]
     turns: list[list[dict[str, Any]]] = [[] for _ in workers]
     for _ in range(arguments.turns):
         for worker, found in zip(workers, turns, strict=True):
@@ -66,36 +70,51 @@ def main() -> None:
 
 
 class Worker:
-    """A configuration in a process of its own, which works when it is asked to."""
+    """A configuration in a process of its own, which works when it is asked to.
 
-    def __init__(self, backend: str, overrides: list[str]) -> None:
-        self._process = subprocess.Popen(
+    Attributes:
+        process: reads its corpus at once, and leaves the device alone until `start`.
+    """
+
+    def __init__(self, backend: str, overrides: list[str], stderr: TextIO | None = None) -> None:
+        self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker", *overrides],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             env=os.environ | {"KERAS_BACKEND": backend},
         )
-        self._started = self._answer()
+        self._started: dict[str, Any] = {}
+
+    def start(self) -> Worker:
+        """Let it build its model and make its first updates; return when they are made."""
+        self._started = self.ask({})
+        return self
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
         if not line:
-            sys.exit(self._process.wait() or 1)  # it has said why
+            sys.exit(self.process.wait() or 1)  # it has said why
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Send a question, wait for the answer."""
-        assert self._process.stdin is not None
-        print(json.dumps(question), file=self._process.stdin, flush=True)
+        """Send a question, wait for the answer.
+
+        Raises:
+            SystemExit: the process has ended; its status.
+        """
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(question), file=self.process.stdin, flush=True)
         return self._answer()
 
     def summary(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
         """End the process; return what it measured, rates as medians over its turns."""
         ended = self.ask({"updates": 0})
-        self._process.wait()
+        self.process.wait()
 
         def median(name: str, per: str) -> float:
             return statistics.median(turn[name] / turn[per] for turn in turns)
@@ -112,6 +131,7 @@ class Worker:
             "product_gflops": round(product / 1e9, 1),
             "utilisation": round(flops / product, 3),
             "peak_rss_mb": ended["peak_rss_mb"],
+            "peak_device_mb": turns[0]["peak_device_mb"],
         }
 
 
@@ -124,41 +144,20 @@ def work(overrides: list[str]) -> None:
 
 
 def _work(overrides: list[str], answers: TextIO) -> None:
-    from nmt.memory import keep_freed_memory
+    config, vocabulary_size, batches = set_up(overrides)
 
-    keep_freed_memory()
-    from nmt.errors import UserError, fail
-    from nmt.quiet import quiet_start
-
-    with quiet_start():
-        import keras
-
+    import keras
     import numpy as np
-    from hydra import compose, initialize_config_dir
-    from rich.console import Console
 
-    from nmt import config as configuration
-    from nmt import prepare
     from nmt.inspection.anatomy import training_flops_per_token
-    from nmt.run import build_model, set_seed
+    from nmt.quiet import quiet_start
+    from nmt.run import build_model
     from nmt.training.step import make_step, resolve_precision
 
-    console = Console(stderr=True, quiet=True)
-    configuration.register()
-    try:
-        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
-            config = configuration.from_composed(compose("train", overrides))
-        set_seed(config.seed)
-        corpus = prepare.corpus_of(config, console)
-        if config.model.dropout is None:
-            config.model.dropout = prepare.dropout_for(len(corpus.train))
-        with quiet_start():
-            tokenizer = prepare.tokenizer_of(config, corpus, console)
-            precision = resolve_precision(config.training.precision)
-        batches = prepare.training_batches(config, corpus, tokenizer)
-    except UserError as error:
-        fail(error)
-    model = build_model(config, tokenizer.vocabulary_size, precision=precision)
+    sys.stdin.readline()  # until it is this process's turn on the device
+    with quiet_start():
+        precision = resolve_precision(config.training.precision)
+    model = build_model(config, vocabulary_size, precision=precision)
     step = make_step(model, config.training, precision=precision, seed=config.seed)
     before = time.time()
     float(step.update(batches.batch(0), 1e-4, 1).nll)
@@ -184,7 +183,8 @@ def _work(overrides: list[str], answers: TextIO) -> None:
     )
     done = 2
     for line in sys.stdin:
-        updates = json.loads(line)["updates"]
+        question = json.loads(line)
+        updates = question["updates"]
         if not updates:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             answer({"peak_rss_mb": round(peak / (1024 if sys.platform == "linux" else 2**20))})
@@ -203,20 +203,67 @@ def _work(overrides: list[str], answers: TextIO) -> None:
             turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
         float(update.nll)  # waits for the device
         turn["seconds"] = time.perf_counter() - begin
-        answer(turn | {"product_flops": product_rate()})
+        turn["peak_device_mb"] = peak_device_mb()  # before the product needs any
+        answer(turn | {"product_flops": product_rate(question.get("product"))})
 
 
-def product_rate() -> float:
-    """Return the floating-point operations per second of a large matrix product."""
+def set_up(overrides: list[str]) -> tuple[Config, int, Batches]:
+    """Compose a configuration; return it with its vocabulary size and its training batches.
+
+    Ends the process where the configuration or the corpus is at fault.
+    """
+    from nmt.memory import collect_rarely, keep_freed_memory
+
+    keep_freed_memory()
+    collect_rarely()
+    from hydra import compose, initialize_config_dir
+    from rich.console import Console
+
+    from nmt import config as configuration
+    from nmt.compilation import keep_compiled
+    from nmt.errors import UserError, fail
+    from nmt.quiet import quiet_start
+
+    console = Console(stderr=True, quiet=True)
+    configuration.register()
+    try:
+        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
+            config = configuration.from_composed(compose("train", overrides))
+        keep_compiled(Path(config.cache_dir) / "compiled")
+        with quiet_start():
+            import keras  # noqa: F401  (its backend prints notes)
+
+        from nmt import prepare
+        from nmt.run import set_seed
+
+        set_seed(config.seed)
+        corpus = prepare.corpus_of(config, console)
+        if config.model.dropout is None:
+            config.model.dropout = prepare.dropout_for(len(corpus.train))
+        with quiet_start():
+            tokenizer = prepare.tokenizer_of(config, corpus, console)
+        return (
+            config,
+            tokenizer.vocabulary_size,
+            prepare.training_batches(config, corpus, tokenizer),
+        )
+    except UserError as error:
+        fail(error)
+
+
+def product_rate(size: int | None = None) -> float:
+    """Return the floating-point operations per second of a large matrix product.
+
+    Args:
+        size: rows and columns; None: those of `PRODUCT`.
+    """
     import keras
     from keras import ops
 
-    on_gpu = keras.config.backend() == "jax" and _jax_platform() == "gpu"
-    if keras.config.backend() == "tensorflow":
-        import tensorflow as tf
+    from nmt.devices import gpus
 
-        on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    size, dtype = PRODUCT["gpu" if on_gpu else "cpu"]
+    largest, dtype = PRODUCT["gpu" if gpus() else "cpu"]
+    size = size or largest
     matrix = ops.cast(keras.random.normal((size, size), seed=1), dtype)
     repeats = 5
     rates = []
@@ -230,10 +277,21 @@ def product_rate() -> float:
     return max(rates)
 
 
-def _jax_platform() -> str:
-    import jax
+def peak_device_mb() -> int | None:
+    """Return the most memory of the GPU that this process has used, in MiB; None without one."""
+    import keras
 
-    return str(jax.devices()[0].platform)
+    from nmt.devices import gpus
+
+    if not gpus():
+        return None
+    if keras.config.backend() == "jax":
+        import jax
+
+        return round(jax.local_devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20)
+    import tensorflow as tf
+
+    return round(tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20)
 
 
 def started_at() -> float:

@@ -10,5 +10,5 @@ export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
 "$bin/ruff" format --check .
 "$bin/mypy" nmt
 # The second run first: it is short, and covers what must hold on every backend.
-KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 "$bin/python" -m pytest -q -n 2 -m backend
-"$bin/python" -m pytest -q -n 2 "$@"
+KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 "$bin/python" -m pytest -q -n 2 --dist loadgroup -m backend
+"$bin/python" -m pytest -q -n 2 --dist loadgroup "$@"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,11 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_overrides
+from rich.console import Console
+
+from nmt import evaluate, translate
+
+pytestmark = pytest.mark.xdist_group("tiny run")
 
 
 def command(
@@ -73,7 +79,7 @@ def test_show_configuration_and_help(tmp_path: Path) -> None:
     assert b"d_model: 512" in done.stdout
     done = command("nmt.train", "--help", cwd=tmp_path)
     assert done.returncode == 0
-    assert b"model: base, compact, small, tiny" in done.stdout
+    assert b"model: base, big, compact, small, tiny" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,26 +129,36 @@ def test_translate_arguments_and_standard_input(tiny_run: Path) -> None:
     assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
 
 
-def test_translate_a_file_with_scores_and_alternatives(tiny_run: Path, tmp_path: Path) -> None:
+def translated(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    translate.run(translate.parser().parse_args(list(map(str, arguments))))
+    return capsys.readouterr().out
+
+
+def test_translate_a_file_with_scores_and_alternatives(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "in.txt"
     path.write_text("Hoy hace frío.\n\nSí.\n", encoding="utf-8")
-    done = command("nmt.translate", "--run", tiny_run, "--file", path, "--nbest", "3", "--scores")
-    rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+    options = ("--run", tiny_run, "--nbest", "3", "--scores")
+    rows = [line.split("\t") for line in translated(capsys, "--file", path, *options).splitlines()]
     assert len(rows) == 3 + 1 + 3
     assert all(len(row) == 3 for row in rows)
     assert rows[3] == ["0.0000", "0.0000", ""]
     scores = [float(row[0]) for row in rows[:3]]
     assert scores == sorted(scores, reverse=True)
-    greedy = command("nmt.translate", "--run", tiny_run, "--beam", "1", "Sí.", "--scores")
-    score, log_prob, _ = greedy.stdout.decode().split("\t")
+    greedy = translated(capsys, "--run", tiny_run, "--beam", "1", "Sí.", "--scores")
+    score, log_prob, _ = greedy.split("\t")
     assert score == log_prob
 
 
-def test_translate_draws_attention(tiny_run: Path, tmp_path: Path) -> None:
+def test_translate_draws_attention(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     picture, folder = tmp_path / "out.png", tmp_path / "all"
-    command("nmt.translate", "--run", tiny_run, "--attention", picture, "Hoy hace frío.")
+    translated(capsys, "--run", tiny_run, "--attention", picture, "Hoy hace frío.")
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    command("nmt.translate", "--run", tiny_run, "--attention", folder, "Hoy.", "Sí.")
+    translated(capsys, "--run", tiny_run, "--attention", folder, "Hoy.", "Sí.")
     kinds = ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention")
     assert {path.name for path in folder.iterdir()} == {
         f"sentence_{n}_{kind}_layer_1.png" for n in (1, 2) for kind in kinds
@@ -176,6 +192,7 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     assert found["sentences"] == 16
     assert found["scores"].keys() == {"BLEU", "chrF2++", "TER"}
     assert f"{found['scores']['BLEU']['value']:.2f}" in done.stdout.decode()
+    assert "words," in done.stdout.decode()
     outputs = [sentence["output"] for sentence in found["outputs"]]
 
     source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
@@ -183,8 +200,9 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     reference.write_text("\n".join(outputs) + "\n", encoding="utf-8")
     out = tmp_path / "scores.json"
     files = ["--source", source, "--reference", reference, "--output", out]
-    done = command("nmt.evaluate", "--run", tiny_run, "--beam", "1", *files, "--compare", tiny_run)
-    assert done.returncode == 0, done.stderr
+    console = Console(file=io.StringIO())
+    compared = ["--run", tiny_run, "--beam", "1", *files, "--compare", tiny_run]
+    evaluate.run(evaluate.parser().parse_args(list(map(str, compared))), console)
     scores = json.loads(out.read_text(encoding="utf-8"))
     assert scores["scores"]["chrF2++"]["value"] == pytest.approx(100)
     assert scores["compared"]["BLEU"]["difference"] == 0

@@ -16,6 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from nmt import config as configuration
 from nmt.config import Config
 from nmt.errors import UserError, nearest
+from nmt.training.schedule import learning_rate
 
 CONF = configuration.conf_dir()
 
@@ -23,6 +24,7 @@ CONF = configuration.conf_dir()
 COMPLETION = {
     "data=tsv": ["data.path=corpus.tsv"],
     "data=parallel": ["data.source_path=a.es", "data.target_path=a.en"],
+    "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
 }
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in CONF.glob("*/*.yaml"))
 
@@ -133,6 +135,27 @@ def test_the_base_model_is_that_of_the_paper() -> None:
     model = configured("model=base").model
     assert (model.encoder_layers, model.decoder_layers) == (6, 6)
     assert (model.d_model, model.ffn_width, model.num_heads) == (512, 2048, 8)
+
+
+def test_the_big_model_is_that_of_the_paper() -> None:
+    """Vaswani et al. 2017, table 3, row "big"."""
+    model = configured("model=big").model
+    assert (model.encoder_layers, model.decoder_layers) == (6, 6)
+    assert (model.d_model, model.ffn_width, model.num_heads) == (1024, 4096, 16)
+    assert model.dropout == 0.3
+
+
+def test_the_settings_of_the_paper_follow_its_equation_3() -> None:
+    """lrate = d^-0.5 min(step^-0.5, step warmup^-1.5): Vaswani et al. 2017, section 5.3."""
+    config = configured("experiment=paper_base", *COMPLETION["experiment=paper_base"])
+    for step in (1, 100, 4000, 4001, 30_000, 100_000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        rate = learning_rate(config.training, step, step / 100_000)
+        assert rate == pytest.approx(expected, rel=1e-3)
+    assert (config.model.name, config.model.norm) == ("base", "post")
+    assert (config.model.dropout, config.training.label_smoothing) == (0.1, 0.1)
+    assert (config.training.batch_tokens, config.training.max_steps) == (25_000, 100_000)
+    assert (config.tokenizer.kind, config.tokenizer.vocabulary_size) == ("bpe", 37_000)
 
 
 def accepts(hint: Any, value: Any) -> bool:
@@ -396,6 +419,8 @@ REFUSED = [
     ("model.max_length", {"model.max_length": 63}),
     ("model.max_length", {"training.row_lengths": [16, 257]}),
     *one_key("training.accumulate", 0),
+    *one_key("training.parallel_parts", 0),
+    *one_key("training.dropout_warmup_epochs", -1.0),
     *one_key("training.log_every", 0),
     *one_key("training.evaluate_every", 0, -5),
     *one_key("training.probe_every", 0),

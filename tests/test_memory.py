@@ -1,15 +1,18 @@
-"""The allocator keeps what a step frees."""
+"""The allocator keeps what a step frees; Python collects garbage rarely, but does."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import platform
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
-from nmt.memory import keep_freed_memory
+from nmt.memory import collect_rarely, keep_freed_memory
 
 CHURN = """
 import resource, numpy as np
@@ -40,3 +43,29 @@ def test_blocks_freed_by_one_step_are_not_faulted_in_by_the_next() -> None:
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not keep_freed_memory()
+
+
+@pytest.fixture
+def own_thresholds() -> Iterator[None]:
+    thresholds = gc.get_threshold()
+    yield
+    gc.set_threshold(*thresholds)
+
+
+def test_cycles_are_collected_rarely_but_for_certain(own_thresholds: None) -> None:
+    class Node:
+        pass
+
+    def cycle() -> weakref.ref[Node]:
+        node = Node()
+        node.itself = node  # type: ignore[attr-defined]
+        return weakref.ref(node)
+
+    collect_rarely()
+    gc.collect()
+    lost = cycle()
+    kept = [[i] for i in range(10_000)]
+    assert lost() is not None
+    kept += [[i] for i in range(200_000)]
+    assert lost() is None
+    assert len(kept) == 210_000

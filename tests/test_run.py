@@ -13,6 +13,8 @@ from nmt.errors import UserError
 from nmt.run import RunFolder
 from nmt.training.checkpoint import read_arrays, write_arrays
 
+pytestmark = pytest.mark.xdist_group("tiny run")
+
 
 def test_runs_of_one_second_do_not_share_a_folder(
     tmp_path: Path, compose: Callable[..., Config]

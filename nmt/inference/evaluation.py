@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
@@ -11,10 +13,30 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from nmt.data.corpus import Pair
 from nmt.errors import UserError
-from nmt.inference.metrics import Score, corpus_scores
+from nmt.inference.metrics import Score, corpus_scores, sentence_scores
 from nmt.inference.translator import Translator
 
 _CHUNK = 512  # sentences between two moves of the progress bar
+_LENGTHS = (0, 5, 10, 20, math.inf)  # words: above each, up to the next, is a class of sources
+
+
+@dataclass(frozen=True)
+class LengthClass:
+    """Scores of the sentences of similar length."""
+
+    words: str  # in the source, as "6-10" or "over 20"
+    sentences: int
+    scores: Sequence[Score]  # BLEU, chrF2++
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One sentence of an evaluation."""
+
+    source: str
+    reference: str
+    output: str
+    score: float  # chrF2++ of this sentence alone
 
 
 @dataclass(frozen=True)
@@ -30,11 +52,40 @@ class Evaluation:
         return {
             "sentences": len(self.pairs),
             "scores": {score.name: asdict(score) for score in self.scores},
+            "by_length": [
+                {"words": found.words, "sentences": found.sentences}
+                | {score.name: score.value for score in found.scores}
+                for found in self.by_length()
+            ],
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
                 for pair, output in zip(self.pairs, self.outputs, strict=True)
             ],
         }
+
+    def by_length(self) -> list[LengthClass]:
+        """Score short and long sentences apart: 1-5, 6-10, 11-20 and over 20 source words."""
+        lengths = [len(pair.source.split()) for pair in self.pairs]
+        classes = []
+        for above, up_to in pairwise(_LENGTHS):
+            chosen = [i for i, n in enumerate(lengths) if above < n <= up_to]
+            if chosen:
+                scores = corpus_scores(
+                    [self.outputs[i] for i in chosen],
+                    [self.pairs[i].target for i in chosen],
+                    names=("BLEU", "chrF2++"),
+                )
+                words = f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}"
+                classes.append(LengthClass(words, len(chosen), scores))
+        return classes
+
+    def worst(self, count: int) -> list[Translated]:
+        """Return the ``count`` sentences with the lowest chrF2++, the worst first."""
+        if not count:
+            return []
+        scores = sentence_scores(self.outputs, [pair.target for pair in self.pairs])
+        order = sorted(range(len(scores)), key=scores.__getitem__)[:count]
+        return [Translated(*self.pairs[i], self.outputs[i], scores[i]) for i in order]
 
     def lines(self) -> list[str]:
         """Return one printable line per score."""

@@ -77,6 +77,15 @@ def corpus_scores(
     return scores
 
 
+def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Return the chrF2++ of each sentence by itself, 0 to 100."""
+    metric = _metrics()["chrF2++"]
+    return [
+        float(metric.sentence_score(hypothesis, [reference]).score)
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+
+
 def paired_bootstrap(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str]
 ) -> dict[str, tuple[Score, Score, float]]:

@@ -155,15 +155,25 @@ def render_png(figure: Figure, dpi: float = TENSORBOARD_DPI) -> bytes:
     return buffer.getvalue()
 
 
+def check_suffix(path: Path) -> str:
+    """Return the suffix of a picture's path, in lower case.
+
+    Raises:
+        UserError: it is none of `SUFFIXES`.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UserError(f"{path}: a picture's name must end in one of {', '.join(SUFFIXES)}")
+    return suffix
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write the figure in the format of its suffix, making the folder where there is none.
 
     Raises:
         UserError: The suffix is none of `SUFFIXES`, or the file cannot be written.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise UserError(f"{path}: a picture's name must end in one of {', '.join(SUFFIXES)}")
+    suffix = check_suffix(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format=suffix[1:], dpi=FILE_DPI)

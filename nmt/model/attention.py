@@ -64,7 +64,7 @@ def scaled_dot_product_attention(
         value: [B, S, H, K].
         mask: bool, broadcastable to [B, H, T, S], True = may attend; None: everything may.
         dropout_rate: share of the weights dropped while training.
-        dropout_key: uint32 scalar; None: no dropout.
+        dropout_key: see `nmt.model.dropout`; None: no dropout.
         kernel: "explicit" (einsum and softmax) or "fused" (`keras.ops.dot_product_attention`).
             A fused kernel has neither weights nor dropout: asking for either takes the explicit
             path.
@@ -209,7 +209,7 @@ class SelfAttention(MultiHeadAttention):
         Args:
             x: [B, S, D].
             attention_mask: bool, broadcastable to [B, H, S, S]; None: everything may attend.
-            dropout_key: uint32 scalar; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether weights are returned beside the output.
 
         Returns:
@@ -238,7 +238,7 @@ class CausalSelfAttention(MultiHeadAttention):
             x: [B, T, D].
             attention_mask: bool, broadcastable to [B, H, T, T]: the whole mask, causality
                 included (the model builds it once for all blocks). None: `causal_mask`.
-            dropout_key: uint32 scalar; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether weights are returned beside the output.
 
         Returns:
@@ -290,7 +290,7 @@ class CrossAttention(MultiHeadAttention):
             x: [B, T, D].
             memory: [B, S, D], the encoder's output.
             attention_mask: bool, broadcastable to [B, H, T, S]; None: everything may attend.
-            dropout_key: uint32 scalar; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether weights are returned beside the output.
 
         Returns:

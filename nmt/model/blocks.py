@@ -14,6 +14,7 @@ from nmt.model.dropout import dropout, fold
 Tensor = Any
 
 NORM_EPSILON = 1e-6
+ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:
@@ -104,15 +105,17 @@ class PositionEmbedding(keras.layers.Layer):
 class FeedForward(keras.layers.Layer):
     """Position-wise feed-forward block: Vaswani et al. 2017, equation 2.
 
-    "relu" and "gelu" have two matrices; "swiglu" (Shazeer 2020) multiplies by a gate and has three.
+    "relu", "gelu" and "relu2" (the square of relu: So et al. 2021, section 4) have two matrices;
+    "swiglu" (Shazeer 2020) multiplies by a gate and has three.
     """
 
     def __init__(
         self, d_model: int, width: int, activation: str, dropout: float, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if activation not in ("relu", "gelu", "swiglu"):
-            raise ValueError(f"activation={activation!r} is none of 'relu', 'gelu', 'swiglu'")
+        if activation not in ACTIVATIONS:
+            known = ", ".join(map(repr, ACTIVATIONS))
+            raise ValueError(f"activation={activation!r} is none of {known}")
         self.d_model = d_model
         self.width = width
         self.activation = activation
@@ -142,6 +145,8 @@ class FeedForward(keras.layers.Layer):
             hidden = ops.gelu(hidden)
         else:
             hidden = ops.relu(hidden)
+            if self.activation == "relu2":
+                hidden = ops.square(hidden)
         return self.outer(dropout(hidden, self.dropout, dropout_key))
 
     def get_config(self) -> dict[str, Any]:

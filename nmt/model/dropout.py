@@ -13,13 +13,25 @@ Functions, 2018): every input bit flips every output bit with a probability of 0
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras import ops
 
 Tensor = Any
 
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: spreads small integers over the 32-bit range
+FULL_SHARE = 1 << 16  # see `DropoutKey`
+
+
+class DropoutKey(NamedTuple):
+    """What a mask is drawn from, and how far the rates have grown.
+
+    Every layer knows its full rate; while training warms dropout up, masks are drawn at a share of
+    it. The share is an integer because layers cast floating-point arguments to their own precision.
+    """
+
+    bits: Tensor  # uint32 scalar
+    share: Tensor  # uint32 scalar: of the full rate, in 1 / FULL_SHARE, at most FULL_SHARE
 
 
 def _uint32(value: int) -> Tensor:
@@ -38,14 +50,16 @@ def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
     """Derive the key of one ``place`` (a layer, a step, a replica) from the key around it.
 
     Args:
-        key: uint32 scalar; None, where dropout is off, stays None.
+        key: uint32 scalar, or a `DropoutKey`; None, where dropout is off, stays None.
         place: a non-negative integer, or an integer scalar tensor.
 
     Returns:
-        uint32 scalar, unrelated to the keys of other places.
+        A key of the same kind, unrelated to the keys of other places.
     """
     if key is None:
         return None
+    if isinstance(key, DropoutKey):
+        return key._replace(bits=fold(key.bits, place))
     number = _uint32(place) if isinstance(place, int) else ops.cast(place, "uint32")
     return _mix(ops.add(key, ops.multiply(ops.add(number, _uint32(1)), _uint32(_GOLDEN))))
 
@@ -56,17 +70,23 @@ def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
     Args:
         x: float tensor of any shape, of fewer than 2^31 elements.
         rate: in [0, 1).
-        key: uint32 scalar from `fold` (masks of neighbouring raw keys are each other's shifts);
-            None switches dropout off (inference).
+        key: from `fold` (masks of neighbouring raw keys are each other's shifts), a uint32 scalar
+            or a `DropoutKey`; None switches dropout off (inference).
     """
     if key is None or rate == 0:
         return x
+    threshold = _uint32(round(rate * 2**32))
+    scale: Any = 1.0 / (1.0 - rate)
+    if isinstance(key, DropoutKey):
+        key, share = key
+        high, low = (_uint32(part) for part in divmod(round(rate * 2**32), FULL_SHARE))
+        threshold = high * share + ops.right_shift(low * share, _uint32(16))  # rate times share
+        scale = 1.0 / (1.0 - ops.cast(threshold, "float32") * 2.0**-32)
     shape = ops.shape(x)
     size = 1
     for extent in shape:
         size = size * extent
     counter = ops.cast(ops.arange(size, dtype="int32"), "uint32")
     bits = ops.reshape(_mix(ops.add(counter, key)), shape)
-    kept = ops.greater_equal(bits, _uint32(round(rate * 2**32)))
-    scale = ops.cast(1.0 / (1.0 - rate), x.dtype)
-    return ops.where(kept, x * scale, ops.zeros_like(x))
+    kept = ops.greater_equal(bits, threshold)
+    return ops.where(kept, x * ops.cast(scale, x.dtype), ops.zeros_like(x))

@@ -56,7 +56,7 @@ class Transformer(keras.Model):
         decoder_layers: number of decoder blocks.
         norm: "pre" or "post" (the paper's).
         positions: "sinusoidal" or "learned".
-        activation: "relu", "gelu" or "swiglu".
+        activation: "relu", "relu2", "gelu" or "swiglu".
         dropout: rate on embeddings and residual branches.
         attention_dropout: rate on attention weights.
         ffn_dropout: rate inside the feed-forward block.
@@ -198,7 +198,7 @@ class Transformer(keras.Model):
             mask: bool [B or 1, 1, T, T], causality included.
             memory_mask: bool [B, 1, T or 1, S].
             positions: int [B, T]; None: 0 … T - 1.
-            dropout_key: uint32 scalar; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether attention weights are returned.
 
         Returns:
@@ -235,7 +235,7 @@ class Transformer(keras.Model):
             inputs: ``source`` int [B, S] and ``target`` int [B, T]; where rows hold several pairs
                 also ``source_segments``, ``source_positions`` [B, S], ``target_segments`` and
                 ``target_positions`` [B, T]. Without them, a row is one pair and id 0 is padding.
-            dropout_key: uint32 scalar; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_attention: whether attention weights are returned too.
 
         Returns:

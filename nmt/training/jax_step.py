@@ -1,8 +1,8 @@
 """The update on JAX: layers, loss and optimizer of the TensorFlow one, in one compiled function.
 
-Weights, optimizer state and averages live in arrays that the compiled update takes and gives back
-(their memory is reused). The Keras variables are brought up to date where somebody reads them: for
-evaluation, and for a checkpoint.
+Weights (joined into groups), optimizer state and averages live in arrays that the compiled update
+takes and gives back (their memory is reused). The Keras variables are brought up to date where
+somebody reads them: for evaluation, and for a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,10 +18,17 @@ import numpy as np
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
-from nmt.model.dropout import fold
+from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.model.transformer import Transformer
+from nmt.training.groups import Groups
 from nmt.training.objective import TokenLoss, cross_entropy
-from nmt.training.step import EMA_WARMUP, Update, check_fits, make_optimizer
+from nmt.training.optimizer import (
+    averaging_decay,
+    make_optimizer,
+    norm_and_factor,
+    sums_in_parts,
+)
+from nmt.training.step import Update, check_fits, parts_of, state_names
 
 Arrays = list[Any]
 
@@ -38,7 +45,9 @@ class JaxStep:
         self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._optimizer = make_optimizer(config, precision)
         self._weights = list(model.named_weights().values())
-        self._optimizer.build(self._weights)
+        self._groups = Groups(self._weights, config.optimizer)
+        joined = self._groups.variables(self._weights)
+        self._optimizer.build(joined)
         scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._scaled = scaled
         self._inner = self._optimizer.inner_optimizer if scaled else self._optimizer
@@ -46,17 +55,20 @@ class JaxStep:
         self._averaging = False  # whether the averaged weights are in use
         averages = config.ema_decay is not None
         self._state: tuple[Arrays, Arrays, Arrays] = (
-            [jnp.array(weight.value) for weight in self._weights],
+            [jnp.array(variable.value) for variable in joined],
             [jnp.array(slot.value) for slot in self._slots],
-            [jnp.array(weight.value) for weight in self._weights] if averages else [],
+            [jnp.array(variable.value) for variable in joined] if averages else [],
         )
         self._update = jax.jit(self._updated, donate_argnums=0)
         self._evaluate = jax.jit(self._nll)
 
-    def update(self, batch: Batch, learning_rate: float, step: int) -> Update:
+    def update(
+        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+    ) -> Update:
         """Change the weights by one update."""
+        share = jnp.uint32(round(dropout_share * FULL_SHARE))
         self._state, measured = self._update(
-            self._state, batch, jnp.float32(learning_rate), jnp.uint32(step)
+            self._state, batch, jnp.float32(learning_rate), jnp.uint32(step), share
         )
         return measured
 
@@ -66,25 +78,32 @@ class JaxStep:
         return float(nll), float(tokens)
 
     def _updated(
-        self, state: tuple[Arrays, Arrays, Arrays], batch: Any, learning_rate: Any, step: Any
+        self,
+        state: tuple[Arrays, Arrays, Arrays],
+        batch: Any,
+        learning_rate: Any,
+        step: Any,
+        share: Any,
     ) -> tuple[tuple[Arrays, Arrays, Arrays], Update]:
         weights, slots, averages = state
-        key = fold(fold(fold(self._seed, step), 0), 0)  # as the first replica of several
+        # As the first replica of several.
+        key = fold(fold(fold(DropoutKey(self._seed, share), step), 0), 0)
         gradients, nll, tokens = self._gradients(weights, slots, batch, key)
         scale = self._loss_scale(slots)
-        # From "sum over the normalizer, scaled" to "mean per token": what is clipped and applied.
-        squares = sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)
-        norm = jnp.sqrt(squares) * self._normalizer / (tokens * scale)
-        factor = self._normalizer / tokens
-        if self._config.clip_norm is not None:
-            factor *= jnp.minimum(1.0, self._config.clip_norm / norm)
+        norm, factor = norm_and_factor(
+            gradients,
+            tokens,
+            normalizer=self._normalizer,
+            loss_scale=scale,
+            clip_norm=self._config.clip_norm,
+        )
         gradients = [gradient * factor for gradient in gradients]
         rate = self._index(self._inner._learning_rate)
         slots = [*slots[:rate], learning_rate, *slots[rate + 1 :]]
         weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
-        if averages:
-            count = slots[self._index(self._inner.iterations)].astype(jnp.float32)
-            decay = jnp.minimum(self._config.ema_decay, (1 + count) / (EMA_WARMUP + count))
+        if self._config.ema_decay is not None:
+            updates = slots[self._index(self._inner.iterations)]
+            decay = averaging_decay(self._config.ema_decay, updates)
             averages = [
                 average + (1 - decay) * (weight - average)
                 for average, weight in zip(averages, weights, strict=True)
@@ -92,8 +111,9 @@ class JaxStep:
         return (weights, slots, averages), Update(nll, tokens, norm)
 
     def _gradients(self, weights: Arrays, slots: Arrays, batch: Any, key: Any) -> Any:
-        """Sum gradients of the (scaled) objective, nll and tokens over the micro-batches."""
+        """Sum gradients of the (scaled) objective, nll and tokens over parts and micro-batches."""
         scale = self._loss_scale(slots)
+        parted = self._groups.part(weights)
 
         def objective(weights: Arrays, part: Any, key: Any) -> Any:
             loss = self._loss(weights, part, key, self._config.label_smoothing)
@@ -101,22 +121,27 @@ class JaxStep:
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
 
         def micro(part: Any, key: Any) -> Any:
-            gradients, (nll, tokens) = jax.grad(objective, has_aux=True)(weights, part, key)
-            return gradients, nll, tokens
+            gradients, (nll, tokens) = jax.grad(objective, has_aux=True)(parted, part, key)
+            return self._groups.join(gradients), nll, tokens
 
-        micro_batches = self._config.accumulate
-        if micro_batches == 1:
-            return micro(batch, key)
-        split = {
-            name: array.reshape(micro_batches, -1, array.shape[1]) for name, array in batch.items()
-        }
+        def accumulated(batch: Any, key: Any) -> Any:
+            micro_batches = self._config.accumulate
+            if micro_batches == 1:
+                return micro(batch, key)
+            split = {
+                name: array.reshape(micro_batches, -1, array.shape[1])
+                for name, array in batch.items()
+            }
 
-        def accumulate(sums: Any, index: Any) -> Any:
-            part = {name: array[index] for name, array in split.items()}
-            return jax.tree.map(jnp.add, sums, micro(part, fold(key, index))), None
+            def accumulate(sums: Any, index: Any) -> Any:
+                part = {name: array[index] for name, array in split.items()}
+                return jax.tree.map(jnp.add, sums, micro(part, fold(key, index))), None
 
-        zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
-        return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
+            zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
+            return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
+
+        parts = parts_of(self._config, batch["labels"].shape[0])
+        return sums_in_parts(accumulated, batch, key, parts)
 
     def _loss(self, weights: Arrays, batch: Any, key: Any, label_smoothing: float) -> TokenLoss:
         with keras.StatelessScope(state_mapping=zip(self._weights, weights, strict=True)):
@@ -125,7 +150,7 @@ class JaxStep:
         return cross_entropy(logits, batch["labels"], counted, label_smoothing=label_smoothing)
 
     def _nll(self, weights: Arrays, batch: Any) -> tuple[Any, Any]:
-        loss = self._loss(weights, batch, None, 0.0)
+        loss = self._loss(self._groups.part(weights), batch, None, 0.0)
         return loss.nll, loss.tokens
 
     def _loss_scale(self, slots: Arrays) -> Any:
@@ -138,22 +163,22 @@ class JaxStep:
 
     def _synchronise(self) -> None:
         """Give the Keras variables the values of the arrays."""
-        for variables, arrays in ((self._weights, self._state[0]), (self._slots, self._state[1])):
+        weights = self._groups.part(self._state[0])
+        for variables, arrays in ((self._weights, weights), (self._slots, self._state[1])):
             for variable, array in zip(variables, arrays, strict=True):
                 variable.assign(jnp.array(array))  # a copy: the array's memory is reused
 
-    def _names(self) -> list[list[str]]:
-        weights = list(self._model.named_weights())
-        return [
-            [f"model/{name}" for name in weights],
-            [f"optimizer/{i:04d}" for i in range(len(self._slots))],
-            [f"average/{name}" for name in weights] if self._state[2] else [],
-        ]
+    def _names(self) -> tuple[list[str], list[str], list[str]]:
+        return state_names(self._model, len(self._slots), bool(self._state[2]))
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""
         weights, slots, averages = self._state
-        now = (averages if self._averaging else weights, slots, averages)
+        now = (
+            self._groups.part(averages if self._averaging else weights),
+            slots,
+            self._groups.part(averages) if averages else [],
+        )
         return {
             name: np.asarray(array)
             for names, arrays in zip(self._names(), now, strict=True)
@@ -163,9 +188,10 @@ class JaxStep:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
         names = self._names()
-        check_fits((name for part in names for name in part), state)
+        check_fits([name for part in names for name in part], state)
         weights, slots, averages = ([jnp.array(state[name]) for name in part] for part in names)
-        self._state = (weights, slots, averages)
+        join = self._groups.join
+        self._state = (join(weights), slots, join(averages) if averages else [])
         self._synchronise()
 
     @contextmanager
@@ -177,7 +203,8 @@ class JaxStep:
             return
         try:
             self._averaging = True
-            for weight, average in zip(self._weights, self._state[2], strict=True):
+            averages = self._groups.part(self._state[2])
+            for weight, average in zip(self._weights, averages, strict=True):
                 weight.assign(jnp.array(average))
             yield
         finally:

@@ -27,7 +27,7 @@ from nmt.model.transformer import Transformer
 from nmt.run import RunFolder
 from nmt.training.checkpoint import write_arrays
 from nmt.training.report import Report, TrainingWindow, Validation
-from nmt.training.schedule import Limits, learning_rate
+from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.step import Step, Update
 
 LINE_SECONDS = 30  # between two log lines where no progress bar can be shown
@@ -135,8 +135,9 @@ class Trainer:
             while not self._complete() and not stop.is_set():
                 rate = learning_rate(training, position.step + 1, self._progress())
                 batch = self._batches.batch(position.step)
+                share = dropout_share(training, position.step / self._batches.steps_per_epoch)
                 position.step += 1
-                window.add(self._step.update(batch, rate, position.step), batch)
+                window.add(self._step.update(batch, rate, position.step, share), batch)
                 if position.step % training.log_every == 0:
                     nll = self._read(window)  # waits for the device
                     window.seconds += self._tick()

@@ -46,8 +46,8 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
 
     Warm-up is linear over `warmup_steps`, or over a tenth of the run where that is shorter. Then:
 
-    - inverse_sqrt: falls with 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak rate
-      given instead of derived from the model width);
+    - inverse_sqrt: falls with 1 / sqrt(step / warm-up) (Vaswani et al. 2017, equation 3, with the
+      peak rate given instead of derived from the model width);
     - cosine: falls to 0 along half a cosine over the whole run (Loshchilov & Hutter 2017), which
       adapts to a limit in minutes;
     - constant.
@@ -57,13 +57,24 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
         step: updates, counted from 1.
         progress: share of the run behind, from `Limits.progress`.
     """
-    warmup = max(1, config.warmup_steps)
-    ramp = min(1.0, max(step / warmup, progress / WARMUP_SHARE))
+    warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)  # how many behind
+    ramp = min(1.0, warmups)
     if config.schedule == "inverse_sqrt":
-        factor = min(ramp, math.sqrt(warmup / max(step, warmup)))
+        factor = min(ramp, 1 / math.sqrt(warmups))
     elif config.schedule == "cosine":
         factor = ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     else:
         factor = ramp
     assert config.learning_rate is not None, "nmt.train resolves null"
     return config.learning_rate * factor
+
+
+def dropout_share(config: TrainingConfig, epochs: float) -> float:
+    """Return the share of the full dropout rates that holds after so many epochs.
+
+    Sentences that are new cannot be learned by heart: dropout only costs while they are. The rates
+    grow linearly over `dropout_warmup_epochs` (after Morerio et al. 2017, Curriculum Dropout).
+    """
+    if not config.dropout_warmup_epochs:
+        return 1.0
+    return min(1.0, epochs / config.dropout_warmup_epochs)

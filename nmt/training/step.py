@@ -16,12 +16,20 @@ import numpy as np
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
+from nmt.devices import gpus
 from nmt.errors import UserError
-from nmt.model.dropout import fold
+from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.model.transformer import Transformer
+from nmt.training.groups import Groups
 from nmt.training.objective import cross_entropy
+from nmt.training.optimizer import (
+    averaging_decay,
+    make_optimizer,
+    norm_and_factor,
+    sums_in_parts,
+)
 
-EMA_WARMUP = 10  # an average over t updates decays by at most (1 + t) / (EMA_WARMUP + t)
+CPU_PARTS = 2  # whatever the number of cores: dropout masks, and so results, depend on it
 
 
 class Update(NamedTuple):
@@ -35,8 +43,17 @@ class Update(NamedTuple):
 class Step(Protocol):
     """The compiled functions of one backend."""
 
-    def update(self, batch: Batch, learning_rate: float, step: int) -> Update:
-        """Change the weights by one update. ``step`` (from 1) keys the dropout masks."""
+    def update(
+        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+    ) -> Update:
+        """Change the weights by one update.
+
+        Args:
+            batch: from `Batches.batch`.
+            learning_rate: of this update.
+            step: counted from 1; keys the dropout masks.
+            dropout_share: of the full dropout rates, 0 to 1.
+        """
         ...
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
@@ -60,44 +77,39 @@ def resolve_precision(precision: str) -> str:
     """Return the dtype policy that ``auto`` stands for on this machine's devices."""
     if precision != "auto":
         return precision
-    if keras.config.backend() == "tensorflow":
-        import tensorflow as tf
-
-        gpus = tf.config.list_physical_devices("GPU")
-        if not gpus:
-            return "float32"
-        details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
-        # bfloat16 units came with compute capability 8.0 (Ampere).
-        capable = all(detail.get("compute_capability", (0, 0)) >= (8, 0) for detail in details)
-        return "mixed_bfloat16" if capable else "mixed_float16"
-    if keras.config.backend() == "jax":
-        import jax
-
-        devices = jax.devices()
-        if devices[0].platform != "gpu":
-            return "float32"
-        capable = all(float(device.compute_capability) >= 8 for device in devices)
-        return "mixed_bfloat16" if capable else "mixed_float16"
-    return "float32"
+    found = gpus()
+    if not found:
+        return "float32"
+    # bfloat16 units came with compute capability 8.0 (Ampere).
+    capable = all(gpu.capability >= (8, 0) for gpu in found)
+    return "mixed_bfloat16" if capable else "mixed_float16"
 
 
-def make_optimizer(config: TrainingConfig, precision: str) -> keras.optimizers.Optimizer:
-    """Build the optimizer; clipping, averaging and accumulation are the step's, not its."""
-    arguments: dict[str, Any] = {
-        "learning_rate": 0.0,  # set at every update
-        "beta_1": config.beta_1,
-        "beta_2": config.beta_2,
-        "epsilon": config.epsilon,
-    }
-    if config.optimizer == "adamw":
-        optimizer = keras.optimizers.AdamW(weight_decay=config.weight_decay, **arguments)
-        # Decay is for matrices that map; not for biases, norms and the tied table.
-        optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta", "table"])
-    else:
-        optimizer = keras.optimizers.Adam(**arguments)
-    if precision == "mixed_float16":
-        return keras.optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
+def parts_of(config: TrainingConfig, rows: int) -> int:
+    """Return how many parts of a batch of ``rows`` are worked on at the same time.
+
+    The products of a small model are too small for all cores of a CPU to share: two parts side by
+    side keep two cores busier than one part on both. A GPU takes the batch whole, and so does JAX,
+    which would work on one part after the other.
+    """
+    wanted = config.parallel_parts
+    if wanted is None:
+        together = keras.config.backend() == "tensorflow" and not gpus()
+        wanted = CPU_PARTS if together else 1
+    micro_rows = rows // config.accumulate
+    return wanted if micro_rows % wanted == 0 else 1
+
+
+def state_names(
+    model: Transformer, slots: int, averaging: bool
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the names in a checkpoint of the weights, the optimizer's slots and the averages."""
+    weights = list(model.named_weights())
+    return (
+        [f"model/{name}" for name in weights],
+        [f"optimizer/{i:04d}" for i in range(slots)],
+        [f"average/{name}" for name in weights] if averaging else [],
+    )
 
 
 def check_fits(named: Iterable[str], state: Iterable[str]) -> None:
@@ -148,30 +160,33 @@ class TensorFlowStep:
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = make_optimizer(config, precision)
         self._weights = list(model.named_weights().values())
-        self._optimizer.build(self._weights)
-        self._averages = (
-            None
-            if config.ema_decay is None
-            else [tf.Variable(weight.value, trainable=False) for weight in self._weights]
-        )
+        replicas = self._strategy.num_replicas_in_sync
+        self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
+        self._joined = self._groups.variables(self._weights)  # what the optimizer updates
+        self._optimizer.build(self._joined)
+        averaged = self._joined if config.ema_decay is not None else []
+        self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
         compiles = config.jit_compile != "off"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
         # With several replicas the update crosses them, which no nested function may do.
         self._apply = (
             tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
-            if self._strategy.num_replicas_in_sync == 1
+            if replicas == 1
             else self._apply_gradients
         )
         self._update = tf.function(self._distributed_update, autograph=False)
         self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)
 
-    def update(self, batch: Batch, learning_rate: float, step: int) -> Update:
+    def update(
+        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+    ) -> Update:
         """Change the weights by one update."""
         tf = self._tf
         return self._update(
             {name: tf.constant(array) for name, array in batch.items()},
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
+            tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
         )
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
@@ -180,15 +195,18 @@ class TensorFlowStep:
         nll, tokens = self._evaluate({name: tf.constant(array) for name, array in batch.items()})
         return float(nll), float(tokens)
 
-    def _distributed_update(self, batch: Any, learning_rate: Any, step: Any) -> Update:
-        return self._strategy.run(self._replica_update, args=(batch, learning_rate, step))
+    def _distributed_update(self, batch: Any, rate: Any, step: Any, share: Any) -> Update:
+        return self._strategy.run(self._replica_update, args=(batch, rate, step, share))
 
-    def _replica_update(self, batch: Any, learning_rate: Any, step: Any) -> Update:
+    def _replica_update(self, batch: Any, learning_rate: Any, step: Any, share: Any) -> Update:
         tf = self._tf
         replica = tf.distribute.get_replica_context()
-        key = fold(fold(tf.constant(self._seed & 0xFFFFFFFF, tf.uint32), step), 0)
+        key: Any = DropoutKey(tf.constant(self._seed & 0xFFFFFFFF, tf.uint32), share)
+        key = fold(fold(key, step), 0)
         key = fold(key, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
-        gradients, nll, tokens = self._gradients(batch, key)
+        alone = self._strategy.num_replicas_in_sync == 1
+        parts = parts_of(self._config, batch["labels"].shape[0]) if alone else 1
+        gradients, nll, tokens = sums_in_parts(self._gradients, batch, key, parts)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
         norm = self._apply(gradients, tokens, learning_rate)
@@ -210,7 +228,7 @@ class TensorFlowStep:
             more = self._micro_gradients(part, fold(key, index))
             return index + 1, tf.nest.map_structure(tf.add, sums, more)
 
-        zeros = ([tf.zeros_like(weight) for weight in self._weights], 0.0, 0.0)
+        zeros = ([tf.zeros_like(variable) for variable in self._joined], 0.0, 0.0)
         _, sums = tf.while_loop(
             lambda index, _: index < micro_batches,
             accumulate,
@@ -235,7 +253,8 @@ class TensorFlowStep:
                 objective = self._optimizer.scale_loss(objective)
         gradients = tape.gradient(objective, [weight.value for weight in self._weights])
         # The table is used twice, once by row: its gradient must be one dense tensor to be summed.
-        return [tf.convert_to_tensor(gradient) for gradient in gradients], loss.nll, loss.tokens
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return self._groups.join(dense), loss.nll, loss.tokens
 
     def _apply_gradients(self, gradients: list[Any], tokens: Any, learning_rate: Any) -> Any:
         """Divide, clip and apply; return the norm of the mean gradient."""
@@ -243,22 +262,26 @@ class TensorFlowStep:
         optimizer = self._optimizer
         scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         loss_scale = tf.cast(optimizer.dynamic_scale.value, tf.float32) if scaled else 1.0
-        # From "sum over the normalizer, scaled" to "mean per token": what is clipped and applied.
-        norm = tf.linalg.global_norm(gradients) * self._normalizer / (tokens * loss_scale)
-        factor = self._normalizer / tokens
-        if self._config.clip_norm is not None:
-            factor *= tf.minimum(1.0, self._config.clip_norm / norm)
+        norm, factor = norm_and_factor(
+            gradients,
+            tokens,
+            normalizer=self._normalizer,
+            loss_scale=loss_scale,
+            clip_norm=self._config.clip_norm,
+        )
         # Keras sums the gradients of the replicas once more.
         factor /= self._strategy.num_replicas_in_sync
         gradients = [gradient * factor for gradient in gradients]
         inner = optimizer.inner_optimizer if scaled else optimizer
         inner.learning_rate.assign(learning_rate)
-        optimizer.apply(gradients, self._weights)
-        if self._averages is not None:
-            count = tf.cast(inner.iterations.value, tf.float32)
-            decay = tf.minimum(self._config.ema_decay, (1 + count) / (EMA_WARMUP + count))
-            for average, weight in zip(self._averages, self._weights, strict=True):
-                average.assign(average + (1 - decay) * (weight.value - average))
+        optimizer.apply(gradients, self._joined)
+        values = self._groups.part([variable.value for variable in self._joined])
+        for i in self._groups.copied():
+            self._weights[i].assign(values[i])
+        if self._config.ema_decay is not None:
+            decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
+            for average, variable in zip(self._averages, self._joined, strict=True):
+                average.assign(average + (1 - decay) * (variable.value - average))
         return norm
 
     def _nll(self, batch: Any) -> tuple[Any, Any]:
@@ -270,35 +293,45 @@ class TensorFlowStep:
         )
         return loss.nll, loss.tokens
 
-    def _named(self) -> dict[str, Any]:
-        weights = self._model.named_weights()
-        named = {f"model/{name}": weight for name, weight in weights.items()}
-        named |= {f"optimizer/{i:04d}": v for i, v in enumerate(self._optimizer.variables)}
-        if self._averages is not None:
-            averages = zip(weights, self._averages, strict=True)
-            named |= {f"average/{name}": average for name, average in averages}
-        return named
-
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""
-        return {name: np.asarray(variable) for name, variable in self._named().items()}
+        weights, slots, averages = self._names()
+        values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
+        values |= zip(slots, self._optimizer.variables, strict=True)
+        if averages:
+            values |= zip(averages, self._groups.part(self._averages), strict=True)
+        return {name: np.asarray(value) for name, value in values.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
-        named = self._named()
-        check_fits(named, state)
-        for name, variable in named.items():
-            variable.assign(state[name])
+        weights, slots, averages = self._names()
+        check_fits([*weights, *slots, *averages], state)
+
+        def assign(variables: list[Any], names: list[str], *, joined: bool) -> None:
+            values = [state[name] for name in names]
+            values = self._groups.join(values) if joined else values
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+
+        assign(self._weights, weights, joined=False)
+        assign(self._joined, weights, joined=True)
+        assign(self._optimizer.variables, slots, joined=False)
+        if averages:
+            assign(self._averages, averages, joined=True)
+
+    def _names(self) -> tuple[list[str], list[str], list[str]]:
+        return state_names(self._model, len(self._optimizer.variables), bool(self._averages))
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """Give the model its averaged weights for a while."""
-        if self._averages is None:
+        if not self._averages:
             yield
             return
         kept = [np.asarray(weight) for weight in self._weights]
         try:
-            for weight, average in zip(self._weights, self._averages, strict=True):
+            averages = self._groups.part(self._averages)
+            for weight, average in zip(self._weights, averages, strict=True):
                 weight.assign(average)
             yield
         finally:

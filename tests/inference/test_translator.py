@@ -14,6 +14,8 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.xdist_group("tiny run")
+
 SENTENCES = [
     "¿Dónde está la estación?",
     "Me gusta el café con leche.",

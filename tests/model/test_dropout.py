@@ -11,7 +11,7 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model.dropout import _mix, dropout, fold
+from nmt.model.dropout import FULL_SHARE, DropoutKey, _mix, dropout, fold
 
 pytestmark = pytest.mark.backend
 
@@ -108,6 +108,24 @@ def test_values_equal_the_reference_on_every_backend(key: int, rate: float) -> N
     survives = np.reshape(kept(x.size, rate, key), x.shape)
     np.testing.assert_array_equal(found != 0, survives)
     np.testing.assert_allclose(found, np.where(survives, x / (1 - rate), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.9])
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+def test_a_share_of_a_rate_is_that_rate(rate: float, share: float) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(np.float32)
+    key = DropoutKey(uint32(7), uint32(round(share * FULL_SHARE)))
+    found = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, key))
+    survives = np.reshape(kept(x.size, rate * share, 7), x.shape)
+    np.testing.assert_array_equal(found != 0, survives)
+    np.testing.assert_allclose(found, np.where(survives, x / (1 - rate * share), 0), rtol=1e-6)
+
+
+def test_folding_keeps_the_share() -> None:
+    key = fold(DropoutKey(uint32(5), uint32(123)), 4)
+    assert isinstance(key, DropoutKey)
+    assert int(ops.convert_to_numpy(key.bits)) == folded(5, 4)
+    assert int(ops.convert_to_numpy(key.share)) == 123
 
 
 def test_no_key_or_no_rate_changes_nothing() -> None:

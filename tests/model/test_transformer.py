@@ -154,8 +154,8 @@ def attention(x: Array, memory: Array, mask: Array, w: dict[str, Array], name: s
 
 def feed_forward(x: Array, w: dict[str, Array], name: str, activation: str) -> Array:
     hidden = dense(x, w, f"{name}/inner")
-    if activation == "relu":
-        hidden = np.maximum(hidden, 0)
+    if activation in ("relu", "relu2"):
+        hidden = np.maximum(hidden, 0) ** (2 if activation == "relu2" else 1)
     elif activation == "gelu":  # its tanh approximation, Keras's default
         cubic = math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)
         hidden = hidden * 0.5 * (1 + np.tanh(cubic))
@@ -226,7 +226,7 @@ def angle(position: int, dimension: int, width: int) -> float:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize(
     ("positions", "activation"),
-    [("sinusoidal", "relu"), ("learned", "gelu"), ("sinusoidal", "swiglu")],
+    [("sinusoidal", "relu"), ("learned", "gelu"), ("sinusoidal", "swiglu"), ("learned", "relu2")],
 )
 def test_logits_equal_the_transcription(norm: str, positions: str, activation: str) -> None:
     changes = {"norm": norm, "positions": positions, "activation": activation}
@@ -541,7 +541,7 @@ def test_mixed_precision(policy: str, digits: int) -> None:
         ({"num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
         ({"norm": "middle"}, "norm='middle' is neither 'pre' nor 'post'"),
         ({"positions": "rotary"}, "positions='rotary' is neither 'sinusoidal' nor 'learned'"),
-        ({"activation": "tanh"}, "activation='tanh' is none of 'relu', 'gelu', 'swiglu'"),
+        ({"activation": "tanh"}, "activation='tanh' is none of 'relu', 'relu2', 'gelu', 'swiglu'"),
         ({"attention_kernel": "flash"}, "kernel='flash' is neither 'explicit' nor 'fused'"),
     ],
 )
@@ -616,12 +616,16 @@ IDS = np.array([[1, 0, 6, 5], [3, 3, 2, 1]])
         (lambda: PositionEmbedding("learned", 9, 8), (IDS,)),
         (lambda: PositionEmbedding("sinusoidal", 9, 8), (IDS,)),
         (lambda: FeedForward(8, 12, "gelu", 0.3), (X,)),
+        (lambda: FeedForward(8, 12, "relu2", 0.3), (X,)),
         (lambda: FeedForward(8, 12, "swiglu", 0.3), (X,)),
         (lambda: EncoderBlock(**BLOCK), (X,)),
         (lambda: DecoderBlock(name="block", **BLOCK), (X, MEMORY)),
         (lambda: DecoderBlock(**BLOCK | {"norm": "pre", "activation": "relu"}), (X, MEMORY)),
     ],
-    ids=["tokens", "learned", "sinusoidal", "gelu", "swiglu", "encoder", "decoder", "pre-decoder"],
+    ids=[
+        *("tokens", "learned", "sinusoidal", "gelu", "relu2", "swiglu"),
+        *("encoder", "decoder", "pre-decoder"),
+    ],
 )
 def test_every_layer_serialises(layer: Callable[[], Any], inputs: tuple[Array, ...]) -> None:
     original = layer()

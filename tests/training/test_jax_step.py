@@ -63,6 +63,7 @@ PROGRAM = """
 OVERRIDES = [
     *("model.dropout=0.1", "model.attention_dropout=0.1", "training.ema_decay=0.9"),
     *("training.accumulate=2", "training.optimizer=adamw", "training.weight_decay=0.01"),
+    "training.parallel_parts=2",
 ]
 
 

@@ -47,18 +47,23 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     update = BackendStep.update
 
     def arrange(step: int, number: int) -> None:
-        def signalling(self: BackendStep, batch: Any, rate: float, current: int) -> Any:
+        def signalling(self: BackendStep, batch: Any, rate: float, current: int, *more: Any) -> Any:
             if current == step:
                 os.kill(os.getpid(), number)
-            return update(self, batch, rate, current)
+            return update(self, batch, rate, current, *more)
 
         monkeypatch.setattr(BackendStep, "update", signalling)
 
     return arrange
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize(("jit", "number"), [("off", signal.SIGTERM), ("on", signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("jit", "number"),
+    [
+        pytest.param("off", signal.SIGTERM, marks=pytest.mark.backend),
+        ("on", signal.SIGINT),  # for TensorFlow: JAX always compiles
+    ],
+)
 def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     tmp_path: Path,
     compose: Callable[..., Config],
@@ -106,10 +111,10 @@ def test_a_run_that_dies_loses_only_what_follows_its_last_checkpoint(
     whole = RunFolder.open(tmp_path / "runs" / "latest")
     update = BackendStep.update
 
-    def dying(self: BackendStep, batch: Any, rate: float, step: int) -> Any:
+    def dying(self: BackendStep, batch: Any, rate: float, step: int, *more: Any) -> Any:
         if step == 9:
             raise MemoryError("as if the power had gone")
-        return update(self, batch, rate, step)
+        return update(self, batch, rate, step, *more)
 
     monkeypatch.setattr(BackendStep, "update", dying)
     with pytest.raises(MemoryError):
@@ -124,6 +129,7 @@ def test_a_run_that_dies_loses_only_what_follows_its_last_checkpoint(
     assert reported(dead) == reported(whole)
 
 
+@pytest.mark.xdist_group("tiny run")
 def test_the_best_weights_are_those_of_the_best_score(tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
     scored = {line["step"]: line["dev/BLEU"] for line in reported(run) if "dev/BLEU" in line}
@@ -161,7 +167,7 @@ def test_a_time_limit_ends_the_run(
     config = compose(
         *tiny_overrides(tmp_path),
         "training.max_steps=null",
-        "training.max_minutes=0.4",  # on a slow machine half of it goes into compilation
+        "training.max_minutes=0.3",  # on a slow machine half of it goes into compilation
         "training.evaluate_every=100000",
         "data.test=0",
     )
@@ -170,7 +176,7 @@ def test_a_time_limit_ends_the_run(
     rates = [line["train/learning_rate"] for line in reported(run) if "train/loss" in line]
     latest = run.checkpoints.latest()
     assert latest is not None
-    assert latest[1]["seconds"] >= 24
+    assert latest[1]["seconds"] >= 18
     # The schedule knew the limit: the rate is nearly spent when the time is.
     assert rates[-1] < 0.2 * max(rates)
 

@@ -12,6 +12,8 @@ from tensorboard.util import tensor_util
 from nmt import Translator
 from nmt.run import RunFolder
 
+pytestmark = pytest.mark.xdist_group("tiny run")
+
 
 @pytest.fixture(scope="module")
 def events(tiny_run: Path) -> plugin_event_accumulator.EventAccumulator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nmt.config import TrainingConfig
-from nmt.training.schedule import Limits, learning_rate
+from nmt.training.schedule import Limits, dropout_share, learning_rate
 
 PEAK = 2e-3
 
@@ -87,6 +87,13 @@ def test_warmup_takes_a_tenth_of_the_run_at_most(step: int, progress: float, fac
     assert rate("inverse_sqrt", 4000, step, progress) <= PEAK * factor * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(("progress", "factor"), [(0.1, 1.0), (0.4, 0.5), (0.9, 1 / 3)])
+def test_inverse_sqrt_falls_after_a_warmup_that_was_cut(progress: float, factor: float) -> None:
+    """4,000 steps of warm-up in a run of 1,000: as if 100 had been asked for."""
+    found = rate("inverse_sqrt", 4000, round(1000 * progress), progress)
+    assert found == pytest.approx(PEAK * factor)
+
+
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])
 def test_no_warmup_begins_at_the_peak(schedule: str) -> None:
     assert rate(schedule, 0, 1, 0.0) == pytest.approx(PEAK)
@@ -125,3 +132,12 @@ def test_progress(limits: Limits, step: int, seconds: float, share: float) -> No
 def test_limits_come_from_the_configuration() -> None:
     config = TrainingConfig(max_steps=7, max_epochs=1.5, max_minutes=None)
     assert Limits.of(config) == Limits(steps=7, epochs=1.5, minutes=None)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "epochs", "share"),
+    [(0, 0, 1), (0, 3, 1), (4, 0, 0), (4, 1, 0.25), (4, 3.5, 0.875), (4, 4, 1), (4, 9, 1)],
+)
+def test_dropout_grows_over_its_epochs(warmup: float, epochs: float, share: float) -> None:
+    config = TrainingConfig(dropout_warmup_epochs=warmup)
+    assert dropout_share(config, epochs) == pytest.approx(share)

@@ -1,0 +1,132 @@
+"""What `gpu_check.py` prints: its results as lines and as tables."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# The order of rows.
+SIZES = ("small", "base", "big", "tiny")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+PARITY_CELLS = ("error", "tolerance")
+
+
+def scored(result: dict[str, Any], name: str) -> str:
+    """Return a score with its confidence interval."""
+    score = result["scores"][name]
+    width = "" if score["half_width"] is None else f" ± {score['half_width']:.2f}"
+    return f"{score['value']:.2f}{width}"
+
+
+def spoken(result: dict[str, Any]) -> str:
+    """Return one line for a result, without its part and name."""
+    if result["status"] != "ok":
+        return f"{result['status']}: {result['note']}"
+    if result["part"] == "devices":
+        return f"{result['backend']} {result['version']}"
+    if result["part"] == "parity":
+        errors = (result["loss_error"], result["gradient_norm_error"])
+        return "loss off by {:.1e}, gradient norm by {:.1e}".format(*errors)
+    if result["part"] == "speed":
+        return f"{result['tokens_per_second']:,} tokens/s, {result['utilisation']:.1%}"
+    return f"BLEU {scored(result, 'BLEU')}"
+
+
+def parity_table(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the parity of one update."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "parity"]
+    if not results:
+        return None
+    table = Table(title="One update against float32 on the CPU: relative differences")
+    for name in ("precision", "loss", "tolerance", "gradient norm", "tolerance", "status"):
+        table.add_column(name, justify="left" if name in ("precision", "status") else "right")
+    for result in results:
+        cells = [""] * 4
+        if "loss" in result:
+            keys = [f"{of}_{kind}" for of in ("loss", "gradient_norm") for kind in PARITY_CELLS]
+            cells = [f"{result[key]:.1e}" for key in keys]
+        table.add_row(result["what"], *cells, state(result))
+    return table
+
+
+def speed_table(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out speed, utilisation and memory, grouped by model."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "speed"]
+    if not results:
+        return None
+    rates = [result["product_gflops"] for result in results if "product_gflops" in result]
+    caption = "utilisation: FLOP/s of the model over those of a large product (bfloat16 on a GPU)"
+    if rates:
+        caption += f", here {statistics.median(rates) / 1e3:,.3g} TFLOP/s"
+    table = Table(title="Training", caption=caption)
+    for name in ("model", "precision", "attention", "XLA"):
+        table.add_column(name)
+    for name in ("tokens/s", "ms/update", "utilisation", "GPU memory", "compiled in"):
+        table.add_column(name, justify="right")
+    table.add_column("status")
+
+    def place(result: dict[str, Any]) -> tuple[int, int, bool, bool]:
+        return (
+            SIZES.index(result["model"]),
+            PRECISIONS.index(result["precision"]),
+            result["attention"] == "fused",
+            not result["xla"],
+        )
+
+    for _, group in itertools.groupby(sorted(results, key=place), lambda result: result["model"]):
+        for result in group:
+            cells = [""] * 5
+            if result["status"] == "ok":
+                memory = result["peak_device_mb"]
+                cells = [
+                    f"{result['tokens_per_second']:,}",
+                    f"{result['step_ms']:,.1f}",
+                    f"{result['utilisation']:.1%}",
+                    "–" if memory is None else f"{memory / 1024:.1f} GiB",
+                    f"{result['compile_s']:.0f} s",
+                ]
+            xla = "on" if result["xla"] else "off"
+            named = (result["model"], result["precision"], result["attention"], xla)
+            table.add_row(*named, *cells, state(result))
+        table.add_section()
+    return table
+
+
+def train_table(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the training run."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "train"]
+    if not results:
+        return None
+    table = Table(title="Training run and test split")
+    columns = ("run", "minutes", "updates", "tokens/s", "BLEU", "chrF2++", "status")
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("run", "status") else "right")
+    for result in results:
+        cells = [""] * 5
+        if result["status"] == "ok":
+            cells = [
+                f"{result['training_seconds'] / 60:.1f}",
+                f"{result['updates']:,}",
+                f"{result['tokens_per_second'] or 0:,}",
+                scored(result, "BLEU"),
+                scored(result, "chrF2++"),
+            ]
+        table.add_row(result["what"], *cells, state(result))
+    return table
+
+
+def state(result: dict[str, Any]) -> str:
+    """Return the last cell of a row."""
+    note = result.get("note")
+    return f"{result['status']}: {note}" if note else str(result["status"])

@@ -1,0 +1,70 @@
+"""What an evaluation tells beside the corpus scores."""
+
+from __future__ import annotations
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from nmt.data.corpus import Pair
+from nmt.inference.evaluation import Evaluation
+
+
+def sentence(words: int, stem: str) -> str:
+    return " ".join(f"{stem}{i}" for i in range(words))
+
+
+def evaluation(lengths: list[int]) -> Evaluation:
+    """Sources of these lengths; every second output is its reference."""
+    pairs = [Pair(sentence(n, "s"), sentence(n + 1, "t")) for n in lengths]
+    outputs = [
+        pair.target if i % 2 else pair.target.replace("t0", "wrong") for i, pair in enumerate(pairs)
+    ]
+    return Evaluation(pairs, outputs, [])
+
+
+def test_every_sentence_is_in_the_class_of_its_source_length() -> None:
+    found = evaluation([1, 5, 6, 10, 11, 20, 21, 90, 4]).by_length()
+    counts = {part.words: part.sentences for part in found}
+    assert counts == {"1-5": 3, "6-10": 2, "11-20": 2, "over 20": 2}
+
+
+def test_classes_without_sentences_are_left_out() -> None:
+    assert [part.words for part in evaluation([7, 30]).by_length()] == ["6-10", "over 20"]
+
+
+def test_a_class_is_scored_on_its_own_sentences() -> None:
+    found = evaluation([12, 7, 13, 8])
+    classes = {part.words: part for part in found.by_length()}
+    for words, chosen in (("6-10", (1, 3)), ("11-20", (0, 2))):
+        outputs = [found.outputs[i] for i in chosen]
+        references = [[found.pairs[i].target for i in chosen]]
+        bleu, chrf = classes[words].scores
+        assert bleu.value == pytest.approx(BLEU().corpus_score(outputs, references).score)
+        assert chrf.value == pytest.approx(
+            CHRF(word_order=2).corpus_score(outputs, references).score
+        )
+    assert classes["6-10"].scores[0].value == pytest.approx(100)
+    assert classes["11-20"].scores[0].value < 100
+
+
+def test_the_worst_sentences_come_worst_first() -> None:
+    pairs = [Pair("a", "the cat sat on the mat"), Pair("b", "good morning"), Pair("c", "thank you")]
+    outputs = ["the cat sat on a mat", "good morning", "zzz"]
+    found = Evaluation(pairs, outputs, [])
+    worst = found.worst(2)
+    assert [(one.source, one.reference, one.output) for one in worst] == [
+        ("c", "thank you", "zzz"),
+        ("a", "the cat sat on the mat", "the cat sat on a mat"),
+    ]
+    expected = CHRF(word_order=2).sentence_score(outputs[0], [pairs[0].target]).score
+    assert worst[0].score == 0
+    assert worst[1].score == pytest.approx(expected)
+    assert len(found.worst(10)) == 3
+    assert found.worst(0) == []
+
+
+def test_the_file_holds_the_classes() -> None:
+    content = evaluation([3, 8, 9]).as_json()
+    assert [part["words"] for part in content["by_length"]] == ["1-5", "6-10"]
+    assert content["by_length"][1]["BLEU"] > content["by_length"][0]["BLEU"]
