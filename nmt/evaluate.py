@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.data.corpus import read_parallel
+from nmt.data.corpus import Pair, read_parallel
 from nmt.errors import UserError, exit_on_user_error
 from nmt.memory import collect_rarely
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder, write_json
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
 
 
 def parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m nmt.evaluate",
-        description="BLEU, chrF2++ and TER with 95% confidence intervals, by sacreBLEU.",
+        description="BLEU, chrF2++ and TER with 95%% confidence intervals, by sacreBLEU; or the "
+        "probability of given translations.",
     )
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
     parser.add_argument("--split", choices=("test", "dev"), default="test")
@@ -31,6 +38,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--length-penalty", type=float, metavar="A")
     parser.add_argument(
         "--worst", type=int, default=0, metavar="N", help="show the N worst sentences, by chrF2++"
+    )
+    parser.add_argument(
+        "--score",
+        action="store_true",
+        help="translate nothing: say how probable the model finds the references (forced decoding)",
     )
     parser.add_argument(
         "--output",
@@ -46,6 +58,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError("--source and --reference go together")
     if arguments.beam is not None and arguments.beam < 1:
         raise UserError(f"--beam {arguments.beam} is not at least 1")
+    if arguments.score and (arguments.compare or arguments.worst or arguments.beam):
+        raise UserError("--score translates nothing: leave --compare, --worst and --beam out")
     if arguments.worst < 0:
         raise UserError(f"--worst {arguments.worst} is not at least 0")
     folder = RunFolder.open(arguments.run)
@@ -67,6 +81,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if prepare.changed_since(folder, corpus):
             console.print("warning: the corpus has changed since this run was trained on it")
         pairs = getattr(corpus, arguments.split)
+    if arguments.score:
+        path = arguments.output or folder.path / f"scores_{what}.json"
+        write_json(path, scored(translator, pairs, console))
+        console.print(f"written to {path}")
+        return
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     found = evaluate(translator, pairs, console, **search)
     console.print(f"{folder.path.name}, {what}, {len(pairs):,} sentences:")
@@ -97,6 +116,30 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     path = arguments.output or folder.path / f"evaluation_{what}.json"
     write_json(path, content)
     console.print(f"written to {path}")
+
+
+def scored(translator: Translator, pairs: Sequence[Pair], console: Console) -> dict[str, Any]:
+    """Print how probable each target is, and the perplexity of all; return it with every piece."""
+    from nmt.inference.evaluation import force_with_progress, perplexity
+
+    found = force_with_progress(translator, pairs, console)
+    for pair, score in zip(pairs, found, strict=True):
+        per_piece = score.log_prob / len(score.pieces)
+        console.print(f"{score.log_prob:.4f}\t{per_piece:.4f}\t{pair.source}\t{pair.target}")
+    of_all = perplexity(found)
+    console.print(
+        f"{len(pairs):,} pairs, {of_all.pieces:,} target pieces (end marks included): "
+        f"{of_all.nats_per_piece:.4f} nats and perplexity {of_all.per_piece:.3f} per piece, "
+        f"perplexity {of_all.per_word:.3f} per word"
+    )
+    return {
+        "perplexity": asdict(of_all),
+        "pairs": [
+            {"source": pair.source, "target": pair.target, "log_prob": score.log_prob}
+            | {"pieces": score.pieces, "log_probs": score.log_probs}
+            for pair, score in zip(pairs, found, strict=True)
+        ],
+    }
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from conftest import tiny_overrides
 from rich.console import Console
 
 from nmt import evaluate, translate
+from nmt.errors import UserError
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -152,6 +154,35 @@ def test_translate_a_file_with_scores_and_alternatives(
     assert score == log_prob
 
 
+def test_translate_goes_on_where_it_was_interrupted(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    path.write_text("Hoy hace frío.\n\nSí.\n¿Qué hora es?\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--beam", "1", "--file", path, "--output", out)
+    assert translated(capsys, *options) == ""
+    whole = out.read_bytes()
+    assert whole.count(b"\n") == 4
+    for lines, rest in ((0, b""), (2, b""), (1, b"half a li"), (4, b"")):
+        kept = b"".join(whole.splitlines(keepends=True)[:lines])
+        out.write_bytes(kept.replace(b"e", b"E") + rest)  # what stands there is not done again
+        translated(capsys, *options, "--resume")
+        assert out.read_bytes() == kept.replace(b"e", b"E") + whole[len(kept) :]
+    out.write_bytes(whole + b"one too many\n")
+    with pytest.raises(UserError, match="has 4 lines, of which 5"):
+        translated(capsys, *options, "--resume")
+
+
+def test_translate_draws_samples(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--run", tiny_run, "Sí.", "--nbest", "4", "--scores")
+    rows = translated(capsys, *options, "--sample").splitlines()
+    assert len(rows) == 4
+    assert translated(capsys, *options, "--sample", "--seed", "2").splitlines() != rows
+    risks = translated(capsys, "--run", tiny_run, "Sí.", "--mbr", "8", "--scores").splitlines()
+    assert len(risks) == 1
+    assert 0 <= float(risks[0].split("\t")[0]) <= 100
+
+
 def test_translate_draws_attention(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +206,10 @@ def test_translate_draws_attention(
         (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
         (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
         (["--run", "RUN", "--attention", "a.png", ""], "empty"),
+        (["--resume", "Hola."], "--resume needs --file and --output"),
+        (["--sample", "--mbr", "3", "Hola."], "not both"),
+        (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
+        (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
     ],
 )
 def test_translate_says_what_is_wrong(
@@ -210,6 +245,25 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     reference.write_text("only one line\n", encoding="utf-8")
     done = command("nmt.evaluate", "--run", tiny_run, *files)
     assert "16 lines" in one_line_error(done)
+
+
+def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> None:
+    source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
+    source.write_text("Hoy hace frío.\nSí.\n", encoding="utf-8")
+    reference.write_text("It's cold today.\nYes.\n", encoding="utf-8")
+    out = tmp_path / "scores.json"
+    shown = io.StringIO()
+    arguments = ["--run", tiny_run, "--score", "--output", out]
+    arguments += ["--source", source, "--reference", reference]
+    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))), Console(file=shown))
+    found = json.loads(out.read_text(encoding="utf-8"))
+    nats = -sum(pair["log_prob"] for pair in found["pairs"])
+    pieces = sum(len(pair["pieces"]) for pair in found["pairs"])
+    assert found["perplexity"]["per_piece"] == pytest.approx(math.exp(nats / pieces))
+    assert found["perplexity"]["per_word"] == pytest.approx(math.exp(nats / 6))  # 4 words, 2 ends
+    for pair in found["pairs"]:
+        assert pair["log_prob"] == pytest.approx(sum(pair["log_probs"]))
+    assert f"{found['pairs'][1]['log_prob']:.4f}" in shown.getvalue()
 
 
 @pytest.mark.slow

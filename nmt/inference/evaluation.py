@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,7 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nmt.data.corpus import Pair
 from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores, sentence_scores
-from nmt.inference.translator import Translator
+from nmt.inference.translator import PairScore, Translator
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _CHUNK = 512  # sentences between two moves of the progress bar
 _LENGTHS = (0, 5, 10, 20, math.inf)  # words: above each, up to the next, is a class of sources
@@ -97,24 +100,67 @@ class Evaluation:
         ]
 
 
-def translate_with_progress(
-    translator: Translator, sources: Sequence[str], console: Console, **search: Any
-) -> list[str]:
-    """Translate many sentences, showing how far it is."""
-    outputs: list[str] = []
+@dataclass(frozen=True)
+class Perplexity:
+    """How surprised the model is by given translations."""
+
+    pieces: int  # of all targets, end marks included
+    nats_per_piece: float  # mean negative log-probability
+    per_piece: float  # exp of it
+    per_word: float  # the same nats spread over white-space words and ends: compares vocabularies
+
+
+def perplexity(scores: Sequence[PairScore]) -> Perplexity:
+    """Return the perplexity of a scored corpus."""
+    nats = -sum(score.log_prob for score in scores)
+    pieces = sum(len(score.pieces) for score in scores)
+    # Every word begins with a piece that carries the space before it; the end mark counts as one.
+    words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
+    return Perplexity(
+        pieces, nats / pieces, math.exp(nats / pieces), math.exp(min(700.0, nats / words))
+    )
+
+
+def _with_progress(
+    work: Callable[[Sequence[T]], list[R]], items: Sequence[T], what: str, console: Console
+) -> list[R]:
+    """Do ``work`` chunk by chunk, showing how far it is."""
+    done: list[R] = []
     columns = (
-        TextColumn("translating"),
+        TextColumn(what),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("sentences, left"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(sources))
-        for start in range(0, len(sources), _CHUNK):
-            outputs += translator.translate(sources[start : start + _CHUNK], **search)
-            progress.update(task, completed=len(outputs))
-    return outputs
+        task = progress.add_task("", total=len(items))
+        for start in range(0, len(items), _CHUNK):
+            done += work(items[start : start + _CHUNK])
+            progress.update(task, completed=len(done))
+    return done
+
+
+def translate_with_progress(
+    translator: Translator, sources: Sequence[str], console: Console, **search: Any
+) -> list[str]:
+    """Translate many sentences, showing how far it is."""
+    return _with_progress(
+        lambda chunk: translator.translate(chunk, **search), sources, "translating", console
+    )
+
+
+def force_with_progress(
+    translator: Translator, pairs: Sequence[Pair], console: Console
+) -> list[PairScore]:
+    """Score many given translations, showing how far it is.
+
+    Raises:
+        UserError: there are no pairs, or one is too long.
+    """
+    if not pairs:
+        raise UserError("there is nothing to score: there are no pairs")
+    return _with_progress(translator.score, pairs, "scoring", console)
 
 
 def evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,6 +84,20 @@ def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> lis
     return [
         float(metric.sentence_score(hypothesis, [reference]).score)
         for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
+
+
+def expected_chrf(candidates: Sequence[str], samples: Sequence[str]) -> list[float]:
+    """Return the mean chrF (0 to 100) of each candidate against all samples as references."""
+    metric = CHRF()
+    counts = Counter(samples)
+    return [
+        sum(
+            times * float(metric.sentence_score(candidate, [sample]).score)
+            for sample, times in counts.items()
+        )
+        / len(samples)
+        for candidate in candidates
     ]
 
 

@@ -1,16 +1,23 @@
-"""Greedy and beam search over a ``step`` callable, in ``keras.ops`` and float32.
+"""Greedy search, sampling and beam search over a ``step`` callable, in ``keras.ops`` and float32.
 
-Search knows no model. It calls ``step(tokens, index, state)``: ``tokens`` int32 [N] stand at
-position ``index`` (int32 scalar), and it gets the logits float32 [N, V] of what follows, and the
-next state. ``N`` is the number of sentences times the number of live hypotheses.
+Search knows no model. It calls ``step(tokens, index, state)``: ``tokens`` int32 [B, k] stand at
+position ``index`` (int32 scalar), one for each of the k hypotheses of a sentence, and it gets the
+logits float32 [B, k, V] of what follows, and the next state. Every tensor of a state begins with
+the batch.
+
+A search can be run in one go (`run`), or a few positions at a time: between two calls of `advance`,
+sentences that are finished can be taken out of the batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from keras import ops
+
+from nmt.model.dropout import fold, uniform
 
 Tensor = Any
 State = Any
@@ -18,6 +25,14 @@ Step = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
 Reorder = Callable[[State, Tensor], State]
 
 IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that sums stay ordered
+FREE = -1  # in a prefix: the position is not forced
+
+
+class Rules(NamedTuple):
+    """What each sentence's output must obey."""
+
+    limits: Tensor  # int32 [B]: most tokens, end mark included; at least 1
+    prefix: Tensor  # int32 [B, P]: ids that the output begins with, then `FREE`; P at least 1
 
 
 class Hypotheses(NamedTuple):
@@ -26,7 +41,35 @@ class Hypotheses(NamedTuple):
     tokens: Tensor  # int32 [B, n, T]: no begin mark; the end mark, then zeros
     lengths: Tensor  # int32 [B, n]: tokens, end mark included
     log_probs: Tensor  # float32 [B, n]: sum over the tokens, in nats
-    scores: Tensor  # float32 [B, n]: log_probs / length_penalty(lengths)
+    scores: Tensor  # float32 [B, n]: what hypotheses are ranked by; `IMPOSSIBLE`: there are fewer
+
+
+class Algorithm(Protocol):
+    """A search whose progress is a NamedTuple with ``index``, all else beginning with the batch."""
+
+    def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> Any:
+        """Return the progress before the first token; ``max_length`` T is room for tokens."""
+        ...
+
+    def unfinished(self, progress: Any, rules: Rules) -> Tensor:
+        """Return bool [B]: whether going on could change a sentence's result."""
+        ...
+
+    def advance(self, progress: Any, rules: Rules, until: Tensor) -> Any:
+        """Go on to position ``until``, or until all sentences are finished."""
+        ...
+
+    def result(self, progress: Any) -> Hypotheses:
+        """Return what was found."""
+        ...
+
+
+def run(
+    algorithm: Algorithm, state: State, rules: Rules, *, max_length: int | Tensor
+) -> Hypotheses:
+    """Search from beginning to end; ``max_length`` T is at least the largest limit."""
+    progress = algorithm.begin(state, rules, max_length)
+    return algorithm.result(algorithm.advance(progress, rules, max_length))
 
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:
@@ -34,15 +77,68 @@ def length_penalty(length: Tensor, alpha: float) -> Tensor:
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
-def _log_probabilities(logits: Tensor, index: Tensor, limits: Tensor, eos: int) -> Tensor:
-    """Log-softmax [..., V]; where a sentence has reached its limit, only the end mark is left.
+def coverage_penalty(coverage: Tensor, mask: Tensor, beta: float) -> Tensor:
+    """beta * sum_i log(min(coverage_i, 1)): Wu et al. 2016, equation 14; at most 0.
 
-    ``limits`` broadcasts to the leading dimensions of ``logits``.
+    Args:
+        coverage: float32 [B, k, S], the attention each source token has received.
+        mask: bool [B, 1, S], True for tokens that are no padding.
+        beta: weight.
+
+    Returns:
+        float32 [B, k].
     """
-    scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-    last = ops.expand_dims(ops.greater_equal(index, limits - 1), -1)
-    others = ops.not_equal(ops.arange(ops.shape(scores)[-1], dtype="int32"), eos)
-    return ops.where(ops.logical_and(last, others), IMPOSSIBLE, scores)
+    received = ops.clip(coverage, 1e-6, 1.0)
+    return beta * ops.sum(ops.where(mask, ops.log(received), 0.0), axis=-1)
+
+
+def _forced(rules: Rules, index: Tensor, eos: int) -> Tensor:
+    """Return int32 [B]: the one id allowed at ``index``, or `FREE`."""
+    places = ops.shape(rules.prefix)[1]
+    inside = ops.take(rules.prefix, ops.minimum(index, places - 1), axis=1)
+    prefix = ops.where(index < places, inside, FREE)
+    return ops.where(ops.greater_equal(index, rules.limits - 1), eos, prefix)
+
+
+def _log_normalizer(logits: Tensor) -> Tensor:
+    return ops.logsumexp(logits, axis=-1, keepdims=True)
+
+
+def _candidates(
+    logits: Tensor, forced: Tensor, count: int, never: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """Return the best continuations of every hypothesis, without a log-softmax over all.
+
+    Args:
+        logits: float32 [B, k, V].
+        forced: int32 [B], from `_forced`.
+        count: how many are wanted, c.
+        never: ids that are not allowed.
+
+    Returns:
+        (log-probabilities float32 [B, k, c'], `IMPOSSIBLE` for what is not allowed; their ids
+        int32), with c' = c + len(never), or V if that is less.
+    """
+    count = min(count + len(never), logits.shape[-1])
+    normalizer = _log_normalizer(logits)
+    best, tokens = ops.top_k(logits, count)
+    tokens = ops.cast(tokens, "int32")
+    log_probs = best - normalizer
+    for token in never:
+        log_probs = ops.where(ops.equal(tokens, token), IMPOSSIBLE, log_probs)
+    one = ops.greater_equal(forced, 0)[:, None, None]
+    token = ops.maximum(forced, 0)[:, None, None]
+    allowed = _log_prob(logits, normalizer, ops.broadcast_to(token, ops.shape(tokens[..., :1])))
+    first = ops.equal(ops.arange(count), 0)
+    return (
+        ops.where(one, ops.where(first, allowed[..., None], IMPOSSIBLE), log_probs),
+        ops.where(one, token, tokens),
+    )
+
+
+def _log_prob(logits: Tensor, normalizer: Tensor, tokens: Tensor) -> Tensor:
+    """Log-probability [B, k] of ``tokens`` [B, k, 1] under logits [B, k, V]."""
+    return (ops.take_along_axis(logits, tokens, axis=-1) - normalizer)[..., 0]
 
 
 def _lengths(tokens: Tensor, eos: int) -> Tensor:
@@ -50,171 +146,274 @@ def _lengths(tokens: Tensor, eos: int) -> Tensor:
     return ops.cast(ops.argmax(ops.equal(tokens, eos), axis=-1), "int32") + 1
 
 
-def greedy(
-    step: Step, state: State, limits: Tensor, *, bos: int, eos: int, max_length: int | Tensor
-) -> Hypotheses:
-    """Take the most probable token at every position.
+class _Chains(NamedTuple):
+    """The progress of hypotheses that know nothing of each other."""
 
-    Args:
-        step: see the module; N = B.
-        state: the first state.
-        limits: int32 [B], most tokens per sentence, end mark included; at least 1.
-        bos: id of the begin mark.
-        eos: id of the end mark.
-        max_length: T, at least the largest of ``limits``.
-
-    Returns:
-        One hypothesis per sentence; its score is its log-probability.
-    """
-    batch = ops.shape(limits)[0]
-    limits = ops.cast(limits, "int32")
-
-    def unfinished(index: Tensor, done: Tensor, *_: Any) -> Tensor:
-        return ops.logical_and(index < max_length, ops.logical_not(ops.all(done)))
-
-    def extend(
-        index: Tensor, done: Tensor, last: Tensor, tokens: Tensor, log_probs: Tensor, state: State
-    ) -> tuple[Any, ...]:
-        logits, state = step(last, index, state)
-        scores = _log_probabilities(logits, index, limits, eos)  # [B, V]
-        best = ops.cast(ops.argmax(scores, axis=-1), "int32")  # [B]
-        gained = ops.max(scores, axis=-1)
-        best = ops.where(done, 0, best)
-        log_probs = log_probs + ops.where(done, 0.0, gained)
-        tokens = ops.slice_update(tokens, (0, index), best[:, None])
-        return index + 1, ops.logical_or(done, ops.equal(best, eos)), best, tokens, log_probs, state
-
-    _, _, _, tokens, log_probs, _ = ops.while_loop(
-        unfinished,
-        extend,
-        (
-            ops.convert_to_tensor(0, "int32"),
-            ops.zeros((batch,), "bool"),
-            ops.full((batch,), bos, "int32"),
-            ops.zeros((batch, max_length), "int32"),
-            ops.zeros((batch,), "float32"),
-            state,
-        ),
-    )
-    tokens, log_probs = tokens[:, None], log_probs[:, None]
-    return Hypotheses(tokens, _lengths(tokens, eos), log_probs, log_probs)
-
-
-class _Beam(NamedTuple):
-    """What a beam search carries; ``k`` is the beam size."""
-
-    index: Tensor  # int32 scalar, tokens chosen so far
-    live_tokens: Tensor  # int32 [B, k, T]
-    live_log_probs: Tensor  # float32 [B, k], descending
-    ended_tokens: Tensor  # int32 [B, k, T]
-    ended_log_probs: Tensor  # float32 [B, k]
-    ended_scores: Tensor  # float32 [B, k], descending; IMPOSSIBLE where there is none yet
+    index: Tensor  # int32 scalar: tokens so far
+    done: Tensor  # bool [B, k]
+    last: Tensor  # int32 [B, k]
+    tokens: Tensor  # int32 [B, k, T]
+    log_probs: Tensor  # float32 [B, k]
+    keys: Tensor  # uint32 [B, k]: what random choices are drawn from
     state: State
 
 
-def beam_search(
-    step: Step,
-    state: State,
-    reorder: Reorder,
-    limits: Tensor,
-    *,
-    bos: int,
-    eos: int,
-    beam_size: int,
-    alpha: float,
-    max_length: int | Tensor,
-) -> Hypotheses:
-    """Keep the ``beam_size`` best prefixes, and apart from them the best ended hypotheses.
+@dataclass(frozen=True)
+class Greedy:
+    """Take the most probable token at every position. One hypothesis per sentence.
 
-    A sentence is finished when no live prefix can still beat the worst ended hypothesis, so
-    stopping early never changes the result.
+    Its score is its log-probability.
 
-    Args:
-        step: see the module; N = B * beam_size, the hypotheses of a sentence side by side.
-        state: the first state, for N hypotheses.
-        reorder: ``reorder(state, parents)`` selects hypotheses: ``parents`` int32 [N] are indices
-            into the N old ones, each within its own sentence.
-        limits: int32 [B], most tokens per sentence, end mark included; at least 1.
+    Attributes:
+        step: see the module.
         bos: id of the begin mark.
         eos: id of the end mark.
-        beam_size: k.
-        alpha: exponent of `length_penalty`, at least 0.
-        max_length: T, at least the largest of ``limits``.
-
-    Returns:
-        k hypotheses per sentence; scores of `IMPOSSIBLE` mark that there are fewer.
+        never: ids that are never put out, the end mark not among them.
     """
-    k = beam_size
-    batch = ops.shape(limits)[0]
-    limits = ops.cast(limits, "int32")
-    sentence = ops.expand_dims(ops.arange(batch, dtype="int32") * k, 1)  # [B, 1]
 
-    def unfinished(*fields: Any) -> Tensor:
-        beam = _Beam(*fields)
-        attainable = beam.live_log_probs[:, 0] / length_penalty(limits, alpha)  # [B]
-        hopeful = ops.logical_and(attainable > beam.ended_scores[:, -1], beam.index < limits)
-        return ops.logical_and(beam.index < max_length, ops.any(hopeful))
+    step: Step
+    bos: int
+    eos: int
+    never: tuple[int, ...] = ()
 
-    def extend(*fields: Any) -> tuple[Any, ...]:
-        beam = _Beam(*fields)
-        previous = ops.maximum(beam.index - 1, 0)
-        last = ops.take(beam.live_tokens, previous, axis=2)  # [B, k]
-        last = ops.where(ops.equal(beam.index, 0), bos, last)
-        logits, state = step(ops.reshape(last, (-1,)), beam.index, beam.state)
-        vocabulary = logits.shape[-1]
-        scores = _log_probabilities(
-            ops.reshape(logits, (-1, k, vocabulary)), beam.index, limits[:, None], eos
+    def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Chains:
+        """Return the progress before the first token."""
+        return self._begin(state, ops.zeros((ops.shape(rules.limits)[0], 1), "uint32"), max_length)
+
+    def _begin(self, state: State, keys: Tensor, max_length: int | Tensor) -> _Chains:
+        shape = (ops.shape(keys)[0], ops.shape(keys)[1])
+        return _Chains(
+            index=ops.convert_to_tensor(0, "int32"),
+            done=ops.zeros(shape, "bool"),
+            last=ops.full(shape, self.bos, "int32"),
+            tokens=ops.zeros((*shape, max_length), "int32"),
+            log_probs=ops.zeros(shape, "float32"),
+            keys=keys,
+            state=state,
         )
-        total = ops.expand_dims(beam.live_log_probs, -1) + scores  # [B, k, V]
+
+    def unfinished(self, progress: _Chains, rules: Rules) -> Tensor:
+        """Return bool [B]: whether a hypothesis has not ended."""
+        return ops.logical_not(ops.all(progress.done, axis=1))
+
+    def choose(self, logits: Tensor, forced: Tensor, progress: _Chains) -> tuple[Tensor, Tensor]:
+        """Return the chosen ids int32 [B, k] and their log-probabilities [B, k]."""
+        log_probs, tokens = _candidates(logits, forced, 1, self.never)
+        best = ops.argmax(log_probs, axis=-1, keepdims=True)
+        chosen = ops.take_along_axis(tokens, best, axis=-1)
+        return chosen[..., 0], ops.max(log_probs, axis=-1)
+
+    def advance(self, progress: _Chains, rules: Rules, until: Tensor) -> _Chains:
+        """Go on to position ``until``, or until all hypotheses have ended."""
+
+        def going(*fields: Any) -> Tensor:
+            now = _Chains(*fields)
+            return ops.logical_and(now.index < until, ops.logical_not(ops.all(now.done)))
+
+        def extend(*fields: Any) -> tuple[Any, ...]:
+            now = _Chains(*fields)
+            logits, state = self.step(now.last, now.index, now.state)
+            logits = ops.cast(logits, "float32")
+            chosen, gained = self.choose(logits, _forced(rules, now.index, self.eos), now)
+            chosen = ops.where(now.done, 0, chosen)
+            return tuple(
+                _Chains(
+                    index=now.index + 1,
+                    done=ops.logical_or(now.done, ops.equal(chosen, self.eos)),
+                    last=chosen,
+                    tokens=ops.slice_update(now.tokens, (0, 0, now.index), chosen[:, :, None]),
+                    log_probs=now.log_probs + ops.where(now.done, 0.0, gained),
+                    keys=now.keys,
+                    state=state,
+                )
+            )
+
+        return _Chains(*ops.while_loop(going, extend, tuple(progress)))
+
+    def result(self, progress: _Chains) -> Hypotheses:
+        """Return the hypotheses, the most probable first."""
+        order = ops.argsort(-progress.log_probs, axis=1)
+        log_probs = ops.take_along_axis(progress.log_probs, order, axis=1)
+        tokens = ops.take_along_axis(progress.tokens, order[:, :, None], axis=1)
+        return Hypotheses(tokens, _lengths(tokens, self.eos), log_probs, log_probs)
+
+
+@dataclass(frozen=True)
+class Sample(Greedy):
+    """Draw every token from the model's distribution; k hypotheses per sentence.
+
+    Draws are functions of the key of a sentence, the number of the sample and the position, and so
+    the same whatever else is in the batch. Log-probabilities and scores are the model's own,
+    temperature and cuts left aside.
+
+    Attributes:
+        key: uint32 [B], one key per sentence.
+        samples: k.
+        temperature: logits are divided by it; above 0.
+        top_k: draw from the k most probable tokens only (Fan et al. 2018); 0: from all.
+        top_p: draw from the fewest tokens that together have this probability (Holtzman et al.
+            2020); 1: from all.
+    """
+
+    key: Tensor = None
+    samples: int = 1
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Chains:
+        """Return the progress before the first token."""
+        numbers = ops.arange(self.samples, dtype="int32")[None, :]
+        return self._begin(state, fold(self.key[:, None], numbers), max_length)
+
+    def choose(self, logits: Tensor, forced: Tensor, progress: _Chains) -> tuple[Tensor, Tensor]:
+        """Draw by the Gumbel-max trick: the largest of logit plus Gumbel noise."""
+        vocabulary = logits.shape[-1]
+        barred = sum(ops.one_hot(token, vocabulary) for token in self.never) if self.never else 0.0
+        heat = (logits + IMPOSSIBLE * barred) / self.temperature
+        count = min(self.top_k or vocabulary, vocabulary)
+        tokens = ops.broadcast_to(ops.arange(vocabulary, dtype="int32"), ops.shape(logits))
+        if count < vocabulary or self.top_p < 1:
+            heat, tokens = ops.top_k(heat, count)
+            tokens = ops.cast(tokens, "int32")
+            shares = ops.softmax(heat, axis=-1)
+            before = ops.cumsum(shares, axis=-1) - shares
+            heat = ops.where(before < self.top_p, heat, IMPOSSIBLE)
+        # Noise belongs to the token, not to its rank.
+        places = ops.expand_dims(fold(progress.keys, progress.index), -1)
+        noise = -ops.log(-ops.log(uniform(fold(places, tokens))))
+        best = ops.argmax(heat + noise, axis=-1, keepdims=True)
+        chosen = ops.take_along_axis(tokens, best, axis=-1)
+        bound = ops.greater_equal(forced, 0)[:, None, None]
+        chosen = ops.where(bound, ops.maximum(forced, 0)[:, None, None], chosen)
+        return chosen[..., 0], _log_prob(logits, _log_normalizer(logits), chosen)
+
+
+class _Beam(NamedTuple):
+    """The progress of a beam search: k live prefixes, and apart from them n ended hypotheses."""
+
+    index: Tensor  # int32 scalar: tokens so far
+    live_tokens: Tensor  # int32 [B, k, T]
+    live_log_probs: Tensor  # float32 [B, k], best first
+    ended_tokens: Tensor  # int32 [B, n, T]
+    ended_log_probs: Tensor  # float32 [B, n]
+    ended_scores: Tensor  # float32 [B, n], best first
+    state: State
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """Keep the ``size`` best prefixes, and apart from them the best ended hypotheses.
+
+    A sentence is finished when no live prefix can still beat the worst ended hypothesis that is
+    wanted, so stopping early never changes the result.
+
+    Attributes:
+        step: see the module.
+        reorder: ``reorder(state, parents)``: place i goes on from place ``parents`` int32 [B, k].
+        bos: id of the begin mark.
+        eos: id of the end mark.
+        size: k.
+        alpha: exponent of `length_penalty`, at least 0.
+        n_best: n, hypotheses wanted per sentence; at most k.
+        never: ids that are never put out, the end mark not among them.
+        penalty: of a state: float32 [B, k], at most 0, added to the score of what ends there;
+            None: nothing is.
+    """
+
+    step: Step
+    reorder: Reorder
+    bos: int
+    eos: int
+    size: int
+    alpha: float
+    n_best: int
+    never: tuple[int, ...] = ()
+    penalty: Callable[[State], Tensor] | None = None
+
+    def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Beam:
+        """Return the progress before the first token."""
+        k, n, batch = self.size, self.n_best, ops.shape(rules.limits)[0]
+        return _Beam(
+            index=ops.convert_to_tensor(0, "int32"),
+            live_tokens=ops.zeros((batch, k, max_length), "int32"),
+            # All prefixes are the same empty one: only one of them may be extended.
+            live_log_probs=ops.where(
+                ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch, k), "float32")
+            ),
+            ended_tokens=ops.zeros((batch, n, max_length), "int32"),
+            ended_log_probs=ops.full((batch, n), IMPOSSIBLE, "float32"),
+            ended_scores=ops.full((batch, n), IMPOSSIBLE, "float32"),
+            state=state,
+        )
+
+    def unfinished(self, progress: _Beam, rules: Rules) -> Tensor:
+        """Return bool [B]: whether a prefix could still become one of the n best."""
+        # A log-probability only falls, and its divisor is at most that of the longest output.
+        attainable = progress.live_log_probs[:, 0] / length_penalty(rules.limits, self.alpha)
+        return ops.logical_and(
+            attainable > progress.ended_scores[:, -1], progress.index < rules.limits
+        )
+
+    def advance(self, progress: _Beam, rules: Rules, until: Tensor) -> _Beam:
+        """Go on to position ``until``, or until all sentences are finished."""
+
+        def going(*fields: Any) -> Tensor:
+            now = _Beam(*fields)
+            return ops.logical_and(now.index < until, ops.any(self.unfinished(now, rules)))
+
+        def extend(*fields: Any) -> tuple[Any, ...]:
+            return tuple(self._extended(_Beam(*fields), rules))
+
+        return _Beam(*ops.while_loop(going, extend, tuple(progress)))
+
+    def _extended(self, beam: _Beam, rules: Rules) -> _Beam:
+        k = self.size
+        last = ops.take(beam.live_tokens, ops.maximum(beam.index - 1, 0), axis=2)  # [B, k]
+        last = ops.where(ops.equal(beam.index, 0), self.bos, last)
+        logits, state = self.step(last, beam.index, beam.state)
         # Of 2k candidates at most k end (one per prefix), so k prefixes always stay alive.
-        log_probs, flat = ops.top_k(ops.reshape(total, (-1, k * vocabulary)), 2 * k)  # [B, 2k]
+        forced = _forced(rules, beam.index, self.eos)
+        scores, tokens = _candidates(ops.cast(logits, "float32"), forced, 2 * k, self.never)
+        total = ops.expand_dims(beam.live_log_probs, -1) + scores  # [B, k, c]
+        count = scores.shape[-1]
+        log_probs, flat = ops.top_k(ops.reshape(total, (-1, k * count)), 2 * k)  # [B, 2k]
         flat = ops.cast(flat, "int32")
-        parent, token = flat // vocabulary, flat % vocabulary
+        parent = flat // count
+        token = ops.take_along_axis(ops.reshape(tokens, (-1, k * count)), flat, axis=1)
         tokens = ops.take_along_axis(beam.live_tokens, parent[:, :, None], axis=1)  # [B, 2k, T]
         tokens = ops.slice_update(tokens, (0, 0, beam.index), token[:, :, None])
-        ends = ops.equal(token, eos)
+        ends = ops.equal(token, self.eos)
 
         live_log_probs, chosen = ops.top_k(ops.where(ends, IMPOSSIBLE, log_probs), k)
         chosen = ops.cast(chosen, "int32")
-        live_tokens = ops.take_along_axis(tokens, chosen[:, :, None], axis=1)
-        parents = sentence + ops.take_along_axis(parent, chosen, axis=1)  # [B, k]
 
         # A limited sentence has one ending per prefix; the impossible ones must not count.
         possible = ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
-        ended = log_probs / length_penalty(beam.index + 1, alpha)
-        pool_scores = ops.concatenate(
-            [beam.ended_scores, ops.where(possible, ended, IMPOSSIBLE)], axis=1
-        )  # [B, 3k]
-        ended_scores, kept = ops.top_k(pool_scores, k)
+        ended = log_probs / length_penalty(beam.index + 1, self.alpha)
+        if self.penalty is not None:
+            ended = ended + ops.take_along_axis(self.penalty(state), parent, axis=1)
+        pool = ops.concatenate([beam.ended_scores, ops.where(possible, ended, IMPOSSIBLE)], axis=1)
+        ended_scores, kept = ops.top_k(pool, self.n_best)  # of [B, n + 2k]
         kept = ops.cast(kept, "int32")
         pool_tokens = ops.concatenate([beam.ended_tokens, tokens], axis=1)
         pool_log_probs = ops.concatenate([beam.ended_log_probs, log_probs], axis=1)
-        return tuple(
-            _Beam(
-                index=beam.index + 1,
-                live_tokens=live_tokens,
-                live_log_probs=live_log_probs,
-                ended_tokens=ops.take_along_axis(pool_tokens, kept[:, :, None], axis=1),
-                ended_log_probs=ops.take_along_axis(pool_log_probs, kept, axis=1),
-                ended_scores=ended_scores,
-                state=reorder(state, ops.reshape(parents, (-1,))),
-            )
+        return _Beam(
+            index=beam.index + 1,
+            live_tokens=ops.take_along_axis(tokens, chosen[:, :, None], axis=1),
+            live_log_probs=live_log_probs,
+            ended_tokens=ops.take_along_axis(pool_tokens, kept[:, :, None], axis=1),
+            ended_log_probs=ops.take_along_axis(pool_log_probs, kept, axis=1),
+            ended_scores=ended_scores,
+            state=self.reorder(state, ops.take_along_axis(parent, chosen, axis=1)),
         )
 
-    first = _Beam(
-        index=ops.convert_to_tensor(0, "int32"),
-        live_tokens=ops.zeros((batch, k, max_length), "int32"),
-        # At first all prefixes are the same empty one: only one of them may be extended.
-        live_log_probs=ops.where(ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch, k), "float32")),
-        ended_tokens=ops.zeros((batch, k, max_length), "int32"),
-        ended_log_probs=ops.full((batch, k), IMPOSSIBLE, "float32"),
-        ended_scores=ops.full((batch, k), IMPOSSIBLE, "float32"),
-        state=state,
-    )
-    beam = _Beam(*ops.while_loop(unfinished, extend, tuple(first)))
-    return Hypotheses(
-        beam.ended_tokens,
-        _lengths(beam.ended_tokens, eos),
-        beam.ended_log_probs,
-        beam.ended_scores,
-    )
+    def result(self, progress: _Beam) -> Hypotheses:
+        """Return the best hypotheses that ended."""
+        tokens = progress.ended_tokens
+        return Hypotheses(
+            tokens,
+            _lengths(tokens, self.eos),
+            progress.ended_log_probs,
+            progress.ended_scores,
+        )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from keras import ops
 
 from nmt.config import DecodingConfig
 from nmt.data.corpus import clean_text
-from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from nmt.inference.compiled import compiled
-from nmt.inference.search import IMPOSSIBLE, Hypotheses, beam_search, greedy
-from nmt.model.transformer import DecodingState, Transformer
+from nmt.data.tokenizer import BOS, EOS, Tokenizer
+from nmt.errors import UserError
+from nmt.inference.engine import Beam, Engine, Found, KerasEngine, Sampling
+from nmt.inference.metrics import expected_chrf
 
-_LENGTH_STEP = 8  # source lengths are padded to multiples of it: few shapes where shapes compile
+# Where a text that is too long is cut, the first that helps: after sentences, after clauses.
+_CUTS = (re.compile(r"(?<=[.!?…])\s+"), re.compile(r"(?<=[,;:)\]»—–])\s+"))
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,21 @@ class Translation:
 
     text: str
     log_prob: float  # of all its tokens, end mark included, in nats
-    score: float  # log_prob / length penalty: what hypotheses are ranked by
+    score: float  # what hypotheses are ranked by: log_prob / length penalty, + coverage penalty
     tokens: tuple[int, ...]  # target ids, end mark included
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How probable the model finds a given translation."""
+
+    pieces: list[str]  # of the target, end mark included
+    log_probs: list[float]  # of each piece, in nats
+
+    @property
+    def log_prob(self) -> float:
+        """Of the whole target, in nats."""
+        return sum(self.log_probs)
 
 
 @dataclass(frozen=True)
@@ -50,20 +64,28 @@ class Attention:
 
 
 class Translator:
-    """A model with its tokenizer, ready to translate.
+    """An engine with its tokenizer, ready to translate.
 
     Args:
-        model: the transformer.
-        tokenizer: its tokenizer.
+        engine: turns source ids into target ids.
+        tokenizer: the tokenizer of its ids.
         decoding: defaults of the search.
+        longest: tokens, end mark included, of the longest sequence in training: longer texts are
+            translated in parts. None: as many as the engine has positions.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig) -> None:
-        self.model = model
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        decoding: DecodingConfig,
+        *,
+        longest: int | None = None,
+    ) -> None:
+        self.engine = engine
         self.tokenizer = tokenizer
         self.decoding = decoding
-        self._searches: dict[tuple[int, float], Any] = {}
-        self._attention = compiled(model, self._weights, (2, 2))
+        self.room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
         self._warned = False
 
     @classmethod
@@ -76,7 +98,13 @@ class Translator:
         from nmt.run import RunFolder
 
         folder = RunFolder.open(Path(run))
-        return cls(folder.load_model(), folder.load_tokenizer(), folder.config.decoding)
+        config = folder.config
+        return cls(
+            KerasEngine(folder.load_model()),
+            folder.load_tokenizer(),
+            config.decoding,
+            longest=max(config.training.row_lengths),
+        )
 
     def translate(
         self,
@@ -84,9 +112,17 @@ class Translator:
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float = 0.0,
+        prefix: str = "",
     ) -> list[str]:
         """Return one translation per text, in order; an empty text gives an empty one."""
-        best = self.hypotheses(texts, beam_size=beam_size, length_penalty=length_penalty)
+        best = self.hypotheses(
+            texts,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            coverage_penalty=coverage_penalty,
+            prefix=prefix,
+        )
         return [hypotheses[0].text for hypotheses in best]
 
     def hypotheses(
@@ -95,29 +131,128 @@ class Translator:
         *,
         beam_size: int | None = None,
         length_penalty: float | None = None,
+        coverage_penalty: float = 0.0,
+        n_best: int = 1,
+        prefix: str = "",
     ) -> list[list[Translation]]:
-        """Return up to ``beam_size`` translations per text, best first.
+        """Return up to ``n_best`` translations per text, best first.
 
-        A text longer than the model's positions is cut at sentence ends, or between words, and
-        the best translations of its parts are joined.
+        A text longer than training's longest is cut after sentences, after clauses, or between
+        words, and the best translations of its parts are joined.
+
+        Args:
+            texts: source sentences.
+            beam_size: hypotheses kept at every position; 1 is greedy. None: the run's default.
+            length_penalty: alpha of Wu et al. 2016, equation 14. None: the run's default.
+            coverage_penalty: beta of the same equation.
+            n_best: translations wanted, at most ``beam_size``.
+            prefix: what every translation begins with.
+
+        Raises:
+            UserError: ``n_best`` is larger than the beam, or the prefix is too long.
         """
-        beam_size = self.decoding.beam_size if beam_size is None else beam_size
+        size = self.decoding.beam_size if beam_size is None else beam_size
         alpha = self.decoding.length_penalty if length_penalty is None else length_penalty
-        parts: list[np.ndarray] = []
-        spans = []
-        for text in texts:
-            cut = self._encoded(text)
-            spans.append((len(parts), len(parts) + len(cut)))
-            parts.extend(cut)
-        found: list[list[Translation]] = [[] for _ in parts]
-        size = self.decoding.batch_size
-        order = sorted(range(len(parts)), key=lambda i: len(parts[i]))
-        for start in range(0, len(order), size):
-            members = order[start : start + size]
-            outputs = self._search([parts[i] for i in members], beam_size, alpha)
-            for i, output in zip(members, outputs, strict=True):
-                found[i] = output
-        return [_joined(found[begin:end]) for begin, end in spans]
+        if n_best > size:
+            raise UserError(f"{n_best} translations need a beam of at least {n_best}, not {size}")
+        beam = Beam(size, alpha, coverage_penalty, n_best)
+
+        def search(
+            sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
+        ) -> list[list[Found]]:
+            return self.engine.search(sources, limits, beam, prefix)
+
+        return self._each(texts, prefix, search)
+
+    def samples(
+        self,
+        texts: Sequence[str],
+        count: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 1,
+        prefix: str = "",
+    ) -> list[list[Translation]]:
+        """Return ``count`` random translations per text, the most probable first.
+
+        The same text and seed give the same translations, whatever else is translated beside it.
+
+        Args:
+            texts: source sentences.
+            count: translations per text, which may repeat each other.
+            temperature: above 1 more varied, below 1 more probable translations.
+            top_k: draw from the k most probable pieces only; 0: from all.
+            top_p: draw from the fewest pieces that together have this probability.
+            seed: of the draws.
+            prefix: what every translation begins with.
+
+        Raises:
+            UserError: the engine cannot sample, or the prefix is too long.
+        """
+        engine = self._own_engine("samples")
+        sampling = Sampling(count, temperature, top_k, top_p)
+
+        def draw(
+            sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
+        ) -> list[list[Found]]:
+            keys = [zlib.crc32(ids.astype("<i4").tobytes(), seed) for ids in sources]
+            drawn = np.array(keys, np.uint32).view(np.int32)
+            return engine.sample(sources, limits, sampling, prefix, drawn)
+
+        return self._each(texts, prefix, draw)
+
+    def minimum_bayes_risk(
+        self, texts: Sequence[str], count: int, **sampling: float | int | str
+    ) -> list[list[Translation]]:
+        """Return, best first, the sampled translations by how much they agree with the others.
+
+        A translation's score is its mean chrF against all samples of its text, which stand for the
+        translations that the model finds probable (Eikema & Aziz 2020, equation 4).
+
+        Args:
+            texts: source sentences.
+            count: samples per text.
+            sampling: as for `samples`.
+        """
+        ranked = []
+        for drawn in self.samples(texts, count, **sampling):  # type: ignore[arg-type]
+            distinct = list({one.text: one for one in drawn}.values())
+            scores = expected_chrf([one.text for one in distinct], [one.text for one in drawn])
+            chosen = [
+                Translation(one.text, one.log_prob, score, one.tokens)
+                for one, score in zip(distinct, scores, strict=True)
+            ]
+            ranked.append(sorted(chosen, key=lambda one: -one.score))
+        return ranked
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """Return the log-probability of each piece of given translations (forced decoding).
+
+        Args:
+            pairs: source and target texts.
+
+        Raises:
+            UserError: the engine cannot score, or a text has more tokens than the model positions.
+        """
+        engine = self._own_engine("scores")
+        sides = [self.tokenizer.encode([_clean(pair[side]) for pair in pairs]) for side in (0, 1)]
+        for number, (source, target) in enumerate(zip(*sides, strict=True), start=1):
+            if max(len(source), len(target)) >= engine.max_length:
+                raise UserError(
+                    f"pair {number} is longer than the {engine.max_length - 1} tokens that the "
+                    "model can score"
+                )
+        found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
+        for members in self._batches([len(s) + len(t) for s, t in zip(*sides, strict=True)]):
+            scores = engine.score(*([side[i] for i in members] for side in sides))
+            for i, score in zip(members, scores, strict=True):
+                found[i] = score
+        return [
+            PairScore(self.tokenizer.pieces([*target, EOS]), [float(value) for value in values])
+            for target, values in zip(sides[1], found, strict=True)
+        ]
 
     def attention(self, text: str, translation: Translation | None = None) -> Attention | None:
         """Return the weights with which ``text`` was read while ``translation`` was written.
@@ -128,7 +263,11 @@ class Translator:
 
         Returns:
             None if there is nothing to attend to (an empty text), or the text was cut in parts.
+
+        Raises:
+            UserError: the engine does not show its attention.
         """
+        engine = self._own_engine("attention")
         parts = self._encoded(text)
         if len(parts) != 1:
             return None
@@ -137,54 +276,125 @@ class Translator:
         source = np.append(parts[0], EOS)
         target_out = np.asarray(translation.tokens)
         target_in = np.append(BOS, target_out[:-1])
-        encoder, decoder, cross = self._attention(source[None], target_in[None])
+        encoder, decoder, cross = engine.attention(source, target_in)
         return Attention(
             source=self.tokenizer.pieces(source),
             target_in=self.tokenizer.pieces(target_in),
             target_out=self.tokenizer.pieces(target_out),
-            encoder=np.stack([layer[0] for layer in encoder]),
-            decoder=np.stack([layer[0] for layer in decoder]),
-            cross=np.stack([layer[0] for layer in cross]),
+            encoder=encoder,
+            decoder=decoder,
+            cross=cross,
         )
 
-    def _weights(self, source: Any, target: Any) -> Any:
-        return tuple(self.model({"source": source, "target": target}, return_attention=True)[1])
+    def _own_engine(self, wanted: str) -> KerasEngine:
+        if not isinstance(self.engine, KerasEngine):
+            raise UserError(f"only the engine of this program gives {wanted}")
+        return self.engine
+
+    def _each(
+        self, texts: Sequence[str], prefix: str, search: Callable[..., list[list[Found]]]
+    ) -> list[list[Translation]]:
+        """Cut and encode texts, search in batches of similar length, decode and join."""
+        parts: list[np.ndarray] = []
+        spans = []
+        for text in texts:
+            cut = self._encoded(text)
+            spans.append((len(parts), len(parts) + len(cut)))
+            parts.extend(cut)
+        forced = self._prefix(prefix)
+        found: list[list[Translation]] = [[] for _ in parts]
+
+        def work(members: list[int], prefix: np.ndarray) -> None:
+            sources = [parts[i] for i in members]
+            limits = np.array([self._limit(len(ids), len(prefix)) for ids in sources], np.int32)
+            outputs = search(sources, limits, prefix)
+            tokens = [one.tokens for candidates in outputs for one in candidates]
+            decoded = iter(self.tokenizer.decode(tokens))
+            for i, candidates in zip(members, outputs, strict=True):
+                found[i] = [
+                    Translation(next(decoded), one.log_prob, one.score, one.tokens)
+                    for one in candidates
+                ]
+
+        # Only the first part of a text begins with its prefix.
+        groups = [(list(range(len(parts))), forced)]
+        if len(forced):
+            begins = {begin for begin, _ in spans}
+            groups = [
+                ([i for i in range(len(parts)) if i in begins], forced),
+                ([i for i in range(len(parts)) if i not in begins], forced[:0]),
+            ]
+        jobs = [
+            ([members[i] for i in batch], prefixed)
+            for members, prefixed in groups
+            for batch in self._batches([len(parts[i]) for i in members])
+        ]
+        with ThreadPoolExecutor(self.engine.parallel) as pool:
+            for done in [pool.submit(work, *job) for job in jobs]:
+                done.result()
+        return [_joined(found[begin:end]) for begin, end in spans]
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the indices of sentences of similar length, the longest first."""
+        size = self.decoding.batch_size
+        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
+
+    def _prefix(self, prefix: str) -> np.ndarray:
+        cleaned = _clean(prefix)
+        ids = self.tokenizer.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
+        if len(ids) >= self.engine.max_length:
+            raise UserError(f"the prefix has {len(ids)} tokens, more than the model can write")
+        return ids
+
+    def _limit(self, source_tokens: int, prefix_tokens: int) -> int:
+        ratio, margin = self.decoding.max_length_ratio, self.decoding.max_length_margin
+        wanted = max(int(source_tokens * ratio) + margin, prefix_tokens + margin)
+        return min(wanted, self.engine.max_length)
 
     def _encoded(self, text: str) -> list[np.ndarray]:
-        """Clean and encode a text, in as many parts as the model's positions ask for."""
-        # What the shell could not decode comes as lone surrogates, which no tokenizer takes.
-        text = clean_text(text.encode("utf-8", "replace").decode("utf-8"))
+        """Clean and encode a text; cut it where it is longer than any sentence of training."""
+        text = _clean(text)
         if not text:
             return []
         ids = self.tokenizer.encode([text])[0]
-        room = self.model.max_length - 1  # end mark
-        if len(ids) <= room:
+        if len(ids) <= self.room:
             return [ids]
         if not self._warned:
             warnings.warn(
-                f"a text of {len(ids)} tokens is longer than the {room} that the model reads: "
-                "such texts are translated in parts",
+                f"a text of {len(ids)} tokens is longer than the {self.room} of the longest "
+                "sentence in training: such texts are translated in parts",
                 stacklevel=4,
             )
             self._warned = True
-        return list(self._parts(text, room))
+        return list(self._parts(text, ids))
 
-    def _parts(self, text: str, room: int) -> Iterator[np.ndarray]:
-        """Join sentences into parts of at most ``room`` tokens; longer ones are cut at words."""
-        pieces = re.split(r"(?<=[.!?…;:])\s+", text)
+    def _parts(
+        self, text: str, ids: np.ndarray, cuts: Sequence[re.Pattern[str]] = _CUTS
+    ) -> Iterator[np.ndarray]:
+        """Yield parts of at most `room` tokens, as few as the best places to cut allow."""
+        if len(ids) <= self.room:
+            yield ids
+            return
+        if not cuts:
+            while len(ids) > self.room:
+                cut = self._last_word_begin(ids[: self.room + 1])
+                yield ids[:cut]
+                ids = ids[cut:]
+            yield ids
+            return
+        pieces = cuts[0].split(text)
         encoded = self.tokenizer.encode(pieces)
         current: list[np.ndarray] = []
-        for ids in encoded:
-            if sum(map(len, current)) + len(ids) > room:
-                if current:
-                    yield np.concatenate(current)
-                    current = []
-                while len(ids) > room:
-                    cut = self._last_word_begin(ids[: room + 1])
-                    yield ids[:cut]
-                    ids = ids[cut:]
-            if len(ids):
-                current.append(ids)
+        for piece, piece_ids in zip(pieces, encoded, strict=True):
+            if current and sum(map(len, current)) + len(piece_ids) > self.room:
+                yield np.concatenate(current)
+                current = []
+            if len(piece_ids) > self.room:
+                yield from self._parts(piece, piece_ids, cuts[1:])
+            elif len(piece_ids):
+                current.append(piece_ids)
         if current:
             yield np.concatenate(current)
 
@@ -194,84 +404,14 @@ class Translator:
                 return position
         return len(ids) - 1
 
-    def _search(
-        self, sequences: list[np.ndarray], beam_size: int, alpha: float
-    ) -> list[list[Translation]]:
-        longest = max(map(len, sequences)) + 1
-        width = min(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, self.model.max_length)
-        # Sentences of nothing but padding fill the batch up to a power of two.
-        rows = 1 << (len(sequences) - 1).bit_length()
-        source = np.full((rows, width), PAD, np.int32)
-        source[:, 0] = EOS
-        limits = np.ones(rows, np.int32)
-        for row, ids in enumerate(sequences):
-            source[row, : len(ids)] = ids
-            source[row, len(ids)] = EOS
-            limits[row] = self._limit(len(ids))
-        room = np.arange(-(-limits.max() // _LENGTH_STEP) * _LENGTH_STEP)
-        found = self._compiled_search(beam_size, alpha)(source, limits, room)
-        tokens, lengths, log_probs, scores = (part[: len(sequences)] for part in found)
-        texts = iter(self.tokenizer.decode(list(tokens.reshape(-1, tokens.shape[-1]))))
-        outputs = []
-        for row in range(len(sequences)):
-            candidates = [
-                Translation(
-                    text=next(texts),
-                    log_prob=float(log_probs[row, n]),
-                    score=float(scores[row, n]),
-                    tokens=tuple(int(i) for i in tokens[row, n, : lengths[row, n]]),
-                )
-                for n in range(tokens.shape[1])
-            ]
-            outputs.append([c for c in candidates if c.score > IMPOSSIBLE / 2])
-        return outputs
 
-    def _limit(self, source_tokens: int) -> int:
-        ratio, margin = self.decoding.max_length_ratio, self.decoding.max_length_margin
-        return min(int(source_tokens * ratio) + margin, self.model.max_length)
-
-    def _compiled_search(self, beam_size: int, alpha: float) -> Any:
-        alpha = alpha if beam_size > 1 else 0.0
-        if (beam_size, alpha) not in self._searches:
-
-            def search(source: Any, limits: Any, room: Any) -> Any:
-                # The length of `room` is static where shapes compile, and dynamic elsewhere.
-                return tuple(self.search(source, limits, beam_size, alpha, ops.shape(room)[0]))
-
-            self._searches[beam_size, alpha] = compiled(self.model, search, (2, 1, 1))
-        return self._searches[beam_size, alpha]
-
-    def search(
-        self, source: Any, limits: Any, beam_size: int, alpha: float, max_length: Any
-    ) -> Hypotheses:
-        """Search with the model as the step: source int32 [B, S], limits int32 [B]."""
-        state = self.model.start(source, hypotheses=beam_size, max_length=max_length)
-        if beam_size == 1:
-            return greedy(self.model.step, state, limits, bos=BOS, eos=EOS, max_length=max_length)
-        return beam_search(
-            self.model.step,
-            state,
-            _reorder,
-            limits,
-            bos=BOS,
-            eos=EOS,
-            beam_size=beam_size,
-            alpha=alpha,
-            max_length=max_length,
-        )
-
-
-def _reorder(state: DecodingState, parents: Any) -> DecodingState:
-    """Select hypotheses in the cache; what belongs to the sentence stays."""
-    cache = tuple(
-        (ops.take(keys, parents, axis=0), ops.take(values, parents, axis=0))
-        for keys, values in state.cache
-    )
-    return state._replace(cache=cache)
+def _clean(text: str) -> str:
+    """Clean a text; what the shell could not decode comes as lone surrogates."""
+    return clean_text(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:
-    """Join the best translations of the parts of one text."""
+    """Join the best translations of the parts of one text; no parts make an empty translation."""
     if len(parts) == 1:
         return parts[0]
     best = [candidates[0] for candidates in parts]

@@ -7,7 +7,7 @@ below, and broadcast to [B, H, T, S]. Layers take them as ``attention_mask``: an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -17,6 +17,13 @@ from nmt.model.dropout import dropout
 Tensor = Any
 
 MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no NaN
+
+
+class KeyValues(NamedTuple):
+    """Keys and values as decoding keeps them: laid out for its products, so no step turns them."""
+
+    keys: Tensor  # [B, H, K, S]
+    values: Tensor  # [B, H, S, K]
 
 
 def segment_mask(query_segments: Tensor, key_segments: Tensor) -> Tensor:
@@ -41,6 +48,44 @@ def causal_mask(length: int | Tensor) -> Tensor:
     """Let position t attend to positions 0 … t. Returns bool [1, 1, T, T]."""
     index = ops.arange(length, dtype="int32")
     return ops.expand_dims(ops.greater_equal(index[:, None], index[None, :]), (0, 1))
+
+
+def ancestor_mask(ancestors: Tensor) -> Tensor:
+    """Let each hypothesis attend to what it descends from.
+
+    Hypotheses of one sentence share a cache of T * k slots: slot t * k + j holds what the
+    hypothesis in place j wrote at position t. When hypotheses change places, only this table of
+    who descends from whom does, and the cache stays where it is.
+
+    Args:
+        ancestors: int [B, k, T], the place j that position t of hypothesis i came from; -1 where
+            nothing has been written.
+
+    Returns:
+        bool [B, 1, k, T * k].
+    """
+    batch, places, length = (ops.shape(ancestors)[axis] for axis in range(3))
+    same = ops.equal(ops.expand_dims(ancestors, -1), ops.arange(places, dtype="int32"))
+    return ops.reshape(same, (batch, 1, places, length * places))
+
+
+def _weights(product: str, query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax(Q Kᵀ / sqrt(K)) in float32, over what the mask allows; zeros where it allows nothing.
+
+    Args:
+        product: the einsum that makes scores [B, H, T, S] of the two.
+        query: [B, T, H, K].
+        key: keys of S positions.
+        mask: bool, broadcastable to [B, H, T, S]; None: everything may attend.
+    """
+    if keras.backend.standardize_dtype(query.dtype) == "float16":  # scores overflow it
+        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")
+    query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
+    scores = ops.cast(ops.einsum(product, query, key), "float32")
+    if mask is not None:
+        scores = ops.where(mask, scores, MASKED_SCORE)
+    weights = ops.softmax(scores, axis=-1)
+    return weights if mask is None else ops.where(mask, weights, 0.0)
 
 
 def scaled_dot_product_attention(
@@ -85,15 +130,7 @@ def scaled_dot_product_attention(
             output = ops.where(reachable, output, ops.zeros_like(output))
         return output, None
 
-    if half:  # scores overflow it
-        query, key = ops.cast(query, "float32"), ops.cast(key, "float32")
-    query = query * ops.cast(query.shape[-1] ** -0.5, query.dtype)
-    scores = ops.cast(ops.einsum("bthk,bshk->bhts", query, key), "float32")  # [B, H, T, S]
-    if mask is not None:
-        scores = ops.where(mask, scores, MASKED_SCORE)
-    weights = ops.softmax(scores, axis=-1)
-    if mask is not None:
-        weights = ops.where(mask, weights, 0.0)
+    weights = _weights("bthk,bshk->bhts", query, key, mask)  # [B, H, T, S]
     dropped = dropout(weights, dropout_rate, dropout_key)
     output = ops.einsum("bhts,bshk->bthk", ops.cast(dropped, value.dtype), value)
     return output, weights if return_weights else None
@@ -183,6 +220,28 @@ class MultiHeadAttention(keras.layers.Layer):
         merged = ops.reshape(output, (batch, length, self.d_model))  # [B, T, D]
         return self.output_projection(merged), weights
 
+    def keep(self, memory: Tensor) -> KeyValues:
+        """Project ``memory`` [B, S, D] and lay it out for decoding."""
+        keys, values = self.project(memory)  # [B, S, H, K]
+        return KeyValues(ops.transpose(keys, (0, 2, 3, 1)), ops.transpose(values, (0, 2, 1, 3)))
+
+    def look_up(self, x: Tensor, kept: KeyValues, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Let ``x`` [B, k, D] attend to what was kept: `attend` without dropout, for decoding.
+
+        Args:
+            x: [B, k, D].
+            kept: of S positions.
+            mask: bool, broadcastable to [B, H, k, S].
+
+        Returns:
+            (output [B, k, D], weights float32 [B, H, k, S]).
+        """
+        query = self.split_heads(self.query(x))  # [B, k, H, K]
+        weights = _weights("bthk,bhks->bhts", query, kept.keys, mask)
+        values = kept.values
+        output = ops.einsum("bhts,bhsk->bthk", ops.cast(weights, values.dtype), values)
+        return self.output_projection(ops.reshape(output, ops.shape(x))), weights
+
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
         return super().get_config() | {
@@ -252,24 +311,26 @@ class CausalSelfAttention(MultiHeadAttention):
         )
 
     def step(
-        self, x: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Attend from one new token to the tokens before it, kept in a cache.
+        self, x: Tensor, cache: KeyValues, mask: Tensor, index: Tensor
+    ) -> tuple[Tensor, KeyValues]:
+        """Attend from the newest token of each hypothesis to those it descends from.
 
         Args:
-            x: [B, 1, D], the token at position ``index``.
-            cache: keys and values [B, L, H, K], filled below ``index``.
+            x: [B, k, D], the tokens at position ``index``.
+            cache: of T * k slots, filled below position ``index``.
+            mask: bool [B, 1, k, T * k], from `ancestor_mask`; position ``index`` included.
             index: int32 scalar.
 
         Returns:
-            (output [B, 1, D], the cache with position ``index`` filled in).
+            (output [B, k, D], the cache with position ``index`` filled in).
         """
-        new_keys, new_values = self.project(x)  # [B, 1, H, K]
-        keys = ops.slice_update(cache[0], (0, index, 0, 0), new_keys)
-        values = ops.slice_update(cache[1], (0, index, 0, 0), new_values)
-        written = ops.arange(ops.shape(keys)[1], dtype="int32") <= index
-        output, _ = self.attend(x, keys, values, written[None, None, None, :])
-        return output, (keys, values)
+        new = self.keep(x)
+        first = index * ops.shape(x)[1]
+        cache = KeyValues(
+            ops.slice_update(cache.keys, (0, 0, 0, first), new.keys),
+            ops.slice_update(cache.values, (0, 0, first, 0), new.values),
+        )
+        return self.look_up(x, cache, mask)[0], cache
 
 
 @keras.saving.register_keras_serializable("nmt")

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
+from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
 
 Tensor = Any
@@ -311,22 +311,26 @@ class DecoderBlock(_Block):
     def step(
         self,
         x: Tensor,
-        cache: tuple[Tensor, Tensor],
-        memory: tuple[Tensor, Tensor],
+        cache: KeyValues,
+        memory: KeyValues,
+        mask: Tensor,
         memory_mask: Tensor,
         index: Tensor,
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Decode one token [N, 1, D] against the cache; shapes as in `DecodingState`."""
+    ) -> tuple[Tensor, KeyValues, Tensor]:
+        """Decode one token per hypothesis, [B, k, D], against the cache.
+
+        The hypotheses of a sentence attend to its memory as if they were the positions of one
+        target, so the memory is never repeated.
+
+        Returns:
+            (x [B, k, D], the cache with position ``index`` filled in, cross weights [B, H, k, S]).
+        """
         branch, cache = self.self_attention.step(
-            self.before(self.self_attention_norm, x), cache, index
+            self.before(self.self_attention_norm, x), cache, mask, index
         )
         x = self.after(self.self_attention_norm, x, branch, None)
-        # The hypotheses of a sentence share its keys and values: they attend as if they were the
-        # positions of one target, and the memory is never repeated.
-        grouped = ops.reshape(x, (ops.shape(memory_mask)[0], -1, self.d_model))  # [B, N/B, D]
-        branch, _ = self.cross_attention.attend(
-            self.before(self.cross_attention_norm, grouped), *memory, memory_mask
+        branch, weights = self.cross_attention.look_up(
+            self.before(self.cross_attention_norm, x), memory, memory_mask
         )
-        branch = ops.reshape(branch, ops.shape(x))  # [N, 1, D]
         x = self.after(self.cross_attention_norm, x, branch, None)
-        return self._feed_forward(x, None), cache
+        return self._feed_forward(x, None), cache, weights

@@ -64,6 +64,12 @@ def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
     return _mix(ops.add(key, ops.multiply(ops.add(number, _uint32(1)), _uint32(_GOLDEN))))
 
 
+def uniform(keys: Tensor) -> Tensor:
+    """Return float32 numbers in (0, 1), one for each key: uint32 of any shape, from `fold`."""
+    # 24 bits are what a float32 holds; the half keeps 0 out.
+    return (ops.cast(ops.right_shift(keys, _uint32(8)), "float32") + 0.5) * 2.0**-24
+
+
 def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 

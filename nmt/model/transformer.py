@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from nmt.model.attention import causal_mask, segment_mask
+from nmt.model.attention import KeyValues, ancestor_mask, causal_mask, segment_mask
 from nmt.model.blocks import (
     NORM_EPSILON,
     DecoderBlock,
@@ -31,14 +31,16 @@ class AttentionWeights(NamedTuple):
 
 
 class DecodingState(NamedTuple):
-    """What a decoder carries from one token to the next.
+    """What a decoder carries from one token to the next, for k hypotheses per sentence.
 
-    ``N`` is B times the number of hypotheses per sentence.
+    Every tensor begins with the batch. See `ancestor_mask` for how hypotheses share a cache.
     """
 
-    cache: tuple[tuple[Tensor, Tensor], ...]  # per layer: keys, values [N, T, H, K]
-    memory: tuple[tuple[Tensor, Tensor], ...]  # per layer: keys, values [B, S, H, K]
+    cache: tuple[KeyValues, ...]  # per layer, T * k slots
+    ancestors: Tensor  # int32 [B, k, T]; -1 where nothing has been written
+    memory: tuple[KeyValues, ...]  # per layer, S positions
     memory_mask: Tensor  # bool [B, 1, 1, S]
+    coverage: Tensor | tuple[()]  # float32 [B, k, S]: attention received so far; (): not kept
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -270,50 +272,95 @@ class Transformer(keras.Model):
             return logits, AttentionWeights(of_encoder, of_decoder, of_cross)
         return logits
 
-    def start(self, source: Tensor, *, hypotheses: int, max_length: int | Tensor) -> DecodingState:
+    def start(
+        self,
+        source: Tensor,
+        *,
+        hypotheses: int,
+        max_length: int | Tensor,
+        track_coverage: bool = False,
+    ) -> DecodingState:
         """Encode ``source`` int [B, S] and make an empty cache for decoding.
 
         Args:
             source: int [B, S], padded with id 0.
-            hypotheses: per sentence; N = B * hypotheses.
-            max_length: T, the positions of the cache.
+            hypotheses: k, per sentence.
+            max_length: T, the positions of the cache; `grow` makes more.
+            track_coverage: whether to sum up the attention that each source token receives.
         """
         mask = ops.not_equal(source, PAD)[:, None, None, :]  # [B, 1, 1, S]
         memory, _ = self.encode(source, mask)
-        shape = (
-            ops.shape(source)[0] * hypotheses,
-            max_length,
-            self.num_heads,
-            self.d_model // self.num_heads,
-        )
+        batch, slots = ops.shape(source)[0], max_length * hypotheses
+        width = self.d_model // self.num_heads
+        keys = ops.zeros((batch, self.num_heads, width, slots), self.compute_dtype)
+        values = ops.zeros((batch, self.num_heads, slots, width), self.compute_dtype)
+        nothing = ops.zeros((batch, hypotheses, ops.shape(source)[1]), "float32")
         return DecodingState(
-            cache=tuple(
-                (ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype))
-                for _ in self.decoder_blocks
-            ),
-            memory=tuple(block.cross_attention.project(memory) for block in self.decoder_blocks),
+            cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
+            ancestors=ops.full((batch, hypotheses, max_length), -1, "int32"),
+            memory=tuple(block.cross_attention.keep(memory) for block in self.decoder_blocks),
             memory_mask=mask,
+            coverage=nothing if track_coverage else (),
         )
 
     def step(
         self, tokens: Tensor, index: Tensor, state: DecodingState
     ) -> tuple[Tensor, DecodingState]:
-        """Score the token that follows ``tokens`` int [N], which stand at position ``index``.
+        """Score what follows ``tokens`` int [B, k], which stand at position ``index``.
 
         Returns:
-            (logits float32 [N, V], the state after it).
+            (logits float32 [B, k, V], the state after it).
         """
-        positions = ops.reshape(index, (1, 1))
-        x = self.embed(tokens[:, None], positions, None)  # [N, 1, D]
+        places = ops.arange(ops.shape(tokens)[1], dtype="int32")
+        here = ops.equal(ops.arange(ops.shape(state.ancestors)[2], dtype="int32"), index)  # [T]
+        ancestors = ops.where(here, places[:, None], state.ancestors)
+        mask = ancestor_mask(ancestors)
+        x = self.embed(tokens, ops.reshape(index, (1, 1)), None)  # [B, k, D]
         caches = []
+        weights = None
         for block, cache, memory in zip(
             self.decoder_blocks, state.cache, state.memory, strict=True
         ):
-            x, cache = block.step(x, cache, memory, state.memory_mask, index)
+            x, cache, weights = block.step(x, cache, memory, mask, state.memory_mask, index)
             caches.append(cache)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
-        return self.embedding.logits(x)[:, 0], state._replace(cache=tuple(caches))
+        coverage = state.coverage
+        if not isinstance(coverage, tuple):  # by the last layer, the mean of its heads
+            coverage = coverage + ops.mean(weights, axis=1)
+        state = state._replace(cache=tuple(caches), ancestors=ancestors, coverage=coverage)
+        return self.embedding.logits(x), state
+
+    @staticmethod
+    def reorder(state: DecodingState, parents: Tensor) -> DecodingState:
+        """Let the hypothesis in place i go on from the one in place ``parents`` int [B, k]."""
+        chosen = ops.expand_dims(parents, -1)
+        coverage = state.coverage
+        if not isinstance(coverage, tuple):
+            coverage = ops.take_along_axis(coverage, chosen, axis=1)
+        return state._replace(
+            ancestors=ops.take_along_axis(state.ancestors, chosen, axis=1), coverage=coverage
+        )
+
+    @staticmethod
+    def grow(state: DecodingState, positions: Tensor) -> DecodingState:
+        """Make room for more positions at the end of the cache."""
+        batch, places = ops.shape(state.ancestors)[0], ops.shape(state.ancestors)[1]
+
+        def more(kept: KeyValues) -> KeyValues:
+            heads, width = kept.keys.shape[1:3]
+            keys = ops.zeros((batch, heads, width, positions * places), kept.keys.dtype)
+            values = ops.zeros((batch, heads, positions * places, width), kept.keys.dtype)
+            return KeyValues(
+                ops.concatenate([kept.keys, keys], axis=3),
+                ops.concatenate([kept.values, values], axis=2),
+            )
+
+        unwritten = ops.full((batch, places, positions), -1, "int32")
+        return state._replace(
+            cache=tuple(more(kept) for kept in state.cache),
+            ancestors=ops.concatenate([state.ancestors, unwritten], axis=2),
+        )
 
     def named_weights(self) -> dict[str, keras.Variable]:
         """Return every weight by its path inside the model, whatever the model is called."""

@@ -14,8 +14,19 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.inference.compiled import compiled
-from nmt.inference.search import IMPOSSIBLE, Hypotheses, beam_search, greedy, length_penalty
-from nmt.model.transformer import DecodingState, Transformer
+from nmt.inference.search import (
+    FREE,
+    IMPOSSIBLE,
+    BeamSearch,
+    Greedy,
+    Hypotheses,
+    Rules,
+    Sample,
+    coverage_penalty,
+    length_penalty,
+    run,
+)
+from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
 
@@ -71,11 +82,12 @@ class Histories:
 
     @staticmethod
     def reorder(state: Any, parents: Any) -> Any:
-        return ops.take(state, parents, axis=0)
+        return ops.take_along_axis(state, parents, axis=1)
 
     @staticmethod
     def state(sentences: Sequence[int], hypotheses: int) -> Any:
-        return ops.convert_to_tensor(np.repeat(np.array(sentences, np.int32), hypotheses))
+        rows = np.array(sentences, np.int32)[:, None]
+        return ops.convert_to_tensor(np.repeat(rows, hypotheses, axis=1))  # [B, k]
 
     def next_log_probs(self, sentence: int, prefix: Sequence[int]) -> Array:
         for token in (BOS, *prefix):
@@ -133,18 +145,18 @@ def numpy(found: Hypotheses) -> Hypotheses:
     return Hypotheses(*(ops.convert_to_numpy(part) for part in found))
 
 
-def run_greedy(steps: Any, state: Any, limits: Sequence[int], length: int = 0) -> Hypotheses:
-    limits_array = np.array(limits, np.int32)
-    return numpy(
-        greedy(
-            steps.step,
-            state,
-            ops.convert_to_tensor(limits_array),
-            bos=BOS,
-            eos=EOS,
-            max_length=length or max(limits),
-        )
-    )
+def rules(limits: Sequence[int], prefix: Any = None) -> Rules:
+    """Limits, and prefixes [B, P] (none by default)."""
+    given = np.full((len(limits), 1), FREE) if prefix is None else np.array(prefix)
+    return Rules(*(ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given)))
+
+
+def run_greedy(
+    steps: Any, state: Any, limits: Sequence[int], length: int = 0, **more: Any
+) -> Hypotheses:
+    prefix = more.pop("prefix", None)
+    algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
+    return numpy(run(algorithm, state, rules(limits, prefix), max_length=length or max(limits)))
 
 
 def run_beam(
@@ -156,21 +168,21 @@ def run_beam(
     alpha: float = 0.0,
     reorder: Any = same,
     length: int = 0,
+    n_best: int = 0,
+    prefix: Any = None,
+    **more: Any,
 ) -> Hypotheses:
-    limits_array = np.array(limits, np.int32)
-    return numpy(
-        beam_search(
-            steps.step,
-            state,
-            reorder,
-            ops.convert_to_tensor(limits_array),
-            bos=BOS,
-            eos=EOS,
-            beam_size=size,
-            alpha=alpha,
-            max_length=length or max(limits),
-        )
+    algorithm = BeamSearch(
+        step=steps.step,
+        reorder=reorder,
+        bos=BOS,
+        eos=EOS,
+        size=size,
+        alpha=alpha,
+        n_best=n_best or size,
+        **more,
     )
+    return numpy(run(algorithm, state, rules(limits, prefix), max_length=length or max(limits)))
 
 
 def nothing() -> Any:
@@ -569,14 +581,6 @@ def change(model: Transformer, seed: int) -> None:
         weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.6 * values)
 
 
-def reorder_cache(state: DecodingState, parents: Any) -> DecodingState:
-    cache = tuple(
-        (ops.take(keys, parents, axis=0), ops.take(values, parents, axis=0))
-        for keys, values in state.cache
-    )
-    return state._replace(cache=cache)
-
-
 def without_padding(logits: Any) -> Any:
     """Forbid id 0, which as a target would be padding and hidden by masks."""
     return ops.where(ops.arange(ops.shape(logits)[-1]) > 0, logits, IMPOSSIBLE)
@@ -590,12 +594,14 @@ def search(model: Transformer, source: Any, limits: Any, size: int, length: Any 
         return without_padding(logits), state
 
     state = model.start(source, hypotheses=max(1, size), max_length=length)
-    marks = {"bos": BOS, "eos": EOS, "max_length": length}
-    if not size:
-        return tuple(greedy(step, state, limits, **marks))
-    return tuple(
-        beam_search(step, state, reorder_cache, limits, beam_size=size, alpha=0.6, **marks)
+    marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
+    algorithm = (
+        BeamSearch(reorder=model.reorder, size=size, alpha=0.6, n_best=size, **marks)
+        if size
+        else Greedy(**marks)
     )
+    free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
+    return tuple(run(algorithm, state, Rules(limits, free), max_length=length))
 
 
 def eager(model: Transformer, size: int) -> Hypotheses:
@@ -668,3 +674,172 @@ def test_compiled_runs_any_function_of_the_model() -> None:
     assert list(found) == ["out"]
     np.testing.assert_allclose(found["out"], expected, atol=1e-5)
     assert keras.backend.standardize_dtype(found["out"].dtype) == "float32"
+
+
+# --- What an output must and must not hold. -------------------------------------------------------
+
+
+def test_what_is_never_put_out_leaves_room_for_the_rest() -> None:
+    """The begin mark is the most probable token everywhere; scores are still the model's own."""
+    steps = Bigrams(
+        after_bos=[0.05, 0.5, 0.05, 0.3, 0.1],
+        after_a=[0.05, 0.6, 0.25, 0.05, 0.05],
+        after_b=[0.05, 0.6, 0.25, 0.05, 0.05],
+    )
+    expected = math.log(0.3 * 0.25)
+    found = run_greedy(steps, nothing(), [4], never=(PAD, BOS))
+    assert sequences(found) == [[A, EOS]]
+    assert found.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
+    found = run_beam(steps, nothing(), [4], size=2, never=(PAD, BOS))
+    assert sequences(found) == [[A, EOS], [EOS]]
+    assert found.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_prefixes_are_taken_and_cost_what_they_cost(size: int) -> None:
+    """Each sentence has a prefix of its own length; the best of all that begin with it is found."""
+    steps = Histories(seed=4)
+    prefixes = [[B, A, FREE], [A, FREE, FREE], [FREE, FREE, FREE], [B, B, B]]
+    sentences, limits = [1, 2, 3, 4], [6, 6, 6, 6]
+    if size:
+        found = run_beam(
+            steps,
+            steps.state(sentences, size),
+            limits,
+            size=size,
+            reorder=steps.reorder,
+            prefix=prefixes,
+        )
+    else:
+        found = run_greedy(steps, steps.state(sentences, 1), limits, prefix=prefixes)
+    for row, (sentence, prefix) in enumerate(zip(sentences, prefixes, strict=True)):
+        forced = [token for token in prefix if token != FREE]
+        listed = sequences(found, row)
+        assert len(listed) == max(1, size)
+        for tokens, log_prob in zip(listed, found.log_probs[row], strict=True):
+            assert tokens[: len(forced)] == forced
+            assert log_prob == pytest.approx(steps.log_prob(sentence, tokens), rel=1e-5)
+
+
+def test_one_wanted_of_a_beam_is_its_best() -> None:
+    steps = Histories(seed=5)
+    sentences, limits = list(range(12)), [10] * 12
+    for alpha in (0.0, 1.0):
+        all_of, one_of = (
+            run_beam(
+                steps,
+                steps.state(sentences, 4),
+                limits,
+                size=4,
+                alpha=alpha,
+                reorder=steps.reorder,
+                n_best=n,
+            )
+            for n in (4, 1)
+        )
+        np.testing.assert_array_equal(one_of.tokens, all_of.tokens[:, :1])
+        np.testing.assert_allclose(one_of.scores, all_of.scores[:, :1], rtol=1e-6)
+
+
+def test_a_search_in_pieces_is_the_search_in_one() -> None:
+    steps = Histories(seed=7)
+    algorithm = BeamSearch(
+        step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=3, alpha=0.6, n_best=3
+    )
+    given = rules([9, 4, 7])
+    state = steps.state([1, 2, 3], 3)
+    whole = numpy(run(algorithm, state, given, max_length=9))
+    progress = algorithm.begin(state, given, 9)
+    for until in (1, 4, 5, 9):
+        progress = algorithm.advance(progress, given, until)
+    assert not ops.convert_to_numpy(algorithm.unfinished(progress, given)).any()
+    pieces = numpy(algorithm.result(progress))
+    for one, two in zip(whole, pieces, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_coverage_penalty_by_hand() -> None:
+    """0.2 (ln 0.5 + ln 1 + 0): what is covered twice counts once, padding does not count."""
+    coverage = np.array([[[0.5, 2.0, 0.0]]], np.float32)
+    mask = np.array([[[True, True, False]]])
+    found = ops.convert_to_numpy(coverage_penalty(coverage, mask, 0.2))
+    np.testing.assert_allclose(found, [[0.2 * math.log(0.5)]], rtol=1e-5)
+
+
+def test_a_penalty_ranks_and_does_not_prune() -> None:
+    """In the state: the token before, which makes endings after b cost 2. Then a's overtakes."""
+
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, _ = TRAP.step(tokens, index, state)
+        return logits, tokens
+
+    algorithm = BeamSearch(
+        step=step,
+        reorder=lambda state, parents: ops.take_along_axis(state, parents, axis=1),
+        bos=BOS,
+        eos=EOS,
+        size=2,
+        alpha=0.0,
+        n_best=2,
+        penalty=lambda state: ops.where(ops.equal(state, B), -2.0, 0.0),
+    )
+    found = numpy(run(algorithm, ops.zeros((1, 2), "int32"), rules([4]), max_length=4))
+    assert sequences(found)[0] == [A, EOS]
+    np.testing.assert_allclose(found.scores[0, 0], math.log(0.24), rtol=1e-5)
+    np.testing.assert_allclose(found.log_probs[0, 0], math.log(0.24), rtol=1e-5)
+
+
+# --- Sampling. ------------------------------------------------------------------------------------
+
+COIN = Bigrams(
+    after_bos=[0, 0, 0.1, 0.6, 0.3],
+    after_a=[0, 0, 1, 0, 0],
+    after_b=[0, 0, 1, 0, 0],
+)
+
+
+def drawn(count: int = 4000, key: int = 1, **arguments: Any) -> list[int]:
+    """Return how often end, a and b were drawn first."""
+    algorithm = Sample(
+        step=COIN.step,
+        bos=BOS,
+        eos=EOS,
+        key=ops.convert_to_tensor(np.array([key], np.uint32)),
+        samples=count,
+        **arguments,
+    )
+    found = numpy(run(algorithm, nothing(), rules([3]), max_length=3))
+    first = found.tokens[0, :, 0]
+    np.testing.assert_allclose(
+        found.log_probs[0], np.log(np.array([0.1, 0.6, 0.3]))[first - EOS], rtol=1e-5
+    )
+    return [int((first == token).sum()) for token in (EOS, A, B)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shares"),
+    [
+        ({}, [0.1, 0.6, 0.3]),
+        ({"never": (PAD, BOS)}, [0.1, 0.6, 0.3]),
+        # Squares, made to sum up to 1: 0.01, 0.36 and 0.09 of 0.46.
+        ({"temperature": 0.5}, [0.0217, 0.7826, 0.1957]),
+        ({"top_k": 2}, [0, 2 / 3, 1 / 3]),
+        ({"top_p": 0.85}, [0, 2 / 3, 1 / 3]),  # 0.6 alone does not make 0.85
+        ({"top_p": 0.5}, [0, 1, 0]),
+        ({"top_p": 1.0, "top_k": 5}, [0.1, 0.6, 0.3]),
+    ],
+    ids=str,
+)
+def test_tokens_are_drawn_as_often_as_they_should(
+    arguments: dict[str, Any], shares: list[float]
+) -> None:
+    count = 4000
+    found = drawn(count, **arguments)
+    assert sum(found) == count
+    for times, share in zip(found, shares, strict=True):
+        assert abs(times - count * share) <= 4 * math.sqrt(count * share * (1 - share)) + 1
+
+
+def test_draws_are_functions_of_the_key() -> None:
+    assert drawn(200, key=5) == drawn(200, key=5)
+    assert drawn(200, key=5) != drawn(200, key=6)

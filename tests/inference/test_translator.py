@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
 
 from nmt import Translator
-from nmt.data.tokenizer import BOS, EOS
+from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.xdist_group("tiny run")
@@ -29,10 +30,20 @@ def translator(tiny_run: Path) -> Translator:
     return Translator.load(tiny_run)
 
 
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory, tiny_run: Path) -> Translator:
+    """The run's tokenizer with random weights that end early and late, unlike the trained ones."""
+    loaded = Translator.load(tiny_run)
+    for number, weight in enumerate(loaded.engine.model.weights):
+        values = np.random.default_rng(number).standard_normal(weight.shape)
+        weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.5 * values)
+    return loaded
+
+
 def test_order_and_company_change_nothing(translator: Translator) -> None:
-    together = translator.hypotheses(SENTENCES, beam_size=3)
-    backwards = translator.hypotheses(SENTENCES[::-1], beam_size=3)[::-1]
-    alone = [translator.hypotheses([sentence], beam_size=3)[0] for sentence in SENTENCES]
+    together = translator.hypotheses(SENTENCES, beam_size=3, n_best=3)
+    backwards = translator.hypotheses(SENTENCES[::-1], beam_size=3, n_best=3)[::-1]
+    alone = [translator.hypotheses([sentence], beam_size=3, n_best=3)[0] for sentence in SENTENCES]
     for one, two, three in zip(together, backwards, alone, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in two] == [h.tokens for h in three]
         np.testing.assert_allclose([h.score for h in one], [h.score for h in three], atol=1e-4)
@@ -42,13 +53,13 @@ def test_scores_are_the_models_own(translator: Translator) -> None:
     """Beam and greedy scores equal the teacher-forced log-probability of their output."""
     for beam in (1, 4):
         for sentence, candidates in zip(
-            SENTENCES, translator.hypotheses(SENTENCES, beam_size=beam), strict=True
+            SENTENCES, translator.hypotheses(SENTENCES, beam_size=beam, n_best=beam), strict=True
         ):
             assert len(candidates) == beam
             for candidate in candidates:
                 source = np.append(translator.tokenizer.encode([sentence])[0], EOS)
                 target = np.array([BOS, *candidate.tokens[:-1]])
-                logits = translator.model({"source": source[None], "target": target[None]})
+                logits = translator.engine.model({"source": source[None], "target": target[None]})
                 logits = np.asarray(logits)[0].astype(np.float64)
                 log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
                 forced = log_probs[np.arange(len(target)), list(candidate.tokens)].sum()
@@ -59,7 +70,7 @@ def test_scores_are_the_models_own(translator: Translator) -> None:
 
 
 def test_candidates_are_distinct_and_in_order(translator: Translator) -> None:
-    for candidates in translator.hypotheses(SENTENCES, beam_size=4):
+    for candidates in translator.hypotheses(SENTENCES, beam_size=4, n_best=4):
         scores = [candidate.score for candidate in candidates]
         assert scores == sorted(scores, reverse=True)
         assert len({candidate.tokens for candidate in candidates}) == len(candidates)
@@ -106,7 +117,7 @@ def test_a_long_line_is_translated_in_parts_with_one_warning(tiny_run: Path) -> 
     assert len(outputs) == 2
     assert outputs[0] == outputs[1]
     parts = translator._encoded(line)
-    room = translator.model.max_length - 1
+    room = translator.room
     assert all(0 < len(part) <= room for part in parts)
     assert len(parts) < 1.5 * sum(map(len, parts)) / room
     assert " ".join(translator.tokenizer.decode(parts)) == line
@@ -126,3 +137,165 @@ def test_a_folder_that_is_no_run_is_said_in_one_line(tmp_path: Path) -> None:
         Translator.load(tmp_path / "latest")
     with pytest.raises(UserError, match=r"is not a run folder: it has no config\.yaml"):
         Translator.load(tmp_path)
+
+
+def many(count: int) -> list[str]:
+    """Sentences of one to thirty words."""
+    words = "hoy hace frío en la ciudad y mañana va a llover mucho".split()
+    return [" ".join(words[i % 5 :] * (1 + i % 3))[: 4 + 5 * (i % 29)] for i in range(count)]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_leaves_the_batch_early_is_what_it_is_alone(other: Translator, beam: int) -> None:
+    """Outputs end at many lengths, so that sentences leave and the cache grows."""
+    sentences = many(40)
+    together = other.hypotheses(sentences, beam_size=beam, n_best=beam)
+    lengths = {len(candidates[0].tokens) for candidates in together}
+    assert min(lengths) < 8
+    assert max(lengths) > 16
+    for sentence, candidates in zip(sentences, together, strict=True):
+        (alone,) = other.hypotheses([sentence], beam_size=beam, n_best=beam)
+        assert [one.tokens for one in alone] == [one.tokens for one in candidates]
+        np.testing.assert_allclose(
+            [one.log_prob for one in alone], [one.log_prob for one in candidates], atol=1e-3
+        )
+
+
+def test_fewer_wanted_are_the_best_of_more(other: Translator) -> None:
+    """Stopping as soon as the best is known never changes which it is."""
+    sentences = many(24)
+    five = other.hypotheses(sentences, beam_size=5, n_best=5)
+    for count in (1, 2):
+        for fewer, more in zip(
+            other.hypotheses(sentences, beam_size=5, n_best=count), five, strict=True
+        ):
+            assert [one.tokens for one in fewer] == [one.tokens for one in more[:count]]
+
+
+def test_no_output_holds_padding_or_begin_marks(other: Translator) -> None:
+    for candidates in other.hypotheses(many(24), beam_size=4, n_best=4):
+        for one in candidates:
+            assert not {PAD, BOS} & set(one.tokens)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_prefix_begins_every_output(translator: Translator, beam: int) -> None:
+    prefix = "We are"
+    forced = tuple(map(int, translator.tokenizer.encode([prefix])[0]))
+    for candidates in translator.hypotheses(SENTENCES, beam_size=beam, n_best=beam, prefix=prefix):
+        assert candidates
+        for one in candidates:
+            assert one.tokens[: len(forced)] == forced
+            assert one.text.startswith(prefix)
+    sampled = translator.samples(SENTENCES[:1], 3, prefix=prefix)[0]
+    assert all(one.text.startswith(prefix) for one in sampled)
+    with pytest.raises(UserError, match="the prefix has"):
+        translator.translate(["Hola."], prefix="we " * 600)
+
+
+def test_only_the_first_part_of_a_long_text_begins_with_the_prefix(tiny_run: Path) -> None:
+    translator = Translator.load(tiny_run)
+    with pytest.warns(UserWarning, match="in parts"):
+        (output,) = translator.translate(["Hoy hace frío. " * 30], beam_size=1, prefix="Zebra")
+    assert output.startswith("Zebra")
+    assert output.count("Zebra") == 1
+
+
+def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tiny_run: Path) -> None:
+    translator = Translator.load(tiny_run)
+    translator.room = 12
+    with pytest.warns(UserWarning, match="in parts"):
+        parts = translator._encoded(
+            "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; "
+            "mañana mañana mañana mañana mañana mañana mañana mañana mañana mañana"
+        )
+    texts = translator.tokenizer.decode(parts)
+    assert all(0 < len(part) <= 12 for part in parts)
+    assert (
+        " ".join(texts).split()
+        == (
+            "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; " + "mañana " * 10
+        ).split()
+    )
+    assert texts[0] == "Hoy hace frío."
+    assert any(text.endswith(",") for text in texts)
+    assert any(text.endswith(";") for text in texts)
+
+
+def test_samples_depend_on_text_and_seed_alone(translator: Translator) -> None:
+    together = translator.samples(SENTENCES, 4, seed=7)
+    alone = [translator.samples([sentence], 4, seed=7)[0] for sentence in SENTENCES]
+    for one, two in zip(together, alone, strict=True):
+        assert [sample.tokens for sample in one] == [sample.tokens for sample in two]
+    assert translator.samples(SENTENCES, 4, seed=8) != together
+    assert len({sample.tokens for samples in together for sample in samples}) > 8
+
+
+def test_samples_carry_the_models_own_log_probability(translator: Translator) -> None:
+    for sentence, samples in zip(
+        SENTENCES[:2],
+        translator.samples(SENTENCES[:2], 3, temperature=0.7, top_p=0.9),
+        strict=True,
+    ):
+        assert [one.log_prob for one in samples] == sorted(
+            (one.log_prob for one in samples), reverse=True
+        )
+        source = translator.tokenizer.encode([sentence])
+        for one in samples:
+            (forced,) = translator.engine.score(source, [np.array(one.tokens[:-1])])
+            assert one.log_prob == pytest.approx(forced.sum(), abs=1e-3)
+
+
+def test_cold_samples_are_greedy(translator: Translator) -> None:
+    greedy = translator.translate(SENTENCES, beam_size=1)
+    for arguments in ({"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}):
+        samples = translator.samples(SENTENCES, 2, **arguments)
+        assert [one.text for one, _ in samples] == greedy, arguments
+
+
+def test_minimum_bayes_risk_chooses_what_agrees_most(translator: Translator) -> None:
+    ranked = translator.minimum_bayes_risk(SENTENCES[:1], 12)[0]
+    texts = [one.text for one in translator.samples(SENTENCES[:1], 12)[0]]
+    assert {one.text for one in ranked} == set(texts)
+    chrf = CHRF()
+    for one in ranked:
+        mean = np.mean([chrf.sentence_score(one.text, [text]).score for text in texts])
+        assert one.score == pytest.approx(mean)
+    assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
+
+
+def test_scores_of_given_pairs_are_those_of_the_search(translator: Translator) -> None:
+    best = [candidates[0] for candidates in translator.hypotheses(SENTENCES, beam_size=2)]
+    texts = translator.tokenizer.decode([one.tokens for one in best])
+    again = [
+        tuple(map(int, ids)) == one.tokens[:-1]
+        for ids, one in zip(translator.tokenizer.encode(texts), best, strict=True)
+    ]
+    found = translator.score(list(zip(SENTENCES, texts, strict=True)))
+    assert any(again)  # a text may also be cut into other pieces than the model wrote
+    for same, score, one in zip(again, found, best, strict=True):
+        assert score.pieces[-1] == "</s>"
+        assert len(score.pieces) == len(score.log_probs)
+        if same:
+            assert score.log_prob == pytest.approx(one.log_prob, abs=1e-3)
+    with pytest.raises(UserError, match="pair 2 is longer"):
+        translator.score([("a", "b"), ("c", "d " * 2000)])
+
+
+def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
+    free = translator.hypotheses(SENTENCES, beam_size=4)
+    bound = translator.hypotheses(SENTENCES, beam_size=4, coverage_penalty=0.5)
+    for (one,), (two,) in zip(free, bound, strict=True):
+        assert two.score < one.score
+    sentence, (one,) = SENTENCES[2], bound[2]
+    attention = translator.attention(sentence, one)
+    assert attention is not None
+    received = attention.cross[-1].mean(0).sum(0)  # [S]
+    expected = one.log_prob / ((5 + len(one.tokens)) / 6) ** 0.6
+    expected += 0.5 * np.log(np.minimum(received, 1)).sum()
+    assert one.score == pytest.approx(expected, abs=1e-3)
+
+
+def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> None:
+    with pytest.raises(UserError, match="a beam of at least 3, not 2"):
+        translator.hypotheses(["Hola."], beam_size=2, n_best=3)

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from nmt.model.attention import (
     CausalSelfAttention,
     CrossAttention,
+    KeyValues,
     MultiHeadAttention,
     SelfAttention,
+    ancestor_mask,
     causal_mask,
     scaled_dot_product_attention,
     segment_mask,
@@ -449,22 +451,41 @@ def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
     layer = randomised(CausalSelfAttention(D, 2, dropout=0.0, kernel=kernel))
     x = normal(30, B, T, D)
     whole = ops.convert_to_numpy(layer(x)[0])
-    # What stands in the cache beyond the current position must not matter.
-    cache: Any = (1e3 * normal(31, B, T + 2, 2, D // 2), 1e3 * normal(32, B, T + 2, 2, D // 2))
+    # Two hypotheses; the second reads the sequence backwards, and its slots are not to be seen by
+    # the first. What stands in the cache beyond the current position must not matter either.
+    back = x[:, ::-1]
+    whole_back = ops.convert_to_numpy(layer(back)[0])
+    slots = 2 * (T + 2)
+    cache = KeyValues(1e3 * normal(31, B, 2, D // 2, slots), 1e3 * normal(32, B, 2, slots, D // 2))
+    ancestors = np.full((B, 2, T + 2), -1, np.int32)
     for index in range(T):
+        ancestors[:, :, index] = [0, 1]
         output, cache = layer.step(
-            x[:, index : index + 1], cache, ops.convert_to_tensor(index, "int32")
+            np.stack([x[:, index], back[:, index]], axis=1),
+            cache,
+            ancestor_mask(ancestors),
+            ops.convert_to_tensor(index, "int32"),
         )
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(output)[:, 0], whole[:, index], atol=1e-5, err_msg=str(index)
-        )
-    keys, values = layer.project(x)
+        found = ops.convert_to_numpy(output)
+        np.testing.assert_allclose(found[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
+        np.testing.assert_allclose(found[:, 1], whole_back[:, index], atol=1e-5)
+    keys, values = (ops.convert_to_numpy(part) for part in layer.project(x))  # [B, T, H, K]
+    kept_keys, kept_values = (ops.convert_to_numpy(part) for part in cache)
+    np.testing.assert_allclose(kept_keys[..., : 2 * T : 2].transpose(0, 3, 1, 2), keys, atol=1e-5)
     np.testing.assert_allclose(
-        ops.convert_to_numpy(cache[0])[:, :T], ops.convert_to_numpy(keys), atol=1e-5
+        kept_values[:, :, : 2 * T : 2].transpose(0, 2, 1, 3), values, atol=1e-5
     )
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(cache[1])[:, :T], ops.convert_to_numpy(values), atol=1e-5
-    )
+
+
+def test_who_descends_from_whom_by_hand() -> None:
+    """Two places, three positions; the second hypothesis went on from the first one's place."""
+    ancestors = np.array([[[0, 0, -1], [0, 1, -1]]], np.int32)
+    expected = [
+        [[True, False], [True, False], [False, False]],
+        [[True, False], [False, True], [False, False]],
+    ]
+    mask = ops.convert_to_numpy(ancestor_mask(ancestors))
+    np.testing.assert_array_equal(mask, np.array(expected).reshape(1, 1, 2, 6))
 
 
 def test_impossible_arguments_are_refused() -> None:

@@ -416,21 +416,48 @@ def test_cached_decoding_equals_uncached(changes: dict[str, Any], hypotheses: in
         axis=1,
     )  # [B, n, T, V]
 
-    state = model.start(SOURCE, hypotheses=hypotheses, max_length=length + 2)
-    # The hypotheses of a sentence stand side by side: N = B * n.
-    assert state.cache[0][0].shape == (2 * hypotheses, length + 2, 2, 4)
-    assert state.memory[0][0].shape == (2, SOURCE.shape[1], 2, 4)
+    state = model.start(SOURCE, hypotheses=hypotheses, max_length=length - 1)
+    assert state.cache[0].keys.shape == (2, 2, 4, (length - 1) * hypotheses)
+    assert state.memory[0].values.shape == (2, 2, SOURCE.shape[1], 4)
     step = compiled(model.step)
     for index in range(length):
-        tokens = ops.convert_to_tensor(target[:, :, index].reshape(-1))
-        logits, state = step(tokens, ops.convert_to_tensor(index, "int32"), state)
+        if index == length - 1:
+            state = model.grow(state, 3)
+        logits, state = step(target[:, :, index], ops.convert_to_tensor(index, "int32"), state)
         assert keras.backend.standardize_dtype(logits.dtype) == "float32"
         np.testing.assert_allclose(
-            ops.convert_to_numpy(logits),
-            expected[:, :, index].reshape(-1, 11),
-            atol=1e-5,
-            err_msg=str(index),
+            ops.convert_to_numpy(logits), expected[:, :, index], atol=1e-5, err_msg=str(index)
         )
+
+
+def test_hypotheses_that_change_places_keep_their_past() -> None:
+    """Two prefixes cross over and one of them splits; logits are those of the whole prefixes."""
+    model = make()
+    tokens = np.array([[3, 4, 5], [6, 7, 8]], np.int32)  # [B, k], the same at every step
+    parents = np.array([[[2, 0, 0], [1, 1, 0]], [[1, 2, 1], [0, 2, 2]]], np.int32)
+    state = model.start(SOURCE, hypotheses=3, max_length=3, track_coverage=True)
+    prefixes = [[[int(token)] for token in row] for row in tokens]
+    for index in range(3):
+        logits, state = model.step(tokens, ops.convert_to_tensor(index, "int32"), state)
+        target = np.array(prefixes, np.int32)  # [B, k, index + 1]
+        for place in range(3):
+            inputs = {"source": SOURCE, "target": target[:, place]}
+            whole, weights = model(inputs, return_attention=True)
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(logits)[:, place],
+                ops.convert_to_numpy(whole)[:, -1],
+                atol=1e-5,
+            )
+            received = ops.convert_to_numpy(weights.cross[-1]).mean(1).sum(1)  # [B, S]
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(state.coverage)[:, place], received, atol=1e-5
+            )
+        if index < 2:
+            state = model.reorder(state, parents[index])
+            prefixes = [
+                [[*row[parent], int(token)] for parent, token in zip(chosen, news, strict=True)]
+                for row, chosen, news in zip(prefixes, parents[index], tokens, strict=True)
+            ]
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER, {"remat": True}], ids=["default", "other", "remat"])
@@ -522,13 +549,13 @@ def test_mixed_precision(policy: str, digits: int) -> None:
     assert all(np.isfinite(gradient).all() for gradient in of_weights)
 
     state = compiled(lambda source: model.start(source, hypotheses=1, max_length=4))(SOURCE)
-    assert keras.backend.standardize_dtype(state.cache[0][0].dtype) == model.compute_dtype
+    assert keras.backend.standardize_dtype(state.cache[0].keys.dtype) == model.compute_dtype
     step = compiled(model.step)
     for index in range(4):
-        tokens = ops.convert_to_tensor(TARGET[:, index])
+        tokens = ops.convert_to_tensor(TARGET[:, index : index + 1])
         logits, state = step(tokens, ops.convert_to_tensor(index, "int32"), state)
         assert keras.backend.standardize_dtype(logits.dtype) == "float32"
-        cached = ops.convert_to_numpy(logits)[0]
+        cached = ops.convert_to_numpy(logits)[0, 0]
         np.testing.assert_allclose(cached, found[0, index], atol=tolerance)
 
 
