@@ -93,8 +93,9 @@ def scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
         }
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} cannot be read; python -m nmt.evaluate writes it anew") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        warnings.warn(f"{path} has no scores; python -m nmt.evaluate writes it anew", stacklevel=2)
+        return {}
 
 
 def run(arguments: argparse.Namespace) -> None:

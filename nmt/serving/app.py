@@ -104,7 +104,7 @@ class TranslationRequest(BaseModel):
 
     @field_validator("text", mode="before")
     @classmethod
-    def _is_text(cls, value: object) -> object:
+    def _is_text(cls, value: Any) -> Any:
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("text must be a string or a list of strings")
@@ -272,11 +272,10 @@ class Service:
         """Wait for the answers, as long as there is somebody to take them."""
         answer = asyncio.wrap_future(future)
         gone = asyncio.create_task(_hung_up(request))
+        either: set[asyncio.Future[Any]] = {answer, gone}
         try:
             await asyncio.wait(
-                {answer, gone},
-                timeout=self.limits.timeout_s,
-                return_when=asyncio.FIRST_COMPLETED,
+                either, timeout=self.limits.timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
             if answer.done():
                 if answer.exception():
