@@ -73,7 +73,7 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     expect = api.expect
     expect(page).to_have_title("Spanish → English")
     expect(page.locator("#run")).to_have_text("a-run · BLEU 50.1 ± 2.8")
-    page.get_by_label("Spanish", exact=True).type("Hola mundo")
+    page.get_by_label("Spanish", exact=True).press_sequentially("Hola mundo")
     expect(page.locator("#target-words")).to_have_text("world hello ")
     expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
     assert page.locator("#map .cell").count() == 16
@@ -105,7 +105,7 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
 
 
 def test_layers_and_heads_can_be_chosen(page: Any) -> None:
-    page.locator("#source").type("Hola mundo")
+    page.locator("#source").press_sequentially("Hola mundo")
     world = page.locator("#target-words .word", has_text="world")
     page.get_by_label("Head").select_option("1")
     world.hover()
@@ -123,7 +123,7 @@ def test_layers_and_heads_can_be_chosen(page: Any) -> None:
 
 
 def test_the_keyboard_reaches_every_word(page: Any) -> None:
-    page.locator("#source").type("Hola mundo")
+    page.locator("#source").press_sequentially("Hola mundo")
     page.locator("#target-words .word").first.wait_for()
     page.keyboard.press("Tab")
     assert weights(page, "target") == {"hello": "0.80", "world": "0.10"}  # from "Hola"
@@ -140,11 +140,9 @@ def test_the_keyboard_reaches_every_word(page: Any) -> None:
 def test_stale_answers_are_dropped(page: Any, service: Running) -> None:
     service.translator.gate.clear()
     source = page.locator("#source")
-    source.fill("la")
-    assert service.translator.started.wait(10)
-    source.fill("la casa")
-    with page.expect_request("**/translate"):
-        pass
+    for text in ("la", "la casa"):
+        with page.expect_request("**/translate"):
+            source.fill(text)
     service.translator.gate.set()
     api.expect(page.locator("#target-words")).to_have_text("house the ")
     source.fill("")
