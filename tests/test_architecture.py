@@ -22,6 +22,7 @@ ROOMS = {
     "data": {"data", "config", "errors", "quiet", "nmt"},
     "inference": {"inference", "model", "data", "config", "errors", "quiet"},
     "inspection": {"inspection", "inference", "model", "data", "config", "errors", "quiet"},
+    "serving": {"serving", "inference", "errors"},
     "errors": set(),
     "quiet": set(),
     "config": {"errors"},
@@ -29,7 +30,9 @@ ROOMS = {
 # `Translator.load` opens a run folder; nmt.run knows checkpoints, so the import waits for the call.
 LAZY_EXCEPTION = ("nmt.inference.translator", "nmt.run")
 
-COMMANDS = {"train", "translate", "evaluate", "export"}
+COMMANDS = {"train", "translate", "evaluate", "export", "serve"}
+
+WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 
 CONFIGURATION_LIBRARIES = {"hydra", "omegaconf"}
 MAY_IMPORT_THEM = {"nmt.config", "nmt.compose", "nmt.train"}
@@ -178,6 +181,14 @@ def test_only_configuration_and_the_command_import_hydra() -> None:
     ] == []
 
 
+def test_the_web_stays_in_the_application_and_its_command() -> None:
+    found = [found for found in IMPORTS if top(found.imported) in WEB_PACKAGES]
+    assert {one.importer for one in found} == {"nmt.serving.app", "nmt.serve"}
+    assert all(one.lazy for one in found if one.importer == "nmt.serve")
+    applications = {one for one in IMPORTS if one.imported == "nmt.serving.app"}
+    assert {(one.importer, one.lazy) for one in applications} == {("nmt.serve", True)}
+
+
 # Itself imported inside a function, where Keras runs on JAX.
 BACKEND_EXCEPTION = "nmt.training.jax_step"
 
@@ -258,7 +269,7 @@ def test_commands_start_without_keras() -> None:
 import importlib, json, sys
 for name in {["nmt", "nmt.compose", *names]!r}:
     importlib.import_module(name)
-heavy = {{"keras", "tensorflow", "tensorflow_text", "jax", "matplotlib", "sacrebleu"}}
+heavy = {{"keras", "tensorflow", "tensorflow_text", "jax", "matplotlib", "sacrebleu", "fastapi"}}
 print(json.dumps(sorted(heavy & {{name.split(".")[0] for name in sys.modules}})))
 """
     assert run_python(script) == []

@@ -1,0 +1,171 @@
+"""Serve translations over HTTP: ``python -m nmt.serve [--run RUN]``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import socket
+import sys
+import warnings
+from pathlib import Path
+from types import FrameType
+
+from nmt.errors import UserError, exit_on_user_error
+from nmt.memory import collect_rarely
+from nmt.quiet import quiet_start
+from nmt.run import RunFolder
+
+_PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
+_WARM_UP = "Hola."  # any text compiles the search; this one is short
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m nmt.serve",
+        description="Translate over HTTP: POST /translate, and a page at / that shows attention.",
+    )
+
+    def option(name: str, kind: type, default: float | str, text: str) -> None:
+        parser.add_argument(name, type=kind, default=default, help=f"{text} (%(default)s)")
+
+    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
+    option("--port", int, 8000, "0: any free one")
+    option("--max-batch", int, 64, "most sentences translated together")
+    option("--max-wait-ms", float, 5, "how long a request waits for company")
+    option("--queue", int, 1024, "most sentences waiting; beyond, requests are refused")
+    option("--timeout-s", float, 30, "most seconds for a request's body, and for its answer")
+    option("--max-body-kb", int, 256, "largest request, in KiB")
+    option("--max-sentences", int, 128, "most sentences of a request")
+    option("--max-characters", int, 5000, "most characters of a sentence")
+    return parser
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check the numbers.
+
+    Raises:
+        UserError: one is out of its range.
+    """
+    if not 0 <= arguments.port <= 65535:
+        raise UserError(f"--port {arguments.port} is not between 0 and 65535")
+    for name in ("max_batch", "timeout_s", "max_body_kb", "max_sentences", "max_characters"):
+        value = getattr(arguments, name)
+        if not value >= 1:
+            raise UserError(f"--{name.replace('_', '-')} {value} is not at least 1")
+    if not arguments.max_wait_ms >= 0:
+        raise UserError(f"--max-wait-ms {arguments.max_wait_ms} is not at least 0")
+    if arguments.queue < arguments.max_sentences:
+        raise UserError(
+            f"--queue {arguments.queue} has no room for a request of --max-sentences "
+            f"{arguments.max_sentences}"
+        )
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket at this address that does not listen yet.
+
+    Raises:
+        UserError: there is no such address here, or it is taken.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        if sys.platform != "win32":  # a port left a moment ago is free; on Windows: any port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}") from error
+    return listener
+
+
+def scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
+    """Return the scores of the run on its test split; empty if there are none."""
+    path = folder.path / "evaluation_test.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["scores"]
+        return {
+            name: {"value": score["value"], "half_width": score.get("half_width")}
+            for name, score in found.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        warnings.warn(f"{path} has no scores; python -m nmt.evaluate writes it anew", stacklevel=2)
+        return {}
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve what the command line names until a signal ends it."""
+    check(arguments)
+    folder = RunFolder.open(arguments.run)
+    found = scores(folder)
+    listener = bound(arguments.host, arguments.port)
+    # Heavy imports wait until the arguments are known to be right.
+    try:
+        import uvicorn
+
+        from nmt.serving.app import About, Limits, make_app
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
+    with quiet_start():
+        from nmt.inference.translator import Translator
+
+        translator = Translator.load(folder.path)
+        translator.attention(_WARM_UP)
+
+    data = folder.config.data
+    about = About(folder.path.name, data.source_language, data.target_language, found)
+    limits = Limits(
+        max_body=arguments.max_body_kb * 1024,
+        max_sentences=arguments.max_sentences,
+        max_characters=arguments.max_characters,
+        timeout_s=arguments.timeout_s,
+        max_batch=arguments.max_batch,
+        max_wait_s=arguments.max_wait_ms / 1000,
+        max_queue=arguments.queue,
+    )
+    app = make_app(translator, about, limits)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            app.state.service.stopping = True
+            super().handle_exit(sig, frame)
+
+    server = Server(
+        uvicorn.Config(
+            app,
+            http="h11",  # one implementation, whatever else is installed
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(arguments.timeout_s) + 1,
+        )
+    )
+    # The server raises the signal again when it has stopped, which would end the process by it.
+    signal.signal(signal.SIGTERM, server.handle_exit)
+    listener.listen()
+    host, port = listener.getsockname()[:2]
+    print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    server.run(sockets=[listener])
+
+
+def main() -> None:
+    """Run the command line."""
+    collect_rarely()
+    warnings.simplefilter("always", UserWarning)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    arguments = parser().parse_args()
+    exit_on_user_error(lambda: run(arguments))
+
+
+if __name__ == "__main__":
+    main()

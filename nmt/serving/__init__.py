@@ -1,0 +1,1 @@
+"""Translation over HTTP: requests grouped into batches, and the application that takes them."""

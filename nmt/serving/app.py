@@ -1,0 +1,533 @@
+"""The application: translation over HTTP and one page that shows it at work.
+
+Every answer but the page and the metrics is JSON; every error is ``{"error": "one line"}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nmt.errors import nearest
+from nmt.serving.batching import Batcher, ClosedError, QueueFullError
+
+if TYPE_CHECKING:  # imports Keras
+    from nmt.inference.translator import Translation, Translator
+
+MAX_BEAM = 16  # memory and time of a search grow with it; beyond, translations get no better
+MAX_LENGTH_PENALTY = 2.0
+MAX_ATTENTION_TEXTS = 4  # each costs a pass of its own and up to a few megabytes of JSON
+MAX_ATTENTION_WEIGHTS = 500_000  # of one text: 6 layers of 8 heads over 100 x 100 tokens
+
+_HUNG_UP = 499  # not a registered status: in the metrics, of requests whose client went away
+_SHOWN = 50  # characters of what a client sent that an error repeats
+_PAGE = Path(__file__).with_name("page.html")
+_PATHS = ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is accepted, and how it is batched."""
+
+    max_body: int  # bytes
+    max_sentences: int  # per request
+    max_characters: int  # per sentence
+    timeout_s: float  # to read a body, and again to answer it
+    max_batch: int  # sentences
+    max_wait_s: float  # of a request for company
+    max_queue: int  # sentences
+
+
+@dataclass(frozen=True)
+class About:
+    """What the service says of its model."""
+
+    run: str
+    source_language: str  # BCP 47 tags
+    target_language: str
+    scores: dict[str, dict[str, float | None]]  # metric -> value and half_width
+
+
+class TranslationRequest(BaseModel):
+    """What `POST /translate` takes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str | list[str] = Field(
+        description="one text, or a list of texts that are translated one by one"
+    )
+    beam: int | None = Field(
+        None, ge=1, le=MAX_BEAM, description="beam size; 1 is greedy; default: the run's"
+    )
+    nbest: int = Field(1, ge=1, le=MAX_BEAM, description="translations per text; at most the beam")
+    length_penalty: float | None = Field(
+        None,
+        ge=0,
+        le=MAX_LENGTH_PENALTY,
+        description="0 favours short translations; rounded to one decimal; default: the run's",
+    )
+    scores: bool = Field(False, description="give the score and log_prob of every translation")
+    attention: bool = Field(
+        False,
+        description="give the cross-attention of the best translation of each text, for at most "
+        f"{MAX_ATTENTION_TEXTS} texts",
+    )
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _is_text(cls, value: Any) -> Any:
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("text must be a string or a list of strings")
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise ValueError("text holds half of a surrogate pair") from None
+        return value
+
+    @model_validator(mode="after")
+    def _beam_holds_nbest(self) -> TranslationRequest:
+        if self.beam is not None and self.nbest > self.beam:
+            raise ValueError(f"nbest {self.nbest} needs a beam of at least {self.nbest}")
+        return self
+
+
+class AttentionWeights(BaseModel):
+    """Cross-attention: what each target piece looked at while it was written."""
+
+    source: list[str] = Field(description="S pieces, the end mark last; ▁ begins a word")
+    target: list[str] = Field(description="T pieces")
+    weights: list[list[list[list[float]]]] = Field(description="[layers][heads][T][S], 0 to 1")
+
+
+class Hypothesis(BaseModel):
+    """One translation; the fields after the text are there if they were asked for."""
+
+    text: str
+    score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
+    log_prob: float | None = Field(None, description="of the whole translation, in nats")
+    attention: AttentionWeights | None = Field(
+        None, description="null where there is none; of the best translation only"
+    )
+    attention_missing: str | None = Field(None, description="why attention is null")
+
+
+class TranslationResponse(BaseModel):
+    """What `POST /translate` gives."""
+
+    translations: list[list[Hypothesis]] = Field(
+        description="for every text, also if it was the only one, its translations, best first"
+    )
+
+
+class Problem(BaseModel):
+    """What any request gives that was refused or failed."""
+
+    error: str
+
+
+class _Sentence(NamedTuple):
+    text: str
+    attention: bool
+
+
+class _Search(NamedTuple):
+    beam: int
+    length_penalty: float
+    nbest: int
+
+
+class _Translated(NamedTuple):
+    hypotheses: list[Translation]
+    attention: dict[str, Any]  # fields of the best hypothesis's JSON
+
+
+class Service:
+    """The translator behind its batcher, and what is measured of it.
+
+    Args:
+        translator: called on the batcher's thread alone.
+        limits: what is accepted.
+    """
+
+    def __init__(self, translator: Translator, limits: Limits) -> None:
+        self.limits = limits
+        self.stopping = False
+        self._translator = translator
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._requests = Counter(
+            "nmt_requests", "Requests, by path and status", ["path", "status"], registry=registry
+        )
+        self._sentences = Counter("nmt_sentences", "Sentences accepted", registry=registry)
+        self._seconds = Histogram(
+            "nmt_translate_seconds",
+            "From the head of a translation request to the end of its answer",
+            buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50),
+            registry=registry,
+        )
+        batches = Histogram(
+            "nmt_batch_sentences",
+            "Sentences per batch",
+            buckets=[2**n for n in range(11)],
+            registry=registry,
+        )
+        queue = Gauge("nmt_queue_sentences", "Sentences that wait for a batch", registry=registry)
+        self.batcher: Batcher[_Sentence, _Search, _Translated] = Batcher(
+            self._compute,
+            max_batch=limits.max_batch,
+            max_wait_s=limits.max_wait_s,
+            max_queue=limits.max_queue,
+            observe=batches.observe,
+        )
+        queue.set_function(lambda: self.batcher.waiting)
+
+    async def translate(self, asked: TranslationRequest, request: Request) -> dict[str, Any]:
+        """Return the JSON of `TranslationResponse`.
+
+        Raises:
+            HTTPException: 413 beyond a limit, 503 when too much is waiting, or the answer takes too
+                long, or the service stops; 500 when the translation failed.
+        """
+        texts = [asked.text] if isinstance(asked.text, str) else asked.text
+        self._check(texts, asked.attention)
+        sentences = [_Sentence(text, asked.attention) for text in texts]
+        try:
+            if self.stopping:
+                raise ClosedError
+            future = self.batcher.submit(sentences, self._search(asked))
+        except QueueFullError:
+            raise _unavailable("too many sentences are waiting already: try again soon") from None
+        except ClosedError:
+            raise _unavailable("the service is stopping") from None
+        self._sentences.inc(len(texts))
+        answers = await self._answers(future, request)
+        return {"translations": [_as_json(answer, asked.scores) for answer in answers]}
+
+    def count(self, path: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        known = path if path in _PATHS else "other"
+        self._requests.labels(known, str(status)).inc()
+        if path == "/translate":
+            self._seconds.observe(seconds)
+
+    def _check(self, texts: list[str], attention: bool) -> None:
+        limits = self.limits
+        if len(texts) > limits.max_sentences:
+            raise HTTPException(
+                413, f"{len(texts):,} texts are more than the {limits.max_sentences:,} allowed"
+            )
+        longest = max(map(len, texts), default=0)
+        if longest > limits.max_characters:
+            raise HTTPException(
+                413,
+                f"a text of {longest:,} characters is longer than the {limits.max_characters:,} "
+                "allowed",
+            )
+        if attention and len(texts) > MAX_ATTENTION_TEXTS:
+            raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
+
+    def _search(self, asked: TranslationRequest) -> _Search:
+        """Fill in defaults; what means the same is equal, so that it shares batches."""
+        decoding = self._translator.decoding
+        beam = asked.beam or max(decoding.beam_size, asked.nbest)
+        penalty = decoding.length_penalty
+        if asked.length_penalty is not None:
+            # The translator compiles a search for every value and keeps it: few values.
+            penalty = round(asked.length_penalty, 1)
+        return _Search(beam, penalty if beam > 1 else 0.0, asked.nbest)
+
+    async def _answers(
+        self, future: Future[list[_Translated]], request: Request
+    ) -> list[_Translated]:
+        """Wait for the answers, as long as there is somebody to take them."""
+        answer = asyncio.wrap_future(future)
+        gone = asyncio.create_task(_hung_up(request))
+        either: set[asyncio.Future[Any]] = {answer, gone}
+        try:
+            await asyncio.wait(
+                either, timeout=self.limits.timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer.done():
+                if answer.exception():
+                    raise HTTPException(500, "the translation failed")
+                return answer.result()
+            if gone.done():
+                raise HTTPException(_HUNG_UP, "the client hung up")
+            raise _unavailable(f"no answer within {self.limits.timeout_s:g} seconds")
+        finally:
+            gone.cancel()
+            answer.cancel()
+
+    def _compute(self, sentences: list[_Sentence], search: _Search) -> list[_Translated]:
+        try:
+            found = self._translator.hypotheses(
+                [sentence.text for sentence in sentences],
+                beam_size=search.beam,
+                length_penalty=search.length_penalty,
+                n_best=search.nbest,
+            )
+            return [
+                _Translated(
+                    hypotheses,
+                    self._attention(sentence.text, hypotheses[0]) if sentence.attention else {},
+                )
+                for sentence, hypotheses in zip(sentences, found, strict=True)
+            ]
+        except Exception:
+            _log.exception("a batch of %d sentences failed", len(sentences))
+            raise
+
+    def _attention(self, text: str, translation: Translation) -> dict[str, Any]:
+        attention = self._translator.attention(text, translation)
+        if attention is None:
+            why = "the text was translated in parts" if translation.tokens else "the text is empty"
+        elif attention.cross.size > MAX_ATTENTION_WEIGHTS:
+            why = f"it has more than {MAX_ATTENTION_WEIGHTS:,} weights"
+        else:
+            return {
+                "attention": {
+                    "source": attention.source,
+                    "target": attention.target_out,
+                    "weights": np.round(attention.cross.astype(np.float64), 4).tolist(),
+                }
+            }
+        return {"attention": None, "attention_missing": why}
+
+
+def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
+    """Build the application; its state holds the `Service`."""
+    service = Service(translator, limits)
+    page = _PAGE.read_text(encoding="utf-8")
+    said = {
+        "run": about.run,
+        "source_language": about.source_language,
+        "target_language": about.target_language,
+        "scores": about.scores,
+        "defaults": {
+            "beam": translator.decoding.beam_size,
+            "length_penalty": translator.decoding.length_penalty,
+        },
+        "limits": asdict(limits)
+        | {
+            "max_beam": MAX_BEAM,
+            "max_length_penalty": MAX_LENGTH_PENALTY,
+            "max_attention_texts": MAX_ATTENTION_TEXTS,
+        },
+    }
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.stopping = True
+        await asyncio.to_thread(service.batcher.close)
+
+    # The documentation pages of FastAPI load scripts from elsewhere.
+    app = FastAPI(
+        title="nmt",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses={status: {"model": Problem} for status in (400, 408, 413, 422, 500, 503)},
+    )
+    app.state.service = service
+    app.add_middleware(_Door, service=service, policy=_policy(page))
+    app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
+
+    @app.post("/translate", response_model=TranslationResponse)
+    async def translate(asked: TranslationRequest, request: Request) -> Response:
+        return JSONResponse(await service.translate(asked, request))
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        if service.stopping:
+            raise _unavailable("the service is stopping")
+        return {"status": "ready"}
+
+    @app.get("/info")
+    async def info() -> dict[str, Any]:
+        return said
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(generate_latest(service.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+    return app
+
+
+class _Door:
+    """What every request passes: the limits of its body, the headers of its answer, the count.
+
+    The body is read here, and only as far as it is allowed to be long, whatever its header says.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service, policy: str) -> None:
+        self._app = app
+        self._service = service
+        self._headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = perf_counter()
+        status = _HUNG_UP
+
+        async def reply(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        try:
+            await self._pass(scope, receive, reply)
+        except Exception:
+            status = 500
+            raise
+        finally:
+            self._service.count(scope["path"], status, perf_counter() - began)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(self._service.limits.timeout_s):
+                body = await self._body(scope, receive)
+        except TimeoutError:
+            await _problem(408, "the body did not arrive in time")(scope, receive, send)
+            return
+        except HTTPException as error:
+            await _problem(error.status_code, error.detail)(scope, receive, send)
+            return
+        if body is None:
+            return
+        read = False
+
+        async def receive_again() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, receive_again, send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Read the body; None if the client hung up."""
+        limit = self._service.limits.max_body
+        declared = Headers(scope=scope).get("content-length", "")
+        too_large = declared.isdecimal() and int(declared) > limit
+        body = bytearray()
+        while not too_large:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            too_large = len(body) > limit
+            if not too_large and not message.get("more_body", False):
+                return bytes(body)
+        raise HTTPException(413, f"the body is larger than the {limit:,} bytes allowed")
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _as_json(translated: _Translated, scores: bool) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"text": hypothesis.text}
+        | ({"score": hypothesis.score, "log_prob": hypothesis.log_prob} if scores else {})
+        for hypothesis in translated.hypotheses
+    ]
+    found[0] |= translated.attention
+    return found
+
+
+def _policy(page: str) -> str:
+    """Return a content security policy: this page's own script and style, and this service."""
+
+    def digest(tag: str) -> str:
+        content = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]
+        return b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest('script')}'; "
+        f"style-src 'sha256-{digest('style')}'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+def _unavailable(message: str) -> HTTPException:
+    return HTTPException(503, message, headers={"Retry-After": "1"})
+
+
+def _problem(status: int, message: str, headers: Any = None) -> JSONResponse:
+    return JSONResponse({"error": message}, status_code=status, headers=headers)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    return _problem(error.status_code, error.detail, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return _problem(500, "internal error")
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    kind, message = first["type"], first["msg"]
+    if kind == "json_invalid":
+        return _problem(400, f"the body is no JSON: {first['ctx']['error']}")
+    if kind == "value_error":
+        return _problem(422, message.removeprefix("Value error, "))
+    if len(first["loc"]) < 2:
+        return _problem(422, "the body must be a JSON object, sent as application/json")
+    field = str(first["loc"][1])[:_SHOWN]
+    if kind == "extra_forbidden":
+        return _problem(422, f"unknown field {field!r}{nearest(field, _FIELDS)}")
+    return _problem(422, f"{field}: {message}")
+
+
+_FIELDS = list(TranslationRequest.model_fields)

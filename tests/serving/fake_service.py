@@ -1,0 +1,173 @@
+"""A translator that needs no model, and the application with it on a real port."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import uvicorn
+
+from nmt.serving.app import About, Limits, make_app
+
+SOON = 10  # seconds within which anything here happens, however busy the machine
+ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
+LIMITS = Limits(
+    max_body=256 * 1024,
+    max_sentences=128,
+    max_characters=5000,
+    timeout_s=SOON,
+    max_batch=64,
+    max_wait_s=0.0,
+    max_queue=1024,
+)
+ABOUT = About("a-run", "es", "en", {"BLEU": {"value": 50.12, "half_width": 2.8}})
+
+# [2 layers, 2 heads, T, S]: the second layer's heads look at one place each, the first layer's
+# at all places alike.
+CROSS = np.zeros((2, 2, 4, 4), np.float32)
+CROSS[0] = 0.25
+CROSS[1, 0] = [[0, 0, 1, 0], [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0, 1]]
+CROSS[1, 1] = [[0.1, 0.1, 0.6, 0.2], [0.6, 0.2, 0.2, 0], [0.2, 0.2, 0.2, 0.4], [0, 0, 0, 1]]
+
+
+class FakeTranslator:
+    """Translate word by word; keep what was asked for; wait where it is told to."""
+
+    def __init__(self) -> None:
+        self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
+        self.calls: list[tuple[list[str], dict[str, Any]]] = []
+        self.started = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.cross = CROSS
+
+    def hypotheses(
+        self,
+        texts: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+    ) -> list[list[SimpleNamespace]]:
+        options = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
+        self.calls.append((list(texts), options))
+        self.started.set()
+        assert self.gate.wait(SOON)
+        if "fail" in texts:
+            raise RuntimeError("asked to fail")
+        return [
+            [
+                SimpleNamespace(
+                    text=self.english(text) + "!" * n,
+                    log_prob=-1.0 - n,
+                    score=-0.5 - n,
+                    tokens=tuple(range(len(text.split()))),
+                )
+                for n in range(n_best)
+            ]
+            for text in texts
+        ]
+
+    def english(self, text: str) -> str:
+        return " ".join(ENGLISH.get(word, word.upper()) for word in reversed(text.split()))
+
+    def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace | None:
+        """Give "Hola mundo" four pieces a side; longer texts and empty ones have no attention."""
+        if len(text.split()) != 2:
+            return None
+        first, second = text.split()
+        to_second, to_first = translation.text.split()
+        return SimpleNamespace(
+            source=[f"▁{first[:2]}", first[2:], f"▁{second}", "</s>"],
+            target_out=[f"▁{to_second}", f"▁{to_first[:3]}", to_first[3:], "</s>"],
+            cross=self.cross,
+        )
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Running:
+    port: int
+    translator: FakeTranslator
+    app: Any
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        **given: Any,
+    ) -> Answer:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=SOON)
+        try:
+            connection.request(method, path, body, headers or {}, **given)
+            response = connection.getresponse()
+            names = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, names, response.read())
+        finally:
+            connection.close()
+
+    def post(self, body: bytes | str | dict[str, Any]) -> Answer:
+        content = json.dumps(body) if isinstance(body, dict) else body
+        return self.ask("POST", "/translate", content, {"Content-Type": "application/json"})
+
+    def translate(self, text: str | list[str], **options: Any) -> Any:
+        answer = self.post({"text": text, **options})
+        assert answer.status == 200, answer.body
+        return answer.json["translations"]
+
+    def measured(self, sample: str) -> float:
+        """Return one sample of the metrics, 0 if there is none."""
+        for line in self.ask("GET", "/metrics").body.decode().splitlines():
+            if line.startswith(f"{sample} "):
+                return float(line.rpartition(" ")[2])
+        return 0.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+@contextmanager
+def serving(**limits: Any) -> Iterator[Running]:
+    """Run the application with a fake translator on a free port, in a thread."""
+    translator = FakeTranslator()
+    app = make_app(translator, ABOUT, Limits(**{**vars(LIMITS), **limits}))  # type: ignore[arg-type]
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="on", log_config=None)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until(lambda: server.started)
+        yield Running(server.servers[0].sockets[0].getsockname()[1], translator, app)
+    finally:
+        translator.gate.set()
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,375 @@
+"""What the service answers: to those who ask properly, and to those who do not."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_service import CROSS, SOON, Running, serving, until
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Running]:
+    """One that the tests leave as they found it."""
+    with serving() as running:
+        yield running
+
+
+@contextmanager
+def busy(running: Running) -> Iterator[ThreadPoolExecutor]:
+    """Hold the translator at one sentence; the pool takes requests that must wait for it."""
+    with ThreadPoolExecutor(16) as pool:
+        running.translator.gate.clear()
+        running.translator.started.clear()
+        first = pool.submit(running.translate, "first")
+        assert running.translator.started.wait(SOON)
+        running.translator.calls.clear()
+        try:
+            yield pool
+        finally:
+            running.translator.gate.set()
+        assert first.result() == [[{"text": "FIRST"}]]
+
+
+def connected(running: Running, request: bytes) -> socket.socket:
+    """Send raw bytes."""
+    client = socket.create_connection(("127.0.0.1", running.port), SOON)
+    client.sendall(request)
+    return client
+
+
+def head(length: int | str, *more: str) -> bytes:
+    lines = [
+        "POST /translate HTTP/1.1",
+        "Host: here",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *more,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def status(client: socket.socket) -> int:
+    with client, client.makefile("rb") as answer:
+        return int(answer.readline().split()[1])
+
+
+# ---- translating ----
+
+
+def test_one_text_and_many(service: Running) -> None:
+    assert service.translate("Hola mundo") == [[{"text": "world hello"}]]
+    assert service.translate(["la casa", "", "Hola"]) == [
+        [{"text": "house the"}],
+        [{"text": ""}],
+        [{"text": "hello"}],
+    ]
+    assert service.translate([]) == []
+    assert service.translate("\N{GRINNING FACE}") == [[{"text": "\N{GRINNING FACE}"}]]
+
+
+def test_scores_and_alternatives(service: Running) -> None:
+    assert service.translate("Hola", nbest=2, scores=True) == [
+        [
+            {"text": "hello", "score": -0.5, "log_prob": -1.0},
+            {"text": "hello!", "score": -1.5, "log_prob": -2.0},
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "beam", "penalty"),
+    [
+        ({}, 4, 0.6),
+        ({"beam": 8}, 8, 0.6),
+        ({"nbest": 6}, 6, 0.6),
+        ({"length_penalty": 1}, 4, 1.0),
+        ({"length_penalty": 0.4499}, 4, 0.4),
+        ({"beam": None, "length_penalty": None}, 4, 0.6),
+        ({"beam": 1, "length_penalty": 1.5}, 1, 0.0),
+    ],
+)
+def test_options_reach_the_search(
+    service: Running, asked: dict[str, Any], beam: int, penalty: float
+) -> None:
+    service.translate("Hola", **asked)
+    options = service.translator.calls[-1][1]
+    assert options["beam_size"] == beam
+    assert options["length_penalty"] == penalty
+    assert options["n_best"] == asked.get("nbest", 1)
+
+
+def test_attention_of_the_best_translation(service: Running) -> None:
+    first, second = service.translate("Hola mundo", attention=True, nbest=2)[0]
+    assert first["attention"]["source"] == ["▁Ho", "la", "▁mundo", "</s>"]
+    assert first["attention"]["target"] == ["▁world", "▁hel", "lo", "</s>"]
+    np.testing.assert_allclose(first["attention"]["weights"], CROSS, atol=1e-4)
+    assert second == {"text": "world hello!"}
+
+
+def test_why_there_is_no_attention() -> None:
+    with serving() as running:
+        (empty,), (cut,) = running.translate(["", "one two three"], attention=True)
+        assert empty == {
+            "text": "",
+            "attention": None,
+            "attention_missing": "the text is empty",
+        }
+        assert cut["attention"] is None
+        assert cut["attention_missing"] == "the text was translated in parts"
+        running.translator.cross = np.zeros((6, 16, 80, 80), np.float32)
+        (large,) = running.translate("Hola mundo", attention=True)[0]
+        assert large["attention_missing"] == "it has more than 500,000 weights"
+
+
+def test_requests_that_wait_together_are_translated_together() -> None:
+    with serving(max_batch=8) as running:
+        with busy(running) as pool:
+            answers = [pool.submit(running.translate, f"w{n}") for n in range(10)]
+            greedy = pool.submit(running.translate, "greedy", beam=1)
+            seen = pool.submit(running.translate, "a b", attention=True)
+            until(lambda: running.measured("nmt_queue_sentences") == 12)
+        assert [answer.result() for answer in answers] == [[[{"text": f"W{n}"}]] for n in range(10)]
+        assert greedy.result() == [[{"text": "GREEDY"}]]
+        assert seen.result()[0][0]["attention"]
+        sizes = sorted(len(texts) for texts, _ in running.translator.calls)
+        assert sizes == [1, 3, 8]
+        assert running.measured("nmt_queue_sentences") == 0
+
+
+# ---- refusing ----
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "message"),
+    [
+        (b"", 422, "must be a JSON object"),
+        (b"{", 400, "no JSON"),
+        (b'{"text": "Hola"', 400, "no JSON"),
+        (b'{"text": "\xff\xfe"}', 400, "parsing the body"),
+        (b"[" * 100_000, 400, ""),
+        (b'{"text": "a", "beam": ' + b"9" * 5000 + b"}", 400, ""),
+        (b"[]", 422, "must be a JSON object"),
+        (b'"Hola"', 422, "must be a JSON object"),
+        (b"null", 422, "must be a JSON object"),
+        (b"{}", 422, "text: Field required"),
+        (b'{"text": 1}', 422, "text must be a string or a list of strings"),
+        (b'{"text": null}', 422, "text must be a string"),
+        (b'{"text": ["a", 1]}', 422, "text must be a string"),
+        (b'{"text": [["a"]]}', 422, "text must be a string"),
+        (b'{"text": {"a": "b"}}', 422, "text must be a string"),
+        (b'{"text": "\\ud800"}', 422, "half of a surrogate pair"),
+        (b'{"text": "a", "baem": 2}', 422, "unknown field 'baem'; did you mean 'beam'?"),
+        (b'{"text": "a", "\\ud800": 2}', 422, "must be a JSON object"),
+        (b'{"text": "a", "beam": 0}', 422, "beam:"),
+        (b'{"text": "a", "beam": 17}', 422, "beam:"),
+        (b'{"text": "a", "beam": "4"}', 422, "beam:"),
+        (b'{"text": "a", "beam": true}', 422, "beam:"),
+        (b'{"text": "a", "beam": 2.5}', 422, "beam:"),
+        (b'{"text": "a", "beam": 2, "nbest": 3}', 422, "nbest 3 needs a beam of at least 3"),
+        (b'{"text": "a", "nbest": 0}', 422, "nbest:"),
+        (b'{"text": "a", "nbest": 17}', 422, "nbest:"),
+        (b'{"text": "a", "length_penalty": -1}', 422, "length_penalty:"),
+        (b'{"text": "a", "length_penalty": NaN}', 422, "length_penalty:"),
+        (b'{"text": "a", "length_penalty": Infinity}', 422, "length_penalty:"),
+        (b'{"text": "a", "scores": 1}', 422, "scores:"),
+        (b'{"text": "a", "attention": "yes"}', 422, "attention:"),
+        (b'{"text": ["a", "a", "a", "a", "a"], "attention": true}', 413, "at most 4 texts"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_one_line(
+    service: Running, body: bytes, expected: int, message: str
+) -> None:
+    answer = service.post(body)
+    assert answer.status == expected, answer.body
+    assert answer.json.keys() == {"error"}
+    assert message in answer.json["error"]
+    assert len(answer.json["error"]) < 200
+    assert "\n" not in answer.json["error"]
+
+
+def test_only_json_is_taken(service: Running) -> None:
+    body = json.dumps({"text": "Hola"})
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = service.ask("POST", "/translate", body, {"Content-Type": kind})
+        assert answer.status == 422
+        assert "application/json" in answer.json["error"]
+
+
+def test_a_body_of_10_mb_is_refused(service: Running) -> None:
+    body = json.dumps({"text": "a" * 10_000_000}).encode()
+    declared = service.post(body)
+    chunks = (body[start : start + 65536] for start in range(0, len(body), 65536))
+    header = {"Content-Type": "application/json"}
+    chunked = service.ask("POST", "/translate", chunks, header, encode_chunked=True)
+    for answer in (declared, chunked):
+        assert answer.status == 413
+        assert answer.json == {"error": "the body is larger than the 262,144 bytes allowed"}
+
+
+def test_a_declared_length_is_refused_before_the_body_comes(service: Running) -> None:
+    assert status(connected(service, head(10_000_000))) == 413
+
+
+def test_a_false_length_harms_nobody() -> None:
+    body = b'{"text": "Hola"}'
+    with serving(timeout_s=1) as running:
+        assert status(connected(running, head(len(body) + 1) + body)) == 408
+        assert status(connected(running, head(len(body) - 1) + body)) == 400
+        for length in ("-1", "many", "1, 2"):
+            assert status(connected(running, head(length) + body)) == 400
+        assert running.translate("Hola") == [[{"text": "hello"}]]
+
+
+def test_the_largest_body_is_taken_and_one_byte_more_is_not() -> None:
+    with serving(max_body=100) as running:
+        body = b'{"text": "Hola"}'
+        assert running.post(body.ljust(100)).status == 200
+        assert running.post(body.ljust(101)).status == 413
+
+
+def test_too_many_sentences_and_too_long_ones_are_refused() -> None:
+    with serving(max_body=10_000_000) as running:
+        answer = running.post({"text": ["a"] * 100_000})
+        assert answer.status == 413
+        assert answer.json == {"error": "100,000 texts are more than the 128 allowed"}
+        answer = running.post({"text": ["a", "á" * 5001]})
+        assert answer.status == 413
+        assert "5,001 characters" in answer.json["error"]
+        assert running.translator.calls == []
+        assert running.translate(["a"] * 128) == [[{"text": "A"}]] * 128
+        assert len(running.translate("á" * 5000)[0][0]["text"]) == 5000
+
+
+def test_unknown_paths_and_methods(service: Running) -> None:
+    for path in ("/nowhere", "/translate/", "/docs", "/redoc", "/../etc/passwd", "//"):
+        answer = service.ask("GET", path)
+        assert answer.status == 404, path
+        assert answer.json == {"error": "Not Found"}
+    answer = service.ask("GET", "/translate")
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.json == {"error": "Method Not Allowed"}
+    assert service.ask("DELETE", "/").status == 405
+
+
+# ---- trouble ----
+
+
+def test_a_client_that_hangs_up_is_forgotten() -> None:
+    body = b'{"text": "unwanted"}'
+    gone = 'nmt_requests_total{path="/translate",status="499"}'
+    with serving() as running:
+        with busy(running):
+            connected(running, head(len(body)) + body).close()
+            connected(running, head(len(body)) + body[:5]).close()
+            until(lambda: running.measured(gone) == 2)
+            assert running.measured("nmt_queue_sentences") == 0
+        assert running.translate("wanted") == [[{"text": "WANTED"}]]
+        assert [texts for texts, _ in running.translator.calls] == [["wanted"]]
+
+
+def test_an_answer_that_takes_too_long() -> None:
+    with serving(timeout_s=1.5) as running:
+        with ThreadPoolExecutor() as pool:
+            running.translator.gate.clear()
+            first = pool.submit(running.post, {"text": "slow"})
+            assert running.translator.started.wait(SOON)
+            second = pool.submit(running.post, {"text": "late"})
+            for answer in (first.result(), second.result()):
+                assert answer.status == 503
+                assert answer.json == {"error": "no answer within 1.5 seconds"}
+                assert answer.headers["retry-after"] == "1"
+            running.translator.gate.set()
+        assert running.translate("next") == [[{"text": "NEXT"}]]
+        assert [texts for texts, _ in running.translator.calls] == [["slow"], ["next"]]
+
+
+def test_a_full_queue_refuses_until_there_is_room() -> None:
+    with serving(max_queue=3) as running:
+        with busy(running) as pool:
+            waiting = pool.submit(running.translate, ["a", "b"])
+            until(lambda: running.measured("nmt_queue_sentences") == 2)
+            answer = running.post({"text": ["c", "d"]})
+            assert answer.status == 503
+            assert answer.headers["retry-after"] == "1"
+            assert "waiting" in answer.json["error"]
+            fits = pool.submit(running.translate, "e")
+            until(lambda: running.measured("nmt_queue_sentences") == 3)
+        assert waiting.result() == [[{"text": "A"}], [{"text": "B"}]]
+        assert fits.result() == [[{"text": "E"}]]
+
+
+def test_a_batch_that_fails_does_not_stop_the_service(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as running:
+        answer = running.post({"text": ["fine", "fail"]})
+        assert answer.status == 500
+        assert answer.json == {"error": "the translation failed"}
+        assert "a batch of 2 sentences failed" in caplog.text
+        assert "asked to fail" in caplog.text
+        assert running.translate("fine") == [[{"text": "FINE"}]]
+
+
+def test_a_service_that_stops_answers_what_it_took_and_takes_no_more() -> None:
+    with serving() as running:
+        assert running.ask("GET", "/healthz").json == {"status": "ready"}
+        with busy(running) as pool:
+            waiting = pool.submit(running.translate, "accepted")
+            until(lambda: running.measured("nmt_queue_sentences") == 1)
+            running.app.state.service.stopping = True
+            for answer in (running.ask("GET", "/healthz"), running.post({"text": "new"})):
+                assert answer.status == 503
+                assert answer.json == {"error": "the service is stopping"}
+        assert waiting.result() == [[{"text": "ACCEPTED"}]]
+
+
+# ---- telling ----
+
+
+def test_info(service: Running) -> None:
+    info = service.ask("GET", "/info").json
+    assert info["run"] == "a-run"
+    assert (info["source_language"], info["target_language"]) == ("es", "en")
+    assert info["scores"]["BLEU"] == {"value": 50.12, "half_width": 2.8}
+    assert info["defaults"] == {"beam": 4, "length_penalty": 0.6}
+    assert info["limits"]["max_characters"] == 5000
+    assert info["limits"]["max_beam"] == 16
+
+
+def test_metrics_count_what_happened() -> None:
+    with serving() as running, serving() as other:
+        running.translate(["a", "b", "c"])
+        running.post(b"{")
+        running.ask("GET", "/nowhere")
+        running.ask("GET", "/elsewhere")
+        assert running.measured('nmt_requests_total{path="/translate",status="200"}') == 1
+        assert running.measured('nmt_requests_total{path="/translate",status="400"}') == 1
+        assert running.measured('nmt_requests_total{path="other",status="404"}') == 2
+        assert running.measured("nmt_sentences_total") == 3
+        assert running.measured("nmt_translate_seconds_count") == 2
+        assert running.measured("nmt_batch_sentences_sum") == 3
+        assert other.measured("nmt_sentences_total") == 0
+
+
+def test_the_interface_is_described(service: Running) -> None:
+    described = service.ask("GET", "/openapi.json").json
+    assert set(described["paths"]) == {"/translate", "/healthz", "/info"}
+    fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
+    assert fields.keys() == {"text", "beam", "nbest", "length_penalty", "scores", "attention"}
+    refused = described["paths"]["/translate"]["post"]["responses"]["422"]
+    assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
+
+
+def test_answers_carry_security_headers(service: Running) -> None:
+    for path, kind in (("/", "text/html"), ("/info", "application/json"), ("/nowhere", "")):
+        headers = service.ask("GET", path).headers
+        assert headers["content-type"].startswith(kind)
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert "unsafe" not in headers["content-security-policy"]

@@ -1,0 +1,146 @@
+"""The command: what it refuses, and one real process from its first line to its exit."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt import serve
+from nmt.errors import UserError
+from nmt.run import RunFolder
+
+pytestmark = pytest.mark.xdist_group("tiny run")
+
+SOON = 60  # seconds; the process imports TensorFlow
+
+
+def refused(*arguments: str | Path) -> str:
+    with pytest.raises(UserError) as error:
+        serve.run(serve.parser().parse_args(list(map(str, arguments))))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "65536"], "--port 65536 is not between 0 and 65535"),
+        (["--max-batch", "0"], "--max-batch 0 is not at least 1"),
+        (["--max-sentences", "0"], "--max-sentences 0 is not"),
+        (["--timeout-s", "0"], "--timeout-s 0.0 is not"),
+        (["--timeout-s", "nan"], "--timeout-s nan is not"),
+        (["--max-wait-ms", "-1"], "--max-wait-ms -1.0 is not at least 0"),
+        (["--queue", "100"], "--queue 100 has no room for a request of --max-sentences 128"),
+        (["--run", "nowhere"], "there is no run nowhere"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+def test_a_port_in_use_and_an_unknown_host_are_refused(tiny_run: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refused("--run", tiny_run, "--port", str(port))
+    assert message.startswith(f"cannot listen at 127.0.0.1, port {port}: ")
+    assert refused("--run", tiny_run, "--host", "no.such.invalid").startswith("cannot listen at")
+
+
+@pytest.mark.parametrize("package", serve._PACKAGES)
+def test_a_missing_package_names_the_extra(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # importing it fails
+    monkeypatch.delitem(sys.modules, "nmt.serving.app", raising=False)
+    message = refused("--run", tiny_run, "--port", "0")
+    assert message == f"serving needs {package}: pip install -e '.[serve]'"
+
+
+def test_scores_of_a_run(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert serve.scores(folder) == {}
+    path = tmp_path / "evaluation_test.json"
+    score = {"name": "BLEU", "value": 50.0, "signature": "…", "mean": 50.1, "half_width": 2.0}
+    path.write_text(json.dumps({"scores": {"BLEU": score}}), encoding="utf-8")
+    assert serve.scores(folder) == {"BLEU": {"value": 50.0, "half_width": 2.0}}
+    for damaged in ("{", "[]", '{"scores": 1}', '{"scores": {"BLEU": 1}}'):
+        path.write_text(damaged, encoding="utf-8")
+        with pytest.warns(UserWarning, match="has no scores"):
+            assert serve.scores(folder) == {}
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run the command; yield its process and port when it says that it listens."""
+    command = [sys.executable, "-m", "nmt.serve", "--port", "0", *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        found = re.fullmatch(r"listening at http://127\.0\.0\.1:(\d+)\n", line)
+        assert found, line + process.communicate()[1]
+        yield process, int(found[1])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=SOON)
+    headers = {"Content-Type": "application/json"}
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    response = connection.getresponse()
+    answer = response.status, response.read().decode()
+    connection.close()
+    return answer
+
+
+def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -> None:
+    with started("--run", tiny_run) as (process, port), ThreadPoolExecutor() as pool:
+        assert ask(port, "GET", "/healthz")[0] == 200
+        info = json.loads(ask(port, "GET", "/info")[1])
+        assert info["run"] == tiny_run.name
+        assert (info["source_language"], info["target_language"]) == ("es", "en")
+
+        asked = {"text": ["Hoy hace frío.", ""], "nbest": 2, "scores": True, "attention": True}
+        status, body = ask(port, "POST", "/translate", asked)
+        assert status == 200, body
+        (best, second), (empty,) = json.loads(body)["translations"]
+        assert best["score"] >= second["score"]
+        attention = best["attention"]
+        assert len(attention["weights"][0][0]) == len(attention["target"])
+        for row in attention["weights"][0][0]:
+            assert len(row) == len(attention["source"])
+            assert sum(row) == pytest.approx(1, abs=0.01)
+        assert (empty["text"], empty["attention"]) == ("", None)
+
+        # A beam of a new size is compiled first: the signal finds the request running.
+        slow = {"text": [f"Hoy hace frío, {n}." for n in range(60)], "beam": 16}
+        running = pool.submit(ask, port, "POST", "/translate", slow)
+        accepted = "nmt_sentences_total 62.0"
+        while accepted not in ask(port, "GET", "/metrics")[1]:
+            time.sleep(0.01)
+        assert not running.done()
+        process.send_signal(signal.SIGTERM)
+        status, body = running.result(SOON)
+        assert status == 200, body
+        assert len(json.loads(body)["translations"]) == 60
+        output, errors = process.communicate(timeout=SOON)
+        assert process.returncode == 0, errors
+        assert (output, errors) == ("", "")
+        with pytest.raises(OSError, match="refused"):
+            ask(port, "GET", "/healthz")
