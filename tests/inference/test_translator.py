@@ -142,7 +142,7 @@ def test_a_folder_that_is_no_run_is_said_in_one_line(tmp_path: Path) -> None:
 def many(count: int) -> list[str]:
     """Sentences of one to thirty words."""
     words = "hoy hace frío en la ciudad y mañana va a llover mucho".split()
-    return [" ".join(words[i % 5 :] * (1 + i % 3))[: 4 + 5 * (i % 29)] for i in range(count)]
+    return [" ".join(words[i % 5 :] * (1 + i % 3))[: 4 + 4 * (i % 20)] for i in range(count)]
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -151,8 +151,7 @@ def test_what_leaves_the_batch_early_is_what_it_is_alone(other: Translator, beam
     sentences = many(40)
     together = other.hypotheses(sentences, beam_size=beam, n_best=beam)
     lengths = {len(candidates[0].tokens) for candidates in together}
-    assert min(lengths) < 8
-    assert max(lengths) > 16
+    assert max(lengths) - min(lengths) >= 16  # twice what is decoded at a time
     for sentence, candidates in zip(sentences, together, strict=True):
         (alone,) = other.hypotheses([sentence], beam_size=beam, n_best=beam)
         assert [one.tokens for one in alone] == [one.tokens for one in candidates]
@@ -203,21 +202,21 @@ def test_only_the_first_part_of_a_long_text_begins_with_the_prefix(tiny_run: Pat
 
 def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run)
-    translator.room = 12
+    translator.room = len(translator.tokenizer.encode(["No sé si hoy va a llover,"])[0])
     with pytest.warns(UserWarning, match="in parts"):
         parts = translator._encoded(
             "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; "
             "mañana mañana mañana mañana mañana mañana mañana mañana mañana mañana"
         )
     texts = translator.tokenizer.decode(parts)
-    assert all(0 < len(part) <= 12 for part in parts)
+    assert all(0 < len(part) <= translator.room for part in parts)
     assert (
         " ".join(texts).split()
         == (
             "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; " + "mañana " * 10
         ).split()
     )
-    assert texts[0] == "Hoy hace frío."
+    assert texts[0].startswith("Hoy hace frío.")
     assert any(text.endswith(",") for text in texts)
     assert any(text.endswith(";") for text in texts)
 
@@ -264,20 +263,25 @@ def test_minimum_bayes_risk_chooses_what_agrees_most(translator: Translator) -> 
     assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
 
 
-def test_scores_of_given_pairs_are_those_of_the_search(translator: Translator) -> None:
-    best = [candidates[0] for candidates in translator.hypotheses(SENTENCES, beam_size=2)]
-    texts = translator.tokenizer.decode([one.tokens for one in best])
-    again = [
-        tuple(map(int, ids)) == one.tokens[:-1]
-        for ids, one in zip(translator.tokenizer.encode(texts), best, strict=True)
-    ]
+def test_scores_of_given_ids_are_those_of_the_search(other: Translator) -> None:
+    found = other.hypotheses(SENTENCES, beam_size=3, n_best=3)
+    sources = other.tokenizer.encode(SENTENCES)
+    for n in range(3):
+        targets = [np.array(candidates[n].tokens[:-1], np.int32) for candidates in found]
+        for scores, candidates in zip(other.engine.score(sources, targets), found, strict=True):
+            assert len(scores) == len(candidates[n].tokens)
+            assert scores.sum() == pytest.approx(candidates[n].log_prob, abs=1e-3)
+
+
+def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
+    texts = ["Where is the station?", "I like it.", "", "Yes."]
     found = translator.score(list(zip(SENTENCES, texts, strict=True)))
-    assert any(again)  # a text may also be cut into other pieces than the model wrote
-    for same, score, one in zip(again, found, best, strict=True):
-        assert score.pieces[-1] == "</s>"
-        assert len(score.pieces) == len(score.log_probs)
-        if same:
-            assert score.log_prob == pytest.approx(one.log_prob, abs=1e-3)
+    sources, targets = (translator.tokenizer.encode(side) for side in (SENTENCES, texts))
+    for score, source, target in zip(found, sources, targets, strict=True):
+        assert score.pieces == translator.tokenizer.pieces([*target, EOS])
+        (alone,) = translator.engine.score([source], [target])
+        np.testing.assert_allclose(score.log_probs, alone, atol=1e-4)
+        assert score.log_prob == pytest.approx(alone.sum(), abs=1e-3)
     with pytest.raises(UserError, match="pair 2 is longer"):
         translator.score([("a", "b"), ("c", "d " * 2000)])
 
@@ -286,7 +290,7 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
     free = translator.hypotheses(SENTENCES, beam_size=4)
     bound = translator.hypotheses(SENTENCES, beam_size=4, coverage_penalty=0.5)
     for (one,), (two,) in zip(free, bound, strict=True):
-        assert two.score < one.score
+        assert two.score <= one.score
     sentence, (one,) = SENTENCES[2], bound[2]
     attention = translator.attention(sentence, one)
     assert attention is not None
