@@ -3,9 +3,10 @@
     python scripts/bench_train.py data=tatoeba data.archive=/path/to/spa-eng.zip model=small
     python scripts/bench_train.py model=small --against training.batch_tokens=1024
     python scripts/bench_train.py model=small --backend tensorflow --against-backend jax
+    python scripts/bench_train.py model=small --against-env TF_ENABLE_ONEDNN_OPTS=0
 
 The overrides are those of `python -m nmt.train`; `--against` takes what the second configuration
-changes. Each configuration has a process of its own, and the two take turns (A B A B ...), because
+changes, `--against-env` what it changes in the environment. Each configuration has a process of its own, and the two take turns (A B A B ...), because
 the speed of a shared machine drifts. Utilisation is the floating-point operations of the model per
 second over the machine's own rate in a matrix product, measured in the same process.
 """
@@ -37,6 +38,9 @@ def main() -> None:
     parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="of the second one")
     parser.add_argument("--backend", choices=("tensorflow", "jax"), default="tensorflow")
     parser.add_argument("--against-backend", choices=("tensorflow", "jax"))
+    parser.add_argument(
+        "--against-env", nargs="+", default=[], metavar="NAME=VALUE", help="of the second one"
+    )
     parser.add_argument("--updates", type=int, default=20, help="in one turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -44,10 +48,12 @@ def main() -> None:
     if arguments.worker:
         work(arguments.overrides)
         return
-    plans = [(arguments.backend, arguments.overrides)]
-    if arguments.against or arguments.against_backend:
+    plans: list[tuple[Any, ...]] = [(arguments.backend, arguments.overrides)]
+    if arguments.against or arguments.against_backend or arguments.against_env:
         changed = arguments.overrides + (arguments.against or [])
-        plans.append((arguments.against_backend or arguments.backend, changed))
+        environment = dict(setting.split("=", 1) for setting in arguments.against_env)
+        backend = arguments.against_backend or arguments.backend
+        plans.append((backend, changed, None, environment))
     workers = [Worker(*plan).start() for plan in plans]
     turns: list[list[dict[str, Any]]] = [[] for _ in workers]
     for _ in range(arguments.turns):
@@ -76,14 +82,20 @@ class Worker:
         process: reads its corpus at once, and leaves the device alone until `start`.
     """
 
-    def __init__(self, backend: str, overrides: list[str], stderr: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        backend: str,
+        overrides: list[str],
+        stderr: TextIO | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker", *overrides],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-            env=os.environ | {"KERAS_BACKEND": backend},
+            env=os.environ | {"KERAS_BACKEND": backend} | (environment or {}),
         )
         self._started: dict[str, Any] = {}
 
