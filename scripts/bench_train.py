@@ -6,9 +6,10 @@
     python scripts/bench_train.py model=small --against-env TF_ENABLE_ONEDNN_OPTS=0
 
 The overrides are those of `python -m nmt.train`; `--against` takes what the second configuration
-changes, `--against-env` what it changes in the environment. Each configuration has a process of its own, and the two take turns (A B A B ...), because
-the speed of a shared machine drifts. Utilisation is the floating-point operations of the model per
-second over the machine's own rate in a matrix product, measured in the same process.
+changes, `--against-env` what it changes in the environment. Each configuration has a process of its
+own, and the two take turns (A B A B ...), because the speed of a shared machine drifts. Utilisation
+is the floating-point operations of the model per second over the machine's own rate in a matrix
+product, measured in the same process.
 """
 
 from __future__ import annotations
