@@ -100,6 +100,7 @@ class TrainingConfig:
 
     label_smoothing: float = MISSING
     dropout_warmup_epochs: float = MISSING  # over which dropout grows from 0 to its full rates
+    word_dropout: float = MISSING  # share of the target words that the decoder reads as unknown
     optimizer: str = MISSING  # adam | adamw | muon
     # Peak rate. null: by the width of the model, see `nmt.prepare.learning_rate_for`.
     learning_rate: float | None = MISSING
@@ -351,6 +352,7 @@ def check(config: Config) -> None:
     if training.early_stopping is not None:
         _at_least("training.early_stopping", training.early_stopping, 1)
     _between("training.label_smoothing", training.label_smoothing, 0, 0.9)
+    _between("training.word_dropout", training.word_dropout, 0, 0.95)
     if training.learning_rate is not None and training.learning_rate <= 0:
         raise UserError(f"training.learning_rate={training.learning_rate} must be above 0")
     if training.clip_norm is not None and training.clip_norm <= 0:

@@ -435,6 +435,7 @@ REFUSED = [
     *one_key("training.precision", "float16", "bfloat16"),
     *one_key("training.jit_compile", "yes"),
     *one_key("training.label_smoothing", -0.1, 0.91),
+    *one_key("training.word_dropout", -0.1, 0.96),
     *one_key("training.learning_rate", 0.0, -1e-3),
     *one_key("training.clip_norm", 0.0, -1.0),
     *one_key("training.ema_decay", -0.1, 1.0),

@@ -21,7 +21,7 @@ from nmt.data.batches import Batch
 from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.model.transformer import Transformer
 from nmt.training.groups import Groups
-from nmt.training.objective import TokenLoss, cross_entropy
+from nmt.training.objective import TokenLoss, cross_entropy, with_unknown_words
 from nmt.training.optimizer import (
     averaging_decay,
     make_optimizer,
@@ -116,7 +116,8 @@ class JaxStep:
         parted = self._groups.part(weights)
 
         def objective(weights: Arrays, part: Any, key: Any) -> Any:
-            loss = self._loss(weights, part, key, self._config.label_smoothing)
+            read = with_unknown_words(part, self._config.word_dropout, key)
+            loss = self._loss(weights, read, key, self._config.label_smoothing)
             # Sums over a batch overflow float16: gradients are taken of about the mean.
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
 

@@ -6,7 +6,12 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from nmt.data.tokenizer import UNK
+from nmt.model.dropout import dropout, fold
+
 Tensor = Any
+
+_WORDS = 2  # the place of this among the users of a dropout key; the model's are 0 and 1
 
 
 class TokenLoss(NamedTuple):
@@ -15,6 +20,24 @@ class TokenLoss(NamedTuple):
     objective: Tensor  # with label smoothing: what is minimised, in nats
     nll: Tensor  # negative log-likelihood of the labels, in nats: what is reported
     tokens: Tensor  # how many labels counted
+
+
+def with_unknown_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
+    """Let the decoder read a share of the target words as unknown (Bowman et al. 2016, 3.1).
+
+    What comes next has to be told from the source, then. Begin marks and labels stay.
+
+    Args:
+        batch: see `nmt.data.batches`.
+        rate: share of the words.
+        key: see `nmt.model.dropout`.
+    """
+    if not rate:
+        return batch
+    target = batch["target"]
+    kept = dropout(ops.ones(ops.shape(target), "float32"), rate, fold(key, _WORDS)) > 0
+    kept = ops.logical_or(kept, ops.equal(batch["target_positions"], 0))
+    return batch | {"target": ops.where(kept, target, UNK)}
 
 
 def cross_entropy(

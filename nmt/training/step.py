@@ -21,7 +21,7 @@ from nmt.errors import UserError
 from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.model.transformer import Transformer
 from nmt.training.groups import Groups
-from nmt.training.objective import cross_entropy
+from nmt.training.objective import cross_entropy, with_unknown_words
 from nmt.training.optimizer import (
     averaging_decay,
     make_optimizer,
@@ -240,9 +240,9 @@ class TensorFlowStep:
     def _micro_gradients(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         tf = self._tf
         with tf.GradientTape() as tape:
-            logits = self._model(batch, dropout_key=key)
+            read = with_unknown_words(batch, self._config.word_dropout, key)
             loss = cross_entropy(
-                logits,
+                self._model(read, dropout_key=key),
                 batch["labels"],
                 tf.greater(batch["target_segments"], 0),
                 label_smoothing=self._config.label_smoothing,

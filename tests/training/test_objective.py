@@ -12,7 +12,8 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.training.objective import TokenLoss, cross_entropy
+from nmt.data.tokenizer import UNK
+from nmt.training.objective import TokenLoss, cross_entropy, with_unknown_words
 
 pytestmark = pytest.mark.backend
 
@@ -147,3 +148,23 @@ def test_narrow_and_large_logits_are_summed_in_float32() -> None:
     logits[:, 1] = 300
     found = loss(logits, 0.0, np.zeros(300, np.int32), np.ones(300, bool))
     assert numbers(found) == pytest.approx((90000, 90000, 300), rel=1e-6)
+
+
+def test_a_share_of_the_words_becomes_unknown() -> None:
+    """Begin marks, padding (both at position 0) and the rest of the batch stay."""
+    generator = np.random.default_rng(1)
+    positions = np.tile(np.arange(8, dtype=np.int32) % 5, (500, 1))  # pairs of 5 and 3 tokens
+    target = generator.integers(4, 50, positions.shape).astype(np.int32)
+    batch = {"target": target, "target_positions": positions, "labels": target}
+    key = ops.convert_to_tensor(9, "uint32")
+    found = with_unknown_words(batch, 0.25, key)
+    read = ops.convert_to_numpy(found["target"])
+    assert found["labels"] is target
+    hidden = read == UNK
+    np.testing.assert_array_equal(read[~hidden], target[~hidden])
+    assert not hidden[positions == 0].any()
+    count = int((positions > 0).sum())
+    assert abs(hidden.sum() - 0.25 * count) < 4 * math.sqrt(count * 0.25 * 0.75)
+    again = ops.convert_to_numpy(with_unknown_words(batch, 0.25, key)["target"])
+    np.testing.assert_array_equal(again, read)
+    assert with_unknown_words(batch, 0.0, key) is batch

@@ -126,6 +126,20 @@ def test_dropout_warms_up_without_another_compilation(compose: Callable[..., Any
     assert losses[0.4, 0.5] == pytest.approx(float(half.update(batch, 0.0, 1).nll), rel=1e-4)
 
 
+@pytest.mark.backend
+def test_words_are_unknown_in_training_alone(compose: Callable[..., Any]) -> None:
+    batch = batches().batch(0)
+    (_, plain), (_, hidden) = (
+        make(compose, "model.dropout=0", f"training.word_dropout={rate}") for rate in (0, 0.5)
+    )
+    evaluated = plain.evaluate(batch)[0]
+    assert hidden.evaluate(batch)[0] == evaluated
+    assert float(plain.update(batch, 0.0, 1).nll) == pytest.approx(evaluated, rel=1e-5)
+    losses = {float(hidden.update(batch, 0.0, number).nll) for number in (1, 2)}
+    assert len(losses) == 2  # other words at every update
+    assert all(abs(loss - evaluated) > 1e-3 for loss in losses)
+
+
 def test_the_gradient_norm_is_of_the_mean_per_token(compose: Callable[..., Any]) -> None:
     import tensorflow as tf
 
