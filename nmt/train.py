@@ -35,6 +35,7 @@ def train(config: Config, console: Console) -> float | None:
     from nmt import prepare
     from nmt.data.corpus import rejection_table
     from nmt.data.splitting import evenly
+    from nmt.inference.engine import KerasEngine
     from nmt.inference.evaluation import evaluate
     from nmt.inference.translator import Translator
     from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
@@ -98,7 +99,7 @@ def train(config: Config, console: Console) -> float | None:
         batches=batches,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, config.training.evaluation_sentences),
-        translator=Translator(model, tokenizer, config.decoding),
+        translator=Translator(KerasEngine(model), tokenizer, config.decoding),
         console=console,
         summary=summary,
     )

@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from keras import ops
 
 from nmt.config import DecodingConfig
 from nmt.data.corpus import clean_text
-from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.inference.compiled import compiled
-from nmt.inference.search import IMPOSSIBLE, Hypotheses, beam_search, greedy
-from nmt.model.transformer import DecodingState, Transformer
-
-_LENGTH_STEP = 8  # source lengths are padded to multiples of it: few shapes where shapes compile
+from nmt.inference.engine import Beam, Engine, KerasEngine
 
 
 @dataclass(frozen=True)
@@ -53,17 +49,18 @@ class Translator:
     """A model with its tokenizer, ready to translate.
 
     Args:
-        model: the transformer.
+        engine: what searches.
         tokenizer: its tokenizer.
         decoding: defaults of the search.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig) -> None:
-        self.model = model
+    def __init__(self, engine: Engine, tokenizer: Tokenizer, decoding: DecodingConfig) -> None:
+        self.engine = engine
         self.tokenizer = tokenizer
         self.decoding = decoding
-        self._searches: dict[tuple[int, float], Any] = {}
-        self._attention = compiled(model, self._weights, (2, 2))
+        if isinstance(engine, KerasEngine):
+            self.model = engine.model
+            self._attention = compiled(engine.model, self._weights, (2, 2))
         self._warned = False
 
     @classmethod
@@ -76,7 +73,9 @@ class Translator:
         from nmt.run import RunFolder
 
         folder = RunFolder.open(Path(run))
-        return cls(folder.load_model(), folder.load_tokenizer(), folder.config.decoding)
+        return cls(
+            KerasEngine(folder.load_model()), folder.load_tokenizer(), folder.config.decoding
+        )
 
     def translate(
         self,
@@ -157,7 +156,7 @@ class Translator:
         if not text:
             return []
         ids = self.tokenizer.encode([text])[0]
-        room = self.model.max_length - 1  # end mark
+        room = self.engine.max_length - 1  # end mark
         if len(ids) <= room:
             return [ids]
         if not self._warned:
@@ -197,77 +196,18 @@ class Translator:
     def _search(
         self, sequences: list[np.ndarray], beam_size: int, alpha: float
     ) -> list[list[Translation]]:
-        longest = max(map(len, sequences)) + 1
-        width = min(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, self.model.max_length)
-        # Sentences of nothing but padding fill the batch up to a power of two.
-        rows = 1 << (len(sequences) - 1).bit_length()
-        source = np.full((rows, width), PAD, np.int32)
-        source[:, 0] = EOS
-        limits = np.ones(rows, np.int32)
-        for row, ids in enumerate(sequences):
-            source[row, : len(ids)] = ids
-            source[row, len(ids)] = EOS
-            limits[row] = self._limit(len(ids))
-        room = np.arange(-(-limits.max() // _LENGTH_STEP) * _LENGTH_STEP)
-        found = self._compiled_search(beam_size, alpha)(source, limits, room)
-        tokens, lengths, log_probs, scores = (part[: len(sequences)] for part in found)
-        texts = iter(self.tokenizer.decode(list(tokens.reshape(-1, tokens.shape[-1]))))
-        outputs = []
-        for row in range(len(sequences)):
-            candidates = [
-                Translation(
-                    text=next(texts),
-                    log_prob=float(log_probs[row, n]),
-                    score=float(scores[row, n]),
-                    tokens=tuple(int(i) for i in tokens[row, n, : lengths[row, n]]),
-                )
-                for n in range(tokens.shape[1])
-            ]
-            outputs.append([c for c in candidates if c.score > IMPOSSIBLE / 2])
-        return outputs
+        limits = np.array([self._limit(len(ids)) for ids in sequences], np.int32)
+        beam = Beam(beam_size, alpha, n_best=beam_size)
+        found = self.engine.search(sequences, limits, beam, np.empty(0, np.int32))
+        texts = iter(self.tokenizer.decode([one.tokens for outputs in found for one in outputs]))
+        return [
+            [Translation(next(texts), one.log_prob, one.score, one.tokens) for one in outputs]
+            for outputs in found
+        ]
 
     def _limit(self, source_tokens: int) -> int:
         ratio, margin = self.decoding.max_length_ratio, self.decoding.max_length_margin
-        return min(int(source_tokens * ratio) + margin, self.model.max_length)
-
-    def _compiled_search(self, beam_size: int, alpha: float) -> Any:
-        alpha = alpha if beam_size > 1 else 0.0
-        if (beam_size, alpha) not in self._searches:
-
-            def search(source: Any, limits: Any, room: Any) -> Any:
-                # The length of `room` is static where shapes compile, and dynamic elsewhere.
-                return tuple(self.search(source, limits, beam_size, alpha, ops.shape(room)[0]))
-
-            self._searches[beam_size, alpha] = compiled(self.model, search, (2, 1, 1))
-        return self._searches[beam_size, alpha]
-
-    def search(
-        self, source: Any, limits: Any, beam_size: int, alpha: float, max_length: Any
-    ) -> Hypotheses:
-        """Search with the model as the step: source int32 [B, S], limits int32 [B]."""
-        state = self.model.start(source, hypotheses=beam_size, max_length=max_length)
-        if beam_size == 1:
-            return greedy(self.model.step, state, limits, bos=BOS, eos=EOS, max_length=max_length)
-        return beam_search(
-            self.model.step,
-            state,
-            _reorder,
-            limits,
-            bos=BOS,
-            eos=EOS,
-            beam_size=beam_size,
-            alpha=alpha,
-            max_length=max_length,
-        )
-
-
-def _reorder(state: DecodingState, parents: Any) -> DecodingState:
-    """Select hypotheses in the cache; what belongs to the sentence stays."""
-    cache = tuple(
-        (ops.take(keys, parents, axis=0), ops.take(values, parents, axis=0))
-        for keys, values in state.cache
-    )
-    return state._replace(cache=cache)
+        return min(int(source_tokens * ratio) + margin, self.engine.max_length)
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:
