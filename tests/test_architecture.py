@@ -22,6 +22,7 @@ ROOMS = {
     "data": {"data", "config", "errors", "quiet", "nmt"},
     "inference": {"inference", "model", "data", "config", "errors", "quiet"},
     "inspection": {"inspection", "inference", "model", "data", "config", "errors", "quiet"},
+    "exporting": {"exporting", "inference", "model", "data", "config", "errors", "quiet"},
     "errors": set(),
     "quiet": set(),
     "config": {"errors"},
