@@ -13,7 +13,7 @@ from contextlib import contextmanager
 # tensorflow-text prints at every load of a model that does no normalisation.
 _NOTES = re.compile(
     rb"All log messages before absl::InitializeLog|Could not find cuda drivers"
-    rb"|failed call to cuInit|precompiled_charsmap is empty|^\s*$"
+    rb"|failed call to cuInit|oneDNN custom operations are on|precompiled_charsmap is empty|^\s*$"
 )
 
 
