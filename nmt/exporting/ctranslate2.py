@@ -150,12 +150,13 @@ def _fill_feed_forward(spec: Any, block: Any) -> None:
         _fill_linear(spec.linear_0_noact, feed_forward.inner)
 
 
-def load(folder: Path) -> Translator:
+def load(folder: str | Path) -> Translator:
     """Return a translator over an exported folder, which is all that it needs.
 
     Raises:
         UserError: the folder is no such export, or CTranslate2 is not installed.
     """
+    folder = Path(folder)
     tokenizer = load_tokenizer(folder)
     decoding = configuration.load(folder / "config.yaml").decoding
     return Translator(CTranslate2Engine(folder, tokenizer), tokenizer, decoding)
@@ -194,7 +195,7 @@ class CTranslate2Engine:
             raise UserError(
                 "CTranslate2 is not installed: pip install ctranslate2, or nmt[ctranslate2]"
             ) from error
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or _cores()
         self._pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self.max_length: int = configuration.load(folder / "config.yaml").model.max_length
@@ -341,6 +342,13 @@ class CTranslate2Engine:
 
     def _text(self, ids: Iterable[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
+
+
+def _cores() -> int:
+    """Count the cores that this process may run on; where the system does not tell, all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _ranked(candidates: dict[tuple[int, ...], float], alpha: float) -> list[Found]:

@@ -33,12 +33,13 @@ def write(model: Transformer, tokenizer: Tokenizer, config: Config, folder: Path
     configuration.save(config, folder / CONFIG_FILE)
 
 
-def load(folder: Path) -> Translator:
+def load(folder: str | Path) -> Translator:
     """Return a translator over an exported folder.
 
     Raises:
         UserError: the folder is no such export.
     """
+    folder = Path(folder)
     if not (folder / MODEL_FILE).is_file():
         raise UserError(f"{folder} is not an export with --format keras: it has no {MODEL_FILE}")
     model = keras.saving.load_model(folder / MODEL_FILE)

@@ -45,9 +45,14 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, before: str | None
     if before:
         place.mkdir()
         (place / before).touch()
-    with pytest.raises(KeyboardInterrupt), replacing(place) as partial:
-        (partial / "half").touch()
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with replacing(place) as partial:
+            (partial / "half").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert names(tmp_path) == (["export"] if before else [])
     assert not before or names(place) == [before]
 

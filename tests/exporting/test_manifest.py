@@ -72,7 +72,7 @@ def test_scores_are_those_of_the_test_split(tmp_path: Path) -> None:
     path.write_text(json.dumps({"scores": {"BLEU": {"name": "BLEU", "value": 50.1}}}))
     assert manifest.test_scores(tmp_path) == {"BLEU": 50.1}
     path.write_text("{}")
-    with pytest.raises(UserError, match="evaluation_test.json is damaged"):
+    with pytest.raises(UserError, match=r"evaluation_test\.json is damaged"):
         manifest.test_scores(tmp_path)
 
 

@@ -108,8 +108,8 @@ def test_cleaning_in_the_graph_is_clean_text() -> None:
     clean = tf.function(savedmodel._cleaner())
     # Marks, spaces, control and format characters, and what NFC rewrites into another.
     signs = st.sampled_from(
-        "a .é\u0301\u0327▁\t\n\x00\x1c\x7f\x85\u00a0\u00ad\u034f\u061c\u180e\u2000\u200b\u200c\u200d"
-        "\u2028\u202e\u2126\u212b\u3000\ufeff\uac00\u1112\u1161\u11a8\U0001f680\U000e0001\U0010ffff"
+        "a .é\u0301\u0327▁\t\n\x00\x1c\x7f\x85\u00a0\u00ad\u034f\u061c\u180e\u2000\u200b\u200c"
+        "\u200d\u2028\u202e\u2126\u212b\u3000\ufeff\uac00\u1112\u1161\u11a8\U0001f680\U000e0001\U0010ffff"
     )
     texts = st.lists(st.one_of(st.text(signs, max_size=12), st.text(max_size=12)), max_size=40)
 
