@@ -24,6 +24,8 @@ from nmt.run import RunFolder
 if TYPE_CHECKING:
     from nmt.inference.translator import Translation, Translator
 
+ENGINES = ("keras", "ctranslate2", "ctranslate2_int8", "ctranslate2_float16")
+
 _CHUNK = 1024  # lines translated together from a file or a pipe: memory stays constant
 
 
@@ -36,6 +38,12 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="keras",
+        help="what searches: the model itself, or an export of the run (%(default)s)",
+    )
     files = parser.add_argument_group("files")
     files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
     files.add_argument(
@@ -172,6 +180,11 @@ def check(arguments: argparse.Namespace) -> None:
     drawn = arguments.sample or arguments.mbr
     if drawn and (arguments.beam or arguments.coverage_penalty):
         raise UserError("--sample and --mbr draw, they do not search: leave --beam out")
+    if arguments.engine != "keras" and (drawn or arguments.attention or arguments.coverage_penalty):
+        raise UserError(
+            f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
+            "missing coverage: leave it out"
+        )
     altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
     if altered and not drawn:
         raise UserError("--temperature, --top-k and --top-p need --sample or --mbr")
@@ -187,10 +200,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"--nbest {arguments.nbest} needs a beam of at least {arguments.nbest}: "
             f"--beam {arguments.nbest}"
         )
-    with quiet_start():
-        from nmt.inference.translator import Translator
-
-        translator = Translator.load(folder.path)
+    translator = loaded(folder, arguments.engine)
 
     def candidates(lines: list[str]) -> list[list[Translation]]:
         if not (arguments.sample or arguments.mbr):
@@ -240,6 +250,31 @@ def run(arguments: argparse.Namespace) -> None:
         else:
             for chunk in chunks(decoded(sys.stdin.buffer), _CHUNK):
                 translate(chunk, out)
+
+
+def loaded(folder: RunFolder, engine: str) -> Translator:
+    """Load what translates.
+
+    Raises:
+        UserError: the run has no weights, or has not been exported for this engine.
+    """
+    if engine == "keras":
+        with quiet_start():
+            from nmt.inference.translator import Translator
+
+            return Translator.load(folder.path)
+    place = folder.path / "exports" / engine
+    if not place.is_dir():
+        name, _, quantization = engine.partition("_")
+        more = f" --quantization {quantization}" if quantization else ""
+        raise UserError(
+            f"the run has no {place}; make it: python -m nmt.export --format {name}{more} "
+            f"--run {folder.path}"
+        )
+    with quiet_start():
+        from nmt.exporting.ctranslate2 import load
+
+        return load(place)
 
 
 @contextmanager

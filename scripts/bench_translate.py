@@ -93,12 +93,13 @@ def exported(folder: Any, where: Path) -> dict[str, Any]:
     except ImportError:
         say(note="CTranslate2 is not installed: pip install -e '.[ctranslate2]'")
         return {}
-    from nmt.exporting.ctranslate2 import export, load
+    from nmt.exporting.ctranslate2 import load, write
 
     found = {}
     for quantization in ("float32", "int8"):
         path = where / quantization
-        export(folder, path, quantization=quantization)
+        path.mkdir()
+        write(folder.load_model(), folder.load_tokenizer(), folder.config, path, quantization)
         found[f"ctranslate2 {quantization}"] = load(path)
     return found
 

@@ -81,3 +81,51 @@ def tiny_run(
     probes = ['training.probes=["¿Dónde está la estación?"]', "training.probe_every=2"]
     train(compose(*tiny_overrides(folder), *probes), quiet_console)  # type: ignore[arg-type]
     return (folder / "runs" / "latest").resolve()
+
+
+@pytest.fixture(scope="session")
+def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., object]) -> Path:
+    """Write a run that knows two dozen sentences by heart: sure of itself, as trained models are.
+
+    Made in seconds, without the training loop.
+    """
+    import keras
+    import numpy as np
+
+    from nmt.config import Config
+    from nmt.data.corpus import clean_text
+    from nmt.data.tokenizer import BOS, EOS, train_tokenizer
+    from nmt.run import RunFolder, build_model, set_seed
+    from nmt.training.checkpoint import write_arrays
+
+    folder = tmp_path_factory.mktemp("parrot")
+    config = compose(*tiny_overrides(folder), "model.max_length=64", "name=parrot")
+    assert isinstance(config, Config)
+    run = RunFolder.create(config)
+    rows = [line.split("\t") for line in corpus_lines(160)]
+    rows = [row for row in rows if len(row[0]) < 30][:24]  # characters
+    sides = [[clean_text(row[side]) for row in rows] for side in (0, 1)]
+    set_seed(1)
+    tokenizer = train_tokenizer(config.tokenizer, sides[0] + sides[1], str)
+    tokenizer.save(run.path)
+    model = build_model(config, tokenizer.vocabulary_size, precision="float32")
+
+    def padded(sequences: list[list[int]]) -> np.ndarray:
+        longest = max(map(len, sequences))
+        return np.array([ids + [0] * (longest - len(ids)) for ids in sequences])
+
+    source, target = ([ids.tolist() for ids in tokenizer.encode(side)] for side in sides)
+    inputs = {
+        "source": padded([[*ids, EOS] for ids in source]),
+        "target": padded([[BOS, *ids] for ids in target]),
+    }
+    outputs = padded([[*ids, EOS] for ids in target])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(4e-3), loss)
+    model.fit(inputs, outputs, sample_weight=outputs > 0, batch_size=24, epochs=100, verbose=0)
+    arrays = {f"model/{name}": array.numpy() for name, array in model.named_weights().items()}
+    write_arrays(run.checkpoints.best, arrays, {})
+    run.samples.mkdir()
+    lines = ["source\treference\toutput", *(f"{row[0]}\t{row[1]}\t-" for row in rows[:12])]
+    (run.samples / "step_00000100.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return run.path

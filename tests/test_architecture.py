@@ -23,6 +23,7 @@ ROOMS = {
     "inference": {"inference", "model", "data", "config", "errors", "quiet"},
     "inspection": {"inspection", "inference", "model", "data", "config", "errors", "quiet"},
     "serving": {"serving", "inference", "errors"},
+    "exporting": {"exporting", "inference", "model", "data", "config", "errors", "quiet"},
     "errors": set(),
     "quiet": set(),
     "config": {"errors"},

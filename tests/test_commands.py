@@ -207,6 +207,8 @@ def test_translate_draws_attention(
         (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
         (["--run", "RUN", "--attention", "a.png", ""], "empty"),
         (["--resume", "Hola."], "--resume needs --file and --output"),
+        (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "--quantization int8 --run"),
+        (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
         (["--sample", "--mbr", "3", "Hola."], "not both"),
         (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
         (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),

@@ -35,9 +35,9 @@ __all__ = [
     "rejection_table",
 ]
 
-_JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
-_SPACE_SIGN = "▁"  # stands for a space inside tokenizers, which could not tell it from one
-_INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
+JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
+SPACE_SIGN = "▁"  # stands for a space inside tokenizers, which could not tell it from one
+INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ def clean_text(text: str) -> str:
         text = "".join(
             sign
             for sign in text
-            if sign.isspace() or sign in _JOINERS or category(sign) not in _INVISIBLE
+            if sign.isspace() or sign in JOINERS or category(sign) not in INVISIBLE
         )
     if not text.isascii():
-        text = normalize("NFC", text).replace(_SPACE_SIGN, "_")
+        text = normalize("NFC", text).replace(SPACE_SIGN, "_")
     return " ".join(text.split())
 
 
@@ -173,7 +173,7 @@ def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
     if line.sides is None:
         return "missing column"
     pair = Pair(clean_text(line.sides[0]), clean_text(line.sides[1]))
-    if not all(side.strip(_JOINERS) for side in pair):
+    if not all(side.strip(JOINERS) for side in pair):
         return "empty side"
     words = [side.count(" ") + 1 for side in pair]
     if min(words) < config.min_words:

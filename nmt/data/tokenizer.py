@@ -51,6 +51,10 @@ class Tokenizer(Protocol):
         """Return what each id stands for, for display; ``▁`` marks a space."""
         ...
 
+    def in_graph(self) -> Any:
+        """Return the tensorflow-text tokenizer (int32 ids) that it runs on, for use in graphs."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write what `load_tokenizer` reads."""
         ...
@@ -127,7 +131,7 @@ class SentencePieceTokenizer:
 # A word or one other character, with the space before it: concatenating the matches gives the text
 # back, for text whose white space is single spaces.
 _WORDS = re.compile(r" ?(?:\w+|[^\w\s])|\s")
-_SUFFIX = "##"
+SUFFIX = "##"
 _SPECIAL_PIECES = ["[PAD]", "[BOS]", "[EOS]", "[UNK]"]
 
 
@@ -161,7 +165,7 @@ class WordPieceTokenizer:
         """Return the text of each id sequence; special ids are left out."""
         return [
             "".join(
-                piece.removeprefix(_SUFFIX) for piece in self.pieces([i for i in ids if i > UNK])
+                piece.removeprefix(SUFFIX) for piece in self.pieces([i for i in ids if i > UNK])
             )
             .replace("▁", " ")
             .strip()
@@ -180,7 +184,7 @@ class WordPieceTokenizer:
 
             self._in_graph = tensorflow_text.FastWordpieceTokenizer(
                 vocab=self._vocabulary,
-                suffix_indicator=_SUFFIX,
+                suffix_indicator=SUFFIX,
                 unknown_token=_SPECIAL_PIECES[UNK],
                 token_out_type=tf.int32,
                 max_bytes_per_word=1 << 16,  # a longer word is one [UNK]
@@ -311,7 +315,7 @@ def _train_wordpiece(size: int, texts: Iterable[str]) -> WordPieceTokenizer:
             sorted(counts.items()),
             vocab_size=target,
             reserved_tokens=_SPECIAL_PIECES,
-            joiner=_SUFFIX,
+            joiner=SUFFIX,
             lower_thresh=2,
             max_unique_chars=alphabet,
         )

@@ -47,7 +47,6 @@ class Sampling(NamedTuple):
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
-    seed: int = 1
 
 
 class Found(NamedTuple):
@@ -150,13 +149,6 @@ class KerasEngine:
         found = self._attention(source[None], target_in[None])
         return tuple(np.stack([layer[0] for layer in kind]) for kind in found)
 
-    def hypotheses_in_graph(
-        self, source: Any, rules: Rules, beam: Beam, max_length: Any
-    ) -> Hypotheses:
-        """Search within a graph: source int32 [B, S], padded, end marks included."""
-        state = self._start(source, beam, max_length)
-        return run(self._algorithm(beam), state, rules, max_length=max_length)
-
     def _weights(self, source: Any, target: Any) -> Any:
         return tuple(self.model({"source": source, "target": target}, return_attention=True)[1])
 
@@ -164,43 +156,6 @@ class KerasEngine:
         logits = self.model({"source": source, "target": target})
         chosen = ops.take_along_axis(logits, labels[..., None], axis=-1)
         return (chosen - ops.logsumexp(logits, axis=-1, keepdims=True))[..., 0]
-
-    def _start(self, source: Any, how: Beam | Sampling, max_length: Any) -> DecodingState:
-        covered = isinstance(how, Beam) and how.coverage_penalty > 0
-        hypotheses = how.size if isinstance(how, Beam) else how.samples
-        return self.model.start(
-            source, hypotheses=hypotheses, max_length=max_length, track_coverage=covered
-        )
-
-    def _algorithm(self, how: Beam | Sampling, key: Any = None) -> Algorithm:
-        marks: dict[str, Any] = {
-            "step": self.model.step,
-            "bos": BOS,
-            "eos": EOS,
-            "never": NEVER,
-        }
-        if isinstance(how, Sampling):
-            return Sample(
-                key=key,
-                samples=how.samples,
-                temperature=how.temperature,
-                top_k=how.top_k,
-                top_p=how.top_p,
-                **marks,
-            )
-        if how.size == 1:
-            return Greedy(**marks)
-        beta = how.coverage_penalty
-        return BeamSearch(
-            reorder=self.model.reorder,
-            size=how.size,
-            alpha=how.length_penalty,
-            n_best=how.n_best,
-            penalty=(lambda state: coverage_penalty(state.coverage, state.memory_mask[:, 0], beta))
-            if beta
-            else None,
-            **marks,
-        )
 
     def _run(
         self,
@@ -243,8 +198,8 @@ class KerasEngine:
 
         def search(source: Any, limits: Any, prefix: Any, keys: Any, room: Any) -> Any:
             max_length = ops.shape(room)[0]
-            state = self._start(source, how, max_length)
-            algorithm = self._algorithm(how, ops.cast(keys, "uint32"))
+            state = _start(self.model, source, how, max_length)
+            algorithm = _algorithm(self.model, how, ops.cast(keys, "uint32"))
             return tuple(run(algorithm, state, Rules(limits, prefix), max_length=max_length))
 
         with self._lock:
@@ -294,8 +249,8 @@ class KerasEngine:
         import tensorflow as tf
 
         def begin(source: Any, rules: Rules, keys: Any, longest: Any) -> Any:
-            state = self._start(source, how, 0)
-            algorithm = self._algorithm(how, tf.cast(keys, tf.uint32))
+            state = _start(self.model, source, how, 0)
+            algorithm = _algorithm(self.model, how, tf.cast(keys, tf.uint32))
             return algorithm.begin(state, rules, longest)
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
@@ -317,7 +272,7 @@ class KerasEngine:
             )
             more = until - tf.shape(progress.state.ancestors)[2]
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
-            algorithm = self._algorithm(how)
+            algorithm = _algorithm(self.model, how)
             progress = algorithm.advance(progress, rules, until)
             unfinished = algorithm.unfinished(progress, rules)
             return progress, rules, unfinished, algorithm.result(progress)
@@ -332,6 +287,57 @@ class KerasEngine:
         )
         signature = [progress._replace(state=loose), rules, integers[1], integers[0]]
         return traced, tf.function(advance, input_signature=signature, autograph=False)
+
+
+def graph_search(
+    model: Transformer, source: Any, limits: Any, beam: Beam, max_length: Any
+) -> Hypotheses:
+    """Search within a graph.
+
+    Args:
+        model: the transformer.
+        source: int32 [B, S], end marks included, padded.
+        limits: int32 [B], most tokens of each output, end mark included.
+        beam: how to search.
+        max_length: at least the largest limit.
+    """
+    state = _start(model, source, beam, max_length)
+    free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
+    return run(_algorithm(model, beam), state, Rules(limits, free), max_length=max_length)
+
+
+def _start(model: Transformer, source: Any, how: Beam | Sampling, max_length: Any) -> DecodingState:
+    covered = isinstance(how, Beam) and how.coverage_penalty > 0
+    hypotheses = how.size if isinstance(how, Beam) else how.samples
+    return model.start(source, hypotheses=hypotheses, max_length=max_length, track_coverage=covered)
+
+
+def _algorithm(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
+    marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
+    if isinstance(how, Sampling):
+        return Sample(
+            key=key,
+            samples=how.samples,
+            temperature=how.temperature,
+            top_k=how.top_k,
+            top_p=how.top_p,
+            **marks,
+        )
+    if how.size == 1:
+        return Greedy(**marks)
+    beta = how.coverage_penalty
+
+    def penalty(state: DecodingState) -> Any:
+        return coverage_penalty(state.coverage, state.memory_mask[:, 0], beta)
+
+    return BeamSearch(
+        reorder=model.reorder,
+        size=how.size,
+        alpha=how.length_penalty,
+        n_best=how.n_best,
+        penalty=penalty if beta else None,
+        **marks,
+    )
 
 
 def _loose(shape: Any) -> list[int | None]:

@@ -3,3 +3,7 @@
 Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``D`` model
 width, ``H`` heads, ``K`` width of a head (D / H), ``F`` feed-forward width, ``V`` vocabulary.
 """
+
+from nmt.model.transformer import Transformer
+
+__all__ = ["Transformer"]

@@ -1,0 +1,48 @@
+"""One ``.keras`` file: architecture and weights, for Keras on any backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+
+import nmt.model  # noqa: F401  (registers the layers that the file names)
+from nmt import config as configuration
+from nmt.config import Config
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.errors import UserError
+from nmt.inference.engine import KerasEngine
+from nmt.inference.translator import Translator
+from nmt.model.transformer import Transformer
+
+MODEL_FILE = "model.keras"
+CONFIG_FILE = "config.yaml"
+
+
+def write(model: Transformer, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
+    """Write the model, and beside it what a translator needs too.
+
+    Args:
+        model: in float32.
+        tokenizer: its tokenizer.
+        config: its ``decoding`` is what `load` searches with.
+        folder: exists.
+    """
+    model.save(folder / MODEL_FILE)
+    tokenizer.save(folder)
+    configuration.save(config, folder / CONFIG_FILE)
+
+
+def load(folder: str | Path) -> Translator:
+    """Return a translator over an exported folder.
+
+    Raises:
+        UserError: the folder is no such export.
+    """
+    folder = Path(folder)
+    if not (folder / MODEL_FILE).is_file():
+        raise UserError(f"{folder} is not an export with --format keras: it has no {MODEL_FILE}")
+    model = keras.saving.load_model(folder / MODEL_FILE)
+    config = configuration.load(folder / CONFIG_FILE)
+    longest = max(config.training.row_lengths)
+    return Translator(KerasEngine(model), load_tokenizer(folder), config.decoding, longest=longest)

@@ -1,0 +1,170 @@
+"""SavedModel: strings in, strings out, with cleaning, tokenizer and beam search inside the graph.
+
+Whatever loads it needs TensorFlow and the operations of tensorflow-text, and nothing of this
+package.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unicodedata import category
+
+from keras.export import ExportArchive
+
+from nmt.config import DecodingConfig
+from nmt.data.corpus import INVISIBLE, JOINERS, SPACE_SIGN
+from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
+from nmt.inference.engine import Beam, graph_search
+from nmt.inference.translator import Translation
+from nmt.model.transformer import Transformer
+from nmt.quiet import quiet_start
+
+SIGNATURE = "serving_default"
+
+
+def signature(max_length: int) -> dict[str, Any]:
+    """Return what goes in and out, for the manifest; a SavedModel has no place for it."""
+    return {
+        "name": SIGNATURE,
+        "inputs": {
+            "text": "string [B], UTF-8. It is cleaned as training text was; of a text of more "
+            f"than {max_length - 1} tokens only the first {max_length - 1} are read."
+        },
+        "outputs": {
+            "translation": "string [B], UTF-8; empty for an empty text",
+            "score": "float32 [B], log_prob divided by the length penalty; 0 for an empty text",
+            "log_prob": "float32 [B], of all tokens, end mark included, in nats",
+        },
+    }
+
+
+def write(model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
+    """Write a SavedModel whose one signature translates a batch, see `signature`.
+
+    Args:
+        model: in float32, on the TensorFlow backend.
+        tokenizer: its tokenizer; the operations that run it become part of the graph.
+        decoding: the search, fixed from here on.
+        folder: exists.
+    """
+    import tensorflow as tf
+
+    beam = Beam(decoding.beam_size, decoding.length_penalty)
+    in_graph = tokenizer.in_graph()
+    clean = _cleaner()
+    encode, decode = _coders(tokenizer)
+
+    def translate(text: Any) -> dict[str, Any]:
+        text = clean(text)
+        ids = encode(text)[:, : model.max_length - 1]  # ragged int32 [B, S]
+        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [B]
+        ends = tf.fill([tf.shape(text)[0], 1], EOS)
+        source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [B, S]
+        ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
+        limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
+        empty = tf.equal(lengths, 0)
+        limits = tf.where(empty, 1, tf.minimum(limits, model.max_length))
+        room = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of an empty batch: 1
+        found = graph_search(model, source, limits, beam, room)
+        return {
+            "translation": tf.where(empty, "", decode(found.tokens[:, 0])),
+            "score": tf.where(empty, 0.0, found.scores[:, 0]),
+            "log_prob": tf.where(empty, 0.0, found.log_probs[:, 0]),
+        }
+
+    archive = ExportArchive()
+    archive.track(in_graph)
+    archive.add_endpoint(SIGNATURE, translate, [tf.TensorSpec([None], tf.string, name="text")])
+    archive.write_out(str(folder), verbose=False)
+
+
+def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
+    """Load a SavedModel as anybody would, and translate; it gives no tokens."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (its operations)
+
+    with quiet_start():
+        translate = tf.saved_model.load(str(folder)).signatures[SIGNATURE]
+    outputs = translate(text=tf.constant(list(texts), tf.string))
+    columns = (outputs[name].numpy() for name in ("translation", "log_prob", "score"))
+    return [
+        Translation(text.decode(), float(log_prob), float(score), ())
+        for text, log_prob, score in zip(*columns, strict=True)
+    ]
+
+
+def _cleaner() -> Callable[[Any], Any]:
+    """Return `nmt.data.corpus.clean_text` in graph operations: string [B] -> string [B]."""
+    import tensorflow as tf
+    import tensorflow_text
+
+    spaces = _class(str.isspace)
+    invisible = _class(
+        lambda sign: category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()
+    )
+
+    def clean(text: Any) -> Any:
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+        text = tf.strings.regex_replace(text, f"[{spaces}]", " ")
+        text = tf.strings.regex_replace(text, f"[{invisible}]", "")
+        text = tensorflow_text.normalize_utf8(text, "NFC")
+        text = tf.strings.regex_replace(text, SPACE_SIGN, "_")
+        return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
+
+    return clean
+
+
+def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return a tokenizer in graph operations.
+
+    Returns:
+        (encode: clean string [B] -> ragged int32 [B, S], decode: int32 [B, T] -> string [B]).
+    """
+    import tensorflow as tf
+    import tensorflow_text
+
+    in_graph = tokenizer.in_graph()
+    if isinstance(tokenizer, SentencePieceTokenizer):
+
+        def decode(ids: Any) -> Any:
+            return in_graph.detokenize(tf.ragged.boolean_mask(ids, ids > UNK))
+
+        return in_graph.tokenize, decode
+
+    # Every character is part of a match, and a match is kept: nothing stands between matches.
+    letters = _class(lambda sign: sign.isalnum() or sign == "_")
+    word = f" ?(?:[{letters}]+|[^{letters} ])| "
+
+    def encode(text: Any) -> Any:
+        begun = tf.where(tf.equal(text, ""), "", " " + text)
+        words = tensorflow_text.regex_split(begun, word, keep_delim_regex_pattern=word)
+        words = tf.ragged.map_flat_values(tf.strings.regex_replace, words, " ", SPACE_SIGN)
+        return in_graph.tokenize(words).merge_dims(1, 2)
+
+    endings = tf.constant(
+        [
+            "" if i <= UNK else piece.removeprefix(SUFFIX)
+            for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))
+        ]
+    )
+
+    def decode_pieces(ids: Any) -> Any:
+        joined = tf.strings.reduce_join(tf.gather(endings, ids), axis=1)
+        return tf.strings.strip(tf.strings.regex_replace(joined, SPACE_SIGN, " "))
+
+    return encode, decode_pieces
+
+
+def _class(belongs: Callable[[str], bool]) -> str:
+    """Return the inside of a regular expression's character class, as ranges of code points."""
+    ranges: list[tuple[int, int]] = []
+    for point in range(sys.maxunicode + 1):
+        if not 0xD800 <= point <= 0xDFFF and belongs(chr(point)):  # UTF-8 has no surrogates
+            if ranges and ranges[-1][1] == point - 1:
+                ranges[-1] = (ranges[-1][0], point)
+            else:
+                ranges.append((point, point))
+    return "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in ranges)

@@ -1,0 +1,234 @@
+"""CTranslate2 computes what Keras computes, and searches as the project does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from nmt.config import Config
+from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
+from nmt.errors import UserError
+from nmt.exporting import ctranslate2
+from nmt.exporting.manifest import samples
+from nmt.inference.engine import Beam, Found, KerasEngine
+from nmt.inference.translator import Translator
+from nmt.model.transformer import Transformer
+from nmt.run import RunFolder
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+NO_PREFIX = np.empty(0, np.int32)
+
+
+class Words:
+    """A vocabulary without a text side."""
+
+    vocabulary_size = 23
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [["[PAD]", "[BOS]", "[EOS]", "[UNK]", *"abcdefghijklmnopqrs"][i] for i in ids]
+
+    def save(self, folder: Path) -> None:
+        pass
+
+
+def random_model(seed: int = 1, **changes: Any) -> Transformer:
+    keras.utils.set_random_seed(seed)
+    sizes: dict[str, Any] = {
+        "vocabulary_size": 23, "d_model": 16, "num_heads": 2, "ffn_width": 24,
+        "encoder_layers": 2, "decoder_layers": 1, "norm": "pre", "positions": "sinusoidal",
+        "activation": "relu", "dropout": 0.1, "attention_dropout": 0.0, "ffn_dropout": 0.0,
+        "max_length": 12, "attention_kernel": "explicit", "remat": False,
+    }  # fmt: skip
+    model = Transformer(**sizes | changes)
+    generator = np.random.default_rng(seed)
+    for weight in model.weights:  # biases and norms too
+        weight.assign(weight.numpy() + generator.normal(0, 0.3, weight.shape))
+    return model
+
+
+def sure_model() -> Transformer:
+    """A random model with most of the probability on a few tokens, as a trained one has it."""
+    model = random_model()
+    model.decoder_norm.gamma.assign(model.decoder_norm.gamma * 3)
+    return model
+
+
+@pytest.fixture
+def engine_of(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> Callable[..., ctranslate2.CTranslate2Engine]:
+    def engine(model: Transformer, quantization: str = "float32") -> Any:
+        config = compose("model=tiny", "model.max_length=64")
+        ctranslate2.write(model, Words(), config, tmp_path, quantization)
+        return ctranslate2.CTranslate2Engine(tmp_path, Words())
+
+    return engine
+
+
+def forced(
+    model: Transformer, sources: Sequence[np.ndarray], targets: Sequence[Sequence[int]]
+) -> list[np.ndarray]:
+    """Log-probabilities float64 [T] of each target, end mark included, by Keras."""
+    inputs = {}
+    for side, rows in (
+        ("source", [[*source, EOS] for source in sources]),
+        ("target", [[BOS, *target[:-1]] for target in targets]),
+    ):
+        longest = max(map(len, rows))
+        inputs[side] = np.array([[*row, *[PAD] * (longest - len(row))] for row in rows])
+        lengths = np.array([len(row) for row in rows])
+        # Said apart, because a search may write the id of padding.
+        inputs[f"{side}_segments"] = (np.arange(longest) < lengths[:, None]).astype(np.int32)
+    logits = np.asarray(model(inputs)).astype(np.float64)
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return [
+        row[np.arange(len(target)), list(target)]
+        for row, target in zip(log_probs, targets, strict=True)
+    ]
+
+
+PAIRS = [
+    (np.array([5, 6, 7, 20]), [9, 3, 11]),
+    (np.array([8]), [12, 21, 22, 4, 4]),
+    (np.array([4, 3, 2, 1, 9, 9, 10]), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "activation"),
+    list(product(("pre", "post"), ("sinusoidal", "learned"), ("relu", "relu2", "gelu", "swiglu"))),
+)
+def test_log_probabilities_are_the_models_own(
+    engine_of: Any, norm: str, positions: str, activation: str
+) -> None:
+    model = random_model(norm=norm, positions=positions, activation=activation)
+    sources, targets = zip(*PAIRS, strict=True)
+    found = engine_of(model).log_probs(sources, targets)
+    expected = forced(model, sources, [[*target, EOS] for target in targets])
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_small_activations_are_normalized_alike(engine_of: Any) -> None:
+    """Where the variance is as small as epsilon, another epsilon would show."""
+    model = random_model(positions="learned")
+    for table in (model.embedding.table, model.positions.table):
+        table.assign(table * 1e-3)
+    source, target = PAIRS[0]
+    found = engine_of(model).log_probs([source], [target])[0]
+    expected = forced(model, [source], [[*target, EOS]])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) -> None:
+    model = random_model()
+    before = [weight.numpy() for weight in model.weights]
+    source, target = PAIRS[0]
+    expected = forced(model, [source], [[*target, EOS]])[0]
+    sizes = []
+    for quantization, tolerance in (("float32", 1e-4), ("float16", 0.02), ("int8", 0.4)):
+        found = engine_of(model, quantization).log_probs([source], [target])[0]
+        np.testing.assert_allclose(found, expected, atol=tolerance)
+        sizes.append((tmp_path / "model.bin").stat().st_size)
+    assert sizes == sorted(sizes, reverse=True)
+    for weight, array in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), array)
+
+
+def test_equal_pieces_are_refused(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    class Twins(Words):
+        def pieces(self, ids: Sequence[int]) -> list[str]:
+            return [*super().pieces(ids)[:-1], "a"]
+
+    with pytest.raises(UserError, match="two of the same"):
+        ctranslate2.write(random_model(), Twins(), compose("model=tiny"), tmp_path, "float32")
+
+
+def sources_and_limits(count: int = 100) -> tuple[list[np.ndarray], np.ndarray]:
+    generator = np.random.default_rng(0)
+    sources = [generator.integers(3, 23, generator.integers(1, 10)) for _ in range(count)]
+    return sources, generator.integers(1, 12, count).astype(np.int32)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_search_finds_what_keras_finds(engine_of: Any, size: int) -> None:
+    model = sure_model()
+    sources, limits = sources_and_limits()
+    beam = Beam(size, 0.6, n_best=size)
+    found = engine_of(model).search(sources, limits, beam, NO_PREFIX)
+    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
+    assert all(1 <= len(hypotheses) <= size for hypotheses in found)
+    expected = KerasEngine(model).search(sources, limits, beam, NO_PREFIX)
+    same = sum(
+        ours[0].tokens == theirs[0].tokens for ours, theirs in zip(found, expected, strict=True)
+    )
+    # The beam searches are not quite the same: one sentence in a hundred may end elsewhere.
+    assert same >= len(sources) - (1 if size > 1 else 0)
+    assert len({len(ours[0].tokens) for ours in found}) > 3
+
+
+def check_hypotheses(
+    model: Transformer,
+    sources: Sequence[np.ndarray],
+    limits: np.ndarray,
+    found: Sequence[Sequence[Found]],
+    alpha: float,
+) -> None:
+    for source, limit, hypotheses in zip(sources, limits, found, strict=True):
+        scores = [one.score for one in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({one.tokens for one in hypotheses}) == len(hypotheses)
+        targets = [one.tokens for one in hypotheses]
+        own = forced(model, [source] * len(targets), targets)
+        for one, log_probs in zip(hypotheses, own, strict=True):
+            assert len(one.tokens) <= limit
+            assert one.tokens.index(EOS) == len(one.tokens) - 1
+            assert one.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
+            penalty = ((5 + len(one.tokens)) / 6) ** alpha
+            assert one.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> None:
+    model = random_model()
+    sources, _ = sources_and_limits(6)
+    limits = np.array([4, 5, 6, 9, 9, 11], np.int32)
+    prefix = np.array([7, 8, PAD], np.int32)
+    beam = Beam(size, 0.6, n_best=size)
+    found = engine_of(model).search(sources, limits, beam, prefix)
+    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
+    assert all(one.tokens[:3] == (7, 8, PAD) for hypotheses in found for one in hypotheses)
+
+
+def test_a_coverage_penalty_is_refused(engine_of: Any) -> None:
+    sources, limits = sources_and_limits(1)
+    with pytest.raises(UserError, match="coverage"):
+        engine_of(random_model()).search(sources, limits, Beam(2, 0.6, 0.2), NO_PREFIX)
+
+
+def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
+    run = RunFolder.open(parrot_run)
+    translator = Translator.load(parrot_run)
+    sentences = samples(run.samples, [], translator.tokenizer, 64)
+    ctranslate2.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path, "float32")
+    loaded = ctranslate2.load(tmp_path)
+    for texts in (sentences, sentences[:1], ["", sentences[1], "\u200b"], []):
+        for beam in (1, 4):
+            found = loaded.translate(texts, beam_size=beam)
+            assert found == translator.translate(texts, beam_size=beam)
+    assert len(set(loaded.translate(sentences))) == len(sentences) > 10
+    rescore = ctranslate2.rescoring(loaded)
+    for candidate in translator.hypotheses(sentences[:1])[0]:
+        assert rescore(sentences[0], candidate) == pytest.approx(candidate.log_prob, abs=1e-4)
+
+
+def test_a_folder_that_is_no_model_is_refused(parrot_run: Path) -> None:
+    with pytest.raises(UserError, match="is not a CTranslate2 model"):
+        ctranslate2.CTranslate2Engine(parrot_run, load_tokenizer(parrot_run))

@@ -1,0 +1,55 @@
+"""The ``.keras`` file loads with the model's package and Keras alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.errors import UserError
+from nmt.exporting import keras_file
+from nmt.exporting.manifest import samples
+from nmt.inference.translator import Translator
+from nmt.run import RunFolder
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+
+def test_a_fresh_process_loads_it(parrot_run: Path, tmp_path: Path) -> None:
+    run = RunFolder.open(parrot_run)
+    model = run.load_model()
+    keras_file.write(model, run.load_tokenizer(), run.config, tmp_path)
+    script = """
+import sys
+import keras, numpy as np
+import nmt.model
+model = keras.saving.load_model(sys.argv[1])
+inputs = {"source": np.array([[5, 6, 2]]), "target": np.array([[1, 7]])}
+np.save(sys.argv[2], model(inputs))
+"""
+    logits = tmp_path / "logits.npy"
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / keras_file.MODEL_FILE, logits],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = model({"source": np.array([[5, 6, 2]]), "target": np.array([[1, 7]])})
+    np.testing.assert_allclose(np.load(logits), expected, atol=1e-6)
+
+
+def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
+    run = RunFolder.open(parrot_run)
+    keras_file.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path)
+    translator = Translator.load(parrot_run)
+    sentences = samples(run.samples, [], translator.tokenizer, 64)
+    assert keras_file.load(tmp_path).translate(sentences) == translator.translate(sentences)
+
+
+def test_a_folder_that_is_no_export_is_refused(parrot_run: Path) -> None:
+    with pytest.raises(UserError, match=r"has no model\.keras"):
+        keras_file.load(parrot_run)

@@ -1,0 +1,158 @@
+"""The SavedModel translates in a process that knows TensorFlow and tensorflow-text alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import corpus_lines
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmt.config import Config, TokenizerConfig
+from nmt.data.corpus import clean_text
+from nmt.data.tokenizer import Tokenizer, train_tokenizer
+from nmt.exporting import savedmodel
+from nmt.exporting.manifest import samples
+from nmt.inference.engine import KerasEngine
+from nmt.inference.translator import Translator
+from nmt.run import RunFolder, build_model, set_seed
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+ODD = [
+    "",
+    " \t\u200b\x00\u00a0",
+    "  Tengo\u00a0 hambre .\x07",
+    "man\u0303ana",  # composed by NFC
+    "😀👩\u200d🚀 日本語 a\u2028b ▁",
+    "¿Y ESTO?",
+]
+
+
+@pytest.fixture(scope="module")
+def exported(parrot_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = RunFolder.open(parrot_run)
+    folder = tmp_path_factory.mktemp("savedmodel")
+    decoding = dataclasses.replace(run.config.decoding, beam_size=3)
+    savedmodel.write(run.load_model(), run.load_tokenizer(), decoding, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(parrot_run: Path) -> Translator:
+    return Translator.load(parrot_run)
+
+
+def test_a_fresh_process_translates_as_the_run(
+    exported: Path, parrot_run: Path, translator: Translator
+) -> None:
+    texts = samples(parrot_run / "samples", [], translator.tokenizer, 64) + ODD
+    script = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+translate = loaded.signatures["serving_default"]
+texts = json.loads(sys.argv[2])
+together = translate(text=tf.constant(texts))
+alone = [translate(text=tf.constant([text])) for text in texts]
+print(json.dumps({
+    "together": {name: together[name].numpy().tolist() for name in ("score", "log_prob")},
+    "translation": [text.decode() for text in together["translation"].numpy()],
+    "alone": [output["translation"].numpy()[0].decode() for output in alone],
+    "of none": int(tf.size(translate(text=tf.constant([], tf.string))["translation"])),
+    "nmt": sorted(name for name in sys.modules if name.split(".")[0] in ("nmt", "keras")),
+}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(exported), json.dumps(texts)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=exported,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    expected = translator.hypotheses(texts, beam_size=3)
+    best = [hypotheses[0] if hypotheses else None for hypotheses in expected]
+    assert found["translation"] == [one.text if one else "" for one in best]
+    assert found["alone"] == found["translation"]
+    assert found["of none"] == 0
+    for name in ("score", "log_prob"):
+        values = [getattr(one, name) if one else 0.0 for one in best]
+        assert found["together"][name] == pytest.approx(values, abs=1e-3)
+    assert not [name for name in found["nmt"] if name.startswith("nmt")]
+    assert sum(map(bool, best)) == len(texts) - 2
+
+
+def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
+    sentence = "Tengo hambre y tengo sueño. "
+    ids = translator.tokenizer.encode([clean_text(sentence * 20)])[0]
+    assert len(ids) > 64
+    cut = translator.tokenizer.decode([ids[:63]])[0]
+    assert translator.tokenizer.encode([cut])[0].tolist() == ids[:63].tolist()
+    long, short = savedmodel.translations(exported, [sentence * 20, cut])
+    assert long.text == short.text != ""
+    assert long.log_prob == pytest.approx(short.log_prob, abs=1e-3)
+
+
+def test_cleaning_in_the_graph_is_clean_text() -> None:
+    import tensorflow as tf
+
+    clean = tf.function(savedmodel._cleaner())
+    # Marks, spaces, control and format characters, and what NFC rewrites into another.
+    signs = st.sampled_from(
+        "a .é\u0301\u0327▁\t\n\x00\x1c\x7f\x85\u00a0\u00ad\u034f\u061c\u180e\u2000\u200b\u200c"
+        "\u200d\u2028\u202e\u2126\u212b\u3000\ufeff\uac00\u1112\u1161\u11a8\U0001f680\U000e0001\U0010ffff"
+    )
+    texts = st.lists(st.one_of(st.text(signs, max_size=12), st.text(max_size=12)), max_size=40)
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(texts)
+    def check(texts: list[str]) -> None:
+        found = clean(tf.constant(texts, tf.string)).numpy()
+        assert [text.decode() for text in found] == [clean_text(text) for text in texts]
+
+    check()
+    assert clean(tf.constant([b"\xff a\xe2\x82b"])).numpy()[0].decode() == "\ufffd a\ufffdb"
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe", "wordpiece"])
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    return train_tokenizer(TokenizerConfig(request.param, 500, 0, 0.9998), texts, str)
+
+
+def test_tokenizing_in_the_graph_is_the_tokenizers_own(tokenizer: Tokenizer) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    encode, decode = map(tf.function, savedmodel._coders(tokenizer))
+    lines = [clean_text(line) for line in corpus_lines(50)]
+    texts = [*lines, *map(clean_text, ODD), "a-b_c 3.5%", "Ⅷ½²٣ ßŞ ー、", "x" * 300, "? ¿ .."]
+    expected = [ids.tolist() for ids in tokenizer.encode(texts)]
+    assert encode(tf.constant(texts)).to_list() == expected
+    ids = np.random.default_rng(0).integers(0, tokenizer.vocabulary_size, (100, 12), np.int32)
+    assert [text.decode() for text in decode(tf.constant(ids)).numpy()] == tokenizer.decode(ids)
+
+
+def test_a_wordpiece_model(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    config = compose("model=tiny", "tokenizer=wordpiece")
+    texts = [clean_text(side) for line in corpus_lines(60) for side in line.split("\t")[:2]]
+    set_seed(3)
+    tokenizer = train_tokenizer(TokenizerConfig("wordpiece", 400, 0, 1.0), texts, str)
+    model = build_model(config, tokenizer.vocabulary_size, precision="float32")
+    decoding = dataclasses.replace(config.decoding, beam_size=1, max_length_margin=4)
+    savedmodel.write(model, tokenizer, decoding, tmp_path)
+    expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts[:4])
+    for found, (best, *_) in zip(
+        savedmodel.translations(tmp_path, texts[:4]), expected, strict=True
+    ):
+        assert found.text == best.text != ""
+        assert found.log_prob == pytest.approx(best.log_prob, abs=1e-3)

@@ -1,0 +1,178 @@
+"""The export command: what it refuses, where it writes, what it leaves behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from nmt import export
+from nmt.errors import UserError
+from nmt.exporting import ctranslate2, keras_file
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+
+def exported(*arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    export.run(export.parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--format keras --run nowhere", "there is no run nowhere"),
+        ("--format keras --run RUN --beam 0", "--beam 0 is not at least 1"),
+        ("--format keras --run RUN --length-penalty -1", "--length-penalty -1.0 is not at least 0"),
+        ("--format savedmodel --run RUN --quantization int8", "needs --format ctranslate2"),
+        ("--format keras --run RUN --output RUN", "is there and is not an export"),
+    ],
+)
+def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        exported(*(str(parrot_run) if word == "RUN" else word for word in arguments.split()))
+
+
+def test_savedmodel_needs_tensorflow(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    with pytest.raises(UserError, match="unset KERAS_BACKEND=jax"):
+        exported("--format", "savedmodel", "--run", parrot_run)
+
+
+def test_a_missing_package_is_named(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install ctranslate2"):
+        exported("--format", "ctranslate2", "--run", parrot_run)
+
+
+def test_an_error_is_one_line_and_status_2_without_heavy_imports(tmp_path: Path) -> None:
+    script = "import sys; from nmt.export import main\ntry: main()\nfinally: print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--format", "keras"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert (
+        done.stderr == "error: there is no run runs/latest; train one first: python -m nmt.train\n"
+    )
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "nmt" in loaded
+    assert not {"keras", "tensorflow", "ctranslate2"} & loaded
+
+
+def test_default_places_and_manifest(parrot_run: Path) -> None:
+    exports = parrot_run / "exports"
+    options = ["--run", parrot_run, "--beam", "2", "--length-penalty", "0.3"]
+    printed = exported("--format", "ctranslate2", *options)
+    assert f"written to {exports / 'ctranslate2'}" in printed
+    assert "12 of 12 sample sentences are translated as the run does" in printed
+    content = json.loads((exports / "ctranslate2" / "manifest.json").read_text(encoding="utf-8"))
+    assert content["format"] == "ctranslate2"
+    assert content["quantization"] == "float32"
+    assert content["run"] == parrot_run.name
+    assert content["check"] == {"sentences": 12, "equal": 12, "different": []}
+    assert content["files"].keys() == {
+        path.name for path in (exports / "ctranslate2").iterdir() if path.name != "manifest.json"
+    }
+    assert (content["decoding"]["beam_size"], content["decoding"]["length_penalty"]) == (2, 0.3)
+    decoding = ctranslate2.load(exports / "ctranslate2").decoding
+    assert (decoding.beam_size, decoding.length_penalty) == (2, 0.3)
+
+    exported("--format", "ctranslate2", "--quantization", "int8", *options)
+    exported("--format", "keras", *options)
+    assert keras_file.load(exports / "keras").decoding.beam_size == 2
+    exported("--format", "savedmodel", *options)
+    content = json.loads((exports / "savedmodel" / "manifest.json").read_text(encoding="utf-8"))
+    assert content["check"] == {"sentences": 12, "equal": 12, "different": []}
+    assert "only the first 63 are read" in content["signature"]["inputs"]["text"]
+    assert sorted(path.name for path in exports.iterdir()) == [
+        "ctranslate2", "ctranslate2_int8", "keras", "savedmodel",
+    ]  # fmt: skip
+
+
+def test_an_export_is_replaced_and_nothing_else(parrot_run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "shipped"
+    options = ["--format", "keras", "--run", parrot_run, "--output", place]
+    place.mkdir()
+    (place / "mine.txt").touch()
+    with pytest.raises(UserError, match="is not an export"):
+        exported(*options)
+    (place / "mine.txt").unlink()
+    exported(*options)
+    (place / "stale").touch()
+    exported(*options)
+    assert not (place / "stale").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["shipped"]
+
+
+def test_an_interrupted_export_leaves_nothing(
+    parrot_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(folder: Path) -> None:
+        assert (folder / "model.keras").is_file()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keras_file, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        exported("--format", "keras", "--run", parrot_run, "--output", tmp_path / "shipped")
+    assert list(tmp_path.iterdir()) == []
+
+
+def damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the export have other weights than the run."""
+    write = ctranslate2.write
+
+    def damaged(model: Any, *arguments: Any) -> None:
+        for block in model.decoder_blocks:
+            kernel = block.cross_attention.output_projection.kernel
+            kernel.assign(-kernel)
+        write(model, *arguments)
+        for block in model.decoder_blocks:
+            kernel = block.cross_attention.output_projection.kernel
+            kernel.assign(-kernel)
+
+    monkeypatch.setattr(ctranslate2, "write", damaged)
+
+
+def test_a_wrong_export_is_not_kept(
+    parrot_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    damage(monkeypatch)
+    place = tmp_path / "shipped"
+    options = ["--format", "ctranslate2", "--run", str(parrot_run), "--output", str(place)]
+    monkeypatch.setattr(sys, "argv", ["nmt-export", *options])
+    with pytest.raises(SystemExit) as stopped:
+        export.main()
+    assert stopped.value.code == 1
+    printed = capsys.readouterr()
+    assert "differs (weights): " in printed.out
+    assert "of 12 sample sentences, such as" in printed.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quantized_export_may_differ_and_says_so(
+    parrot_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damage(monkeypatch)
+    place = tmp_path / "shipped"
+    printed = exported(
+        "--format", "ctranslate2", "--quantization", "int8", "--run", parrot_run, "--output", place
+    )
+    check = json.loads((place / "manifest.json").read_text(encoding="utf-8"))["check"]
+    assert check["equal"] < check["sentences"] == 12
+    assert len(check["different"]) == 12 - check["equal"]
+    assert printed.count("differs (weights)") == len(check["different"])
