@@ -1,12 +1,13 @@
 """CTranslate2: writing its model from Keras weights, and an engine that searches with it.
 
 CTranslate2 declares the variables of a Transformer (`ctranslate2.specs`) and computes it in C++, a
-multiple faster than TensorFlow on CPUs, in a process of 0.2 GB. The package is an extra.
+multiple faster than TensorFlow on CPUs. The package is an extra.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ from nmt.config import Config
 from nmt.data.corpus import clean_text
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.inference.engine import Beam, Found
+from nmt.inference.engine import NEVER, Beam, Found
 from nmt.inference.translator import Translation, Translator
 from nmt.model.blocks import NORM_EPSILON
 from nmt.model.transformer import Transformer
@@ -241,18 +242,22 @@ class CTranslate2Engine:
                 "CTranslate2 cannot search with this project's coverage penalty: set "
                 "decoding.coverage_penalty=0"
             )
-        # The largest limit serves all, as long as no hypothesis meets the limit of its sentence.
-        hypotheses = self._search(sources, max(limits), beam, prefix)
-        late = defaultdict(list)
-        for i, (limit, candidates) in enumerate(zip(limits, hypotheses, strict=True)):
-            if limit < max(limits) and max(map(len, candidates)) >= limit:
-                late[limit].append(i)
-        for limit, rows in late.items():
-            again = self._search([sources[i] for i in rows], limit, beam, prefix)
-            for i, candidates in zip(rows, again, strict=True):
-                hypotheses[i] = candidates
+        hypotheses = self._limited(sources, limits, beam, prefix)
+        # CTranslate2 does not know ids that no output holds. Forbidding them costs the exact
+        # log-probabilities, and models that have learnt their target hardly ever write them.
+        marked = [
+            i
+            for i, candidates in enumerate(hypotheses)
+            if any(set(NEVER) & set(tokens[len(prefix) :]) for tokens in candidates)
+        ]
+        if marked:
+            again = self._limited(
+                [sources[i] for i in marked], limits[marked], beam, prefix, never=NEVER
+            )
+            for i, candidates in zip(marked, again, strict=True):
+                hypotheses[i] = dict.fromkeys(candidates, math.nan)
         self._add_prefix(hypotheses, sources, prefix)
-        self._end(hypotheses, sources, limits)
+        self._complete(hypotheses, sources, limits)
         alpha = beam.length_penalty if beam.size > 1 else 0.0
         return [_ranked(candidates, alpha)[: beam.n_best] for candidates in hypotheses]
 
@@ -273,10 +278,36 @@ class CTranslate2Engine:
         )
         return [np.array(result.log_probs, np.float32) for result in scored]
 
-    def _search(
-        self, sources: Sequence[np.ndarray], limit: int, beam: Beam, prefix: np.ndarray
+    def _limited(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        beam: Beam,
+        prefix: np.ndarray,
+        never: tuple[int, ...] = (),
     ) -> list[dict[tuple[int, ...], float]]:
-        """Return hypotheses with their log-probability, both without the prefix's.
+        """Search with a limit per sentence, where CTranslate2 has one per batch."""
+        # The largest limit serves all, as long as no hypothesis meets the limit of its sentence.
+        hypotheses = self._search(sources, max(limits), beam, prefix, never)
+        late = defaultdict(list)
+        for i, (limit, candidates) in enumerate(zip(limits, hypotheses, strict=True)):
+            if limit < max(limits) and max(map(len, candidates)) >= limit:
+                late[limit].append(i)
+        for limit, rows in late.items():
+            again = self._search([sources[i] for i in rows], limit, beam, prefix, never)
+            for i, candidates in zip(rows, again, strict=True):
+                hypotheses[i] = candidates
+        return hypotheses
+
+    def _search(
+        self,
+        sources: Sequence[np.ndarray],
+        limit: int,
+        beam: Beam,
+        prefix: np.ndarray,
+        never: tuple[int, ...],
+    ) -> list[dict[tuple[int, ...], float]]:
+        """Return hypotheses with their log-probability, without that of the prefix.
 
         Hypotheses without end mark have met the limit.
         """
@@ -293,6 +324,7 @@ class CTranslate2Engine:
             max_input_length=0,
             min_decoding_length=0,
             max_decoding_length=max(int(limit) - 1, 1),  # the last position is the end mark's
+            suppress_sequences=[self._text([i]) for i in never] or None,
             return_end_token=True,
             return_scores=True,
         )
@@ -319,26 +351,29 @@ class CTranslate2Engine:
             for tokens in candidates:
                 candidates[tokens] += float(log_probs[: len(prefix)].sum())
 
-    def _end(
+    def _complete(
         self,
         hypotheses: list[dict[tuple[int, ...], float]],
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
     ) -> None:
-        """Give hypotheses that met the limit the end mark that they have to end with."""
-        endless = [
+        """End hypotheses that met the limit, and score what has no exact log-probability."""
+        incomplete = [
             (i, tokens)
             for i, candidates in enumerate(hypotheses)
-            for tokens in candidates
-            if tokens[-1] != EOS or len(tokens) > limits[i]
+            for tokens, log_prob in candidates.items()
+            if tokens[-1] != EOS or math.isnan(log_prob)
         ]
-        if not endless:
+        if not incomplete:
             return
-        cut = [tokens[: limits[i] - 1] for i, tokens in endless]
-        scored = self.log_probs([sources[i] for i, _ in endless], cut)
-        for (i, tokens), kept, log_probs in zip(endless, cut, scored, strict=True):
+        bodies = [
+            tokens[:-1] if tokens[-1] == EOS else tokens[: limits[i] - 1]
+            for i, tokens in incomplete
+        ]
+        scored = self.log_probs([sources[i] for i, _ in incomplete], bodies)
+        for (i, tokens), body, log_probs in zip(incomplete, bodies, scored, strict=True):
             del hypotheses[i][tokens]
-            hypotheses[i][*kept, EOS] = float(log_probs.sum())
+            hypotheses[i][*body, EOS] = float(log_probs.sum())
 
     def _tokens(self, sources: Iterable[np.ndarray]) -> list[list[str]]:
         """Return sources as CTranslate2 takes them, with end mark."""

@@ -53,9 +53,9 @@ def random_model(seed: int = 1, **changes: Any) -> Transformer:
     return model
 
 
-def sure_model() -> Transformer:
+def sure_model(**changes: Any) -> Transformer:
     """A random model with most of the probability on a few tokens, as a trained one has it."""
-    model = random_model()
+    model = random_model(**changes)
     model.decoder_norm.gamma.assign(model.decoder_norm.gamma * 3)
     return model
 
@@ -151,7 +151,7 @@ def test_equal_pieces_are_refused(tmp_path: Path, compose: Callable[..., Config]
         ctranslate2.write(random_model(), Twins(), compose("model=tiny"), tmp_path, "float32")
 
 
-def sources_and_limits(count: int = 100) -> tuple[list[np.ndarray], np.ndarray]:
+def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
     generator = np.random.default_rng(0)
     sources = [generator.integers(3, 23, generator.integers(1, 10)) for _ in range(count)]
     return sources, generator.integers(1, 12, count).astype(np.int32)
@@ -160,18 +160,35 @@ def sources_and_limits(count: int = 100) -> tuple[list[np.ndarray], np.ndarray]:
 @pytest.mark.parametrize("size", [1, 4])
 def test_search_finds_what_keras_finds(engine_of: Any, size: int) -> None:
     model = sure_model()
-    sources, limits = sources_and_limits()
+    table = model.embedding.table.numpy()
+    table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat its begin mark
+    model.embedding.table.assign(table)
+    sources, limits = sources_and_limits(60)
     beam = Beam(size, 0.6, n_best=size)
     found = engine_of(model).search(sources, limits, beam, NO_PREFIX)
     check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
     assert all(1 <= len(hypotheses) <= size for hypotheses in found)
     expected = KerasEngine(model).search(sources, limits, beam, NO_PREFIX)
-    same = sum(
-        ours[0].tokens == theirs[0].tokens for ours, theirs in zip(found, expected, strict=True)
-    )
-    # The beam searches are not quite the same: one sentence in a hundred may end elsewhere.
-    assert same >= len(sources) - (1 if size > 1 else 0)
-    assert len({len(ours[0].tokens) for ours in found}) > 3
+    for ours, theirs in zip(found, expected, strict=True):
+        # CTranslate2 lets only the k best candidates end: an early end behind them is not found,
+        # and here it is better than an end forced by the limit.
+        if size == 1 or theirs[0].tokens != (EOS,):
+            assert ours[0].tokens == theirs[0].tokens
+    assert len({len(theirs[0].tokens) for theirs in expected}) > 3
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_begin_mark_is_never_written(engine_of: Any, size: int) -> None:
+    model = sure_model()
+    sources, limits = sources_and_limits(20)
+    engine = engine_of(model)
+    written = engine._search(sources, 12, Beam(size, 0.6), NO_PREFIX, ())
+    assert any(BOS in tokens for hypotheses in written for tokens in hypotheses)
+    found = engine.search(sources, limits, Beam(size, 0.6, n_best=size), NO_PREFIX)
+    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
+    if size == 1:
+        expected = KerasEngine(model).search(sources, limits, Beam(1, 0.6), NO_PREFIX)
+        assert [one[0].tokens for one in found] == [one[0].tokens for one in expected]
 
 
 def check_hypotheses(
@@ -190,6 +207,7 @@ def check_hypotheses(
         for one, log_probs in zip(hypotheses, own, strict=True):
             assert len(one.tokens) <= limit
             assert one.tokens.index(EOS) == len(one.tokens) - 1
+            assert not {PAD, BOS} & set(one.tokens)
             assert one.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
             penalty = ((5 + len(one.tokens)) / 6) ** alpha
             assert one.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
@@ -200,11 +218,11 @@ def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> N
     model = random_model()
     sources, _ = sources_and_limits(6)
     limits = np.array([4, 5, 6, 9, 9, 11], np.int32)
-    prefix = np.array([7, 8, PAD], np.int32)
+    prefix = np.array([7, 8, 9], np.int32)
     beam = Beam(size, 0.6, n_best=size)
     found = engine_of(model).search(sources, limits, beam, prefix)
     check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
-    assert all(one.tokens[:3] == (7, 8, PAD) for hypotheses in found for one in hypotheses)
+    assert all(one.tokens[:3] == (7, 8, 9) for hypotheses in found for one in hypotheses)
 
 
 def test_a_coverage_penalty_is_refused(engine_of: Any) -> None:
