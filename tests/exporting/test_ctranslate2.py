@@ -198,19 +198,19 @@ def check_hypotheses(
     found: Sequence[Sequence[Found]],
     alpha: float,
 ) -> None:
-    for source, limit, hypotheses in zip(sources, limits, found, strict=True):
+    flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
+    own = forced(model, [sources[i] for i, _ in flat], [one.tokens for _, one in flat])
+    for (i, one), log_probs in zip(flat, own, strict=True):
+        assert len(one.tokens) <= limits[i]
+        assert one.tokens.index(EOS) == len(one.tokens) - 1
+        assert not {PAD, BOS} & set(one.tokens)
+        assert one.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
+        penalty = ((5 + len(one.tokens)) / 6) ** alpha
+        assert one.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
+    for hypotheses in found:
         scores = [one.score for one in hypotheses]
         assert scores == sorted(scores, reverse=True)
         assert len({one.tokens for one in hypotheses}) == len(hypotheses)
-        targets = [one.tokens for one in hypotheses]
-        own = forced(model, [source] * len(targets), targets)
-        for one, log_probs in zip(hypotheses, own, strict=True):
-            assert len(one.tokens) <= limit
-            assert one.tokens.index(EOS) == len(one.tokens) - 1
-            assert not {PAD, BOS} & set(one.tokens)
-            assert one.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
-            penalty = ((5 + len(one.tokens)) / 6) ** alpha
-            assert one.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
 
 
 @pytest.mark.parametrize("size", [1, 4])

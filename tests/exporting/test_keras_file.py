@@ -1,7 +1,8 @@
-"""The ``.keras`` file loads with the model's package and Keras alone."""
+"""The ``.keras`` file loads with the model's package and Keras alone, on another backend too."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +12,12 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.exporting import keras_file
-from nmt.exporting.manifest import samples
-from nmt.inference.translator import Translator
 from nmt.run import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 
 
-def test_a_fresh_process_loads_it(parrot_run: Path, tmp_path: Path) -> None:
+def test_a_fresh_process_on_jax_loads_it(parrot_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(parrot_run)
     model = run.load_model()
     keras_file.write(model, run.load_tokenizer(), run.config, tmp_path)
@@ -36,18 +35,11 @@ np.save(sys.argv[2], model(inputs))
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ | {"KERAS_BACKEND": "jax"},
     )
     assert done.returncode == 0, done.stderr
     expected = model({"source": np.array([[5, 6, 2]]), "target": np.array([[1, 7]])})
-    np.testing.assert_allclose(np.load(logits), expected, atol=1e-6)
-
-
-def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
-    run = RunFolder.open(parrot_run)
-    keras_file.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path)
-    translator = Translator.load(parrot_run)
-    sentences = samples(run.samples, [], translator.tokenizer, 64)
-    assert keras_file.load(tmp_path).translate(sentences) == translator.translate(sentences)
+    np.testing.assert_allclose(np.load(logits), expected, atol=1e-5)
 
 
 def test_a_folder_that_is_no_export_is_refused(parrot_run: Path) -> None:

@@ -21,7 +21,7 @@ from nmt.exporting import savedmodel
 from nmt.exporting.manifest import samples
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
-from nmt.run import RunFolder, build_model, set_seed
+from nmt.run import RunFolder, build_model
 
 pytestmark = pytest.mark.xdist_group("exports")
 
@@ -52,7 +52,7 @@ def translator(parrot_run: Path) -> Translator:
 def test_a_fresh_process_translates_as_the_run(
     exported: Path, parrot_run: Path, translator: Translator
 ) -> None:
-    texts = samples(parrot_run / "samples", [], translator.tokenizer, 64) + ODD
+    texts = ODD + samples(parrot_run / "samples", [], translator.tokenizer, 64)
     script = """
 import json, sys
 import tensorflow as tf
@@ -61,7 +61,7 @@ loaded = tf.saved_model.load(sys.argv[1])
 translate = loaded.signatures["serving_default"]
 texts = json.loads(sys.argv[2])
 together = translate(text=tf.constant(texts))
-alone = [translate(text=tf.constant([text])) for text in texts]
+alone = [translate(text=tf.constant([text])) for text in texts[:6]]
 print(json.dumps({
     "together": {name: together[name].numpy().tolist() for name in ("score", "log_prob")},
     "translation": [text.decode() for text in together["translation"].numpy()],
@@ -82,7 +82,7 @@ print(json.dumps({
     expected = translator.hypotheses(texts, beam_size=3)
     best = [hypotheses[0] for hypotheses in expected]
     assert found["translation"] == [one.text for one in best]
-    assert found["alone"] == found["translation"]
+    assert found["alone"] == found["translation"][:6]
     assert found["of none"] == 0
     for name in ("score", "log_prob"):
         values = [getattr(one, name) for one in best]
@@ -142,17 +142,17 @@ def test_tokenizing_in_the_graph_is_the_tokenizers_own(tokenizer: Tokenizer) -> 
     assert [text.decode() for text in decode(tf.constant(ids)).numpy()] == tokenizer.decode(ids)
 
 
-def test_a_wordpiece_model(tmp_path: Path, compose: Callable[..., Config]) -> None:
+@pytest.mark.parametrize("tokenizer", ["wordpiece"], indirect=True)
+def test_a_wordpiece_model(
+    tokenizer: Tokenizer, tmp_path: Path, compose: Callable[..., Config]
+) -> None:
     config = compose("model=tiny", "tokenizer=wordpiece")
-    texts = [clean_text(side) for line in corpus_lines(60) for side in line.split("\t")[:2]]
-    set_seed(3)
-    tokenizer = train_tokenizer(TokenizerConfig("wordpiece", 400, 0, 1.0), texts, str)
     model = build_model(config, tokenizer.vocabulary_size, precision="float32")
     decoding = dataclasses.replace(config.decoding, beam_size=1, max_length_margin=4)
     savedmodel.write(model, tokenizer, decoding, tmp_path)
-    expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts[:4])
-    for found, (best, *_) in zip(
-        savedmodel.translations(tmp_path, texts[:4]), expected, strict=True
-    ):
-        assert found.text == best.text != ""
-        assert found.log_prob == pytest.approx(best.log_prob, abs=1e-3)
+    texts = ["¿Dónde está la estación?", "Hoy hace frío."]
+    expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts)
+    found = savedmodel.translations(tmp_path, texts)
+    for ours, (theirs,) in zip(found, expected, strict=True):
+        assert ours.text == theirs.text != ""
+        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)
