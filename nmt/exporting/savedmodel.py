@@ -66,11 +66,12 @@ def write(model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig, fo
         ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
         limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
         empty = tf.equal(lengths, 0)
+        # A limit of 1 leaves nothing but the end mark.
         limits = tf.where(empty, 1, tf.minimum(limits, model.max_length))
         room = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of an empty batch: 1
         found = graph_search(model, source, limits, beam, room)
         return {
-            "translation": tf.where(empty, "", decode(found.tokens[:, 0])),
+            "translation": decode(found.tokens[:, 0]),
             "score": tf.where(empty, 0.0, found.scores[:, 0]),
             "log_prob": tf.where(empty, 0.0, found.log_probs[:, 0]),
         }

@@ -57,6 +57,16 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, before: str | None
     assert not before or names(place) == [before]
 
 
+def test_what_was_there_comes_back_if_the_last_move_fails(tmp_path: Path) -> None:
+    place = tmp_path / "export"
+    place.mkdir()
+    (place / "old").touch()
+    with pytest.raises(FileNotFoundError), replacing(place) as partial:
+        partial.rmdir()
+    assert names(tmp_path) == ["export"]
+    assert names(place) == ["old"]
+
+
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
