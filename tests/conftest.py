@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def compose() -> Callable[..., object]:
 @pytest.fixture(scope="session")
 def quiet_console() -> Console:
     return Console(quiet=True)
+
+
+def users_environment() -> dict[str, str]:
+    """Return this environment without what `scripts/test.sh` sets for the tests alone."""
+    return {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:

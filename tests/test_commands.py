@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import tiny_overrides
+from conftest import tiny_overrides, users_environment
 from rich.console import Console
 
 from nmt import evaluate, translate
@@ -30,7 +29,7 @@ def command(
         capture_output=True,
         cwd=cwd,
         check=False,
-        env={**os.environ, "COLUMNS": "200"},
+        env=users_environment() | {"COLUMNS": "200"},
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import users_environment
 
 from nmt import serve
 from nmt.errors import UserError
@@ -86,7 +87,12 @@ def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], int
     """Run the command; yield its process and port when it says that it listens."""
     command = [sys.executable, "-m", "nmt.serve", "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=users_environment(),
     )
     try:
         assert process.stdout
