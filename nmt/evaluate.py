@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nmt.data.corpus import Pair, read_parallel
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely
+from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder, write_json
 
@@ -144,6 +144,7 @@ def scored(translator: Translator, pairs: Sequence[Pair], console: Console) -> d
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     collect_rarely()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)

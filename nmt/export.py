@@ -14,7 +14,7 @@ from rich.console import Console
 
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import MANIFEST_FILE, check_place, replacing
-from nmt.memory import collect_rarely
+from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder, write_json
 
@@ -158,6 +158,7 @@ def best(translator: Translator, sources: list[str]) -> list[Any]:
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     collect_rarely()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely
+from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
 
@@ -160,6 +160,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     collect_rarely()
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.corpus import clean_text
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely
+from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
 
@@ -406,6 +406,7 @@ def draw(
 
 def main() -> None:
     """Run the command line."""
+    keep_freed_memory()
     collect_rarely()
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)

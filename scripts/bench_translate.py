@@ -54,10 +54,11 @@ def main() -> None:
     from rich.console import Console
 
     from nmt.errors import UserError, fail
-    from nmt.memory import collect_rarely
+    from nmt.memory import collect_rarely, keep_freed_memory
     from nmt.quiet import quiet_start
     from nmt.run import RunFolder
 
+    keep_freed_memory()
     collect_rarely()
     try:
         folder = RunFolder.open(arguments.run)

@@ -100,10 +100,6 @@ def _forced(rules: Rules, index: Tensor, eos: int) -> Tensor:
     return ops.where(ops.greater_equal(index, rules.limits - 1), eos, prefix)
 
 
-def _log_normalizer(logits: Tensor) -> Tensor:
-    return ops.logsumexp(logits, axis=-1, keepdims=True)
-
-
 def _candidates(
     logits: Tensor, forced: Tensor, count: int, never: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
@@ -120,8 +116,9 @@ def _candidates(
         int32), with c' = c + len(never), or V if that is less.
     """
     count = min(count + len(never), logits.shape[-1])
-    normalizer = _log_normalizer(logits)
     best, tokens = ops.top_k(logits, count)
+    largest = best[..., :1]
+    normalizer = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
     tokens = ops.cast(tokens, "int32")
     log_probs = best - normalizer
     for token in never:
@@ -286,7 +283,9 @@ class Sample(Greedy):
         chosen = ops.take_along_axis(tokens, best, axis=-1)
         bound = ops.greater_equal(forced, 0)[:, None, None]
         chosen = ops.where(bound, ops.maximum(forced, 0)[:, None, None], chosen)
-        return chosen[..., 0], _log_prob(logits, _log_normalizer(logits), chosen)
+        return chosen[..., 0], _log_prob(
+            logits, ops.logsumexp(logits, axis=-1, keepdims=True), chosen
+        )
 
 
 class _Beam(NamedTuple):

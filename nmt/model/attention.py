@@ -222,25 +222,35 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def keep(self, memory: Tensor) -> KeyValues:
         """Project ``memory`` [B, S, D] and lay it out for decoding."""
-        keys, values = self.project(memory)  # [B, S, H, K]
+        return self._laid_out(*self.project(memory))
+
+    def _laid_out(self, keys: Tensor, values: Tensor) -> KeyValues:
         return KeyValues(ops.transpose(keys, (0, 2, 3, 1)), ops.transpose(values, (0, 2, 1, 3)))
 
-    def look_up(self, x: Tensor, kept: KeyValues, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Let ``x`` [B, k, D] attend to what was kept: `attend` without dropout, for decoding.
+    def _places(self, x: Tensor, places: int) -> Tensor:
+        """[B * k, D] -> [B, k, H, K]."""
+        return ops.reshape(x, (-1, places, self.num_heads, self.d_model // self.num_heads))
+
+    def look_up(
+        self, x: Tensor, kept: KeyValues, mask: Tensor, places: int
+    ) -> tuple[Tensor, Tensor]:
+        """Let ``x`` attend to what was kept: `attend` without dropout, for decoding.
 
         Args:
-            x: [B, k, D].
+            x: [B * k, D]: of rank 2, because products of rank 3 cost a dozen small operations each
+                where shapes are dynamic.
             kept: of S positions.
             mask: bool, broadcastable to [B, H, k, S].
+            places: k.
 
         Returns:
-            (output [B, k, D], weights float32 [B, H, k, S]).
+            (output [B * k, D], weights float32 [B, H, k, S]).
         """
-        query = self.split_heads(self.query(x))  # [B, k, H, K]
+        query = self._places(self.query(x), places)
         weights = _weights("bthk,bhks->bhts", query, kept.keys, mask)
         values = kept.values
         output = ops.einsum("bhts,bhsk->bthk", ops.cast(weights, values.dtype), values)
-        return self.output_projection(ops.reshape(output, ops.shape(x))), weights
+        return self.output_projection(ops.reshape(output, (-1, self.d_model))), weights
 
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
@@ -311,26 +321,27 @@ class CausalSelfAttention(MultiHeadAttention):
         )
 
     def step(
-        self, x: Tensor, cache: KeyValues, mask: Tensor, index: Tensor
+        self, x: Tensor, cache: KeyValues, mask: Tensor, index: Tensor, places: int
     ) -> tuple[Tensor, KeyValues]:
         """Attend from the newest token of each hypothesis to those it descends from.
 
         Args:
-            x: [B, k, D], the tokens at position ``index``.
+            x: [B * k, D], the tokens at position ``index``.
             cache: of T * k slots, filled below position ``index``.
             mask: bool [B, 1, k, T * k], from `ancestor_mask`; position ``index`` included.
             index: int32 scalar.
+            places: k.
 
         Returns:
-            (output [B, k, D], the cache with position ``index`` filled in).
+            (output [B * k, D], the cache with position ``index`` filled in).
         """
-        new = self.keep(x)
-        first = index * ops.shape(x)[1]
+        keys, values = (self._places(layer(x), places) for layer in (self.key, self.value))
+        new = self._laid_out(keys, values)
         cache = KeyValues(
-            ops.slice_update(cache.keys, (0, 0, 0, first), new.keys),
-            ops.slice_update(cache.values, (0, 0, first, 0), new.values),
+            ops.slice_update(cache.keys, (0, 0, 0, index * places), new.keys),
+            ops.slice_update(cache.values, (0, 0, index * places, 0), new.values),
         )
-        return self.look_up(x, cache, mask)[0], cache
+        return self.look_up(x, cache, mask, places)[0], cache
 
 
 @keras.saving.register_keras_serializable("nmt")

@@ -51,7 +51,7 @@ class TokenEmbedding(keras.layers.Layer):
         return ops.cast(rows, self.compute_dtype) * self.d_model**0.5
 
     def logits(self, x: Tensor) -> Tensor:
-        """Score every token of the vocabulary: [B, L, D] -> float32 [B, L, V]."""
+        """Score every token of the vocabulary: [..., D] -> float32 [..., V]."""
         table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)
         return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
 
@@ -316,21 +316,23 @@ class DecoderBlock(_Block):
         mask: Tensor,
         memory_mask: Tensor,
         index: Tensor,
+        places: int,
     ) -> tuple[Tensor, KeyValues, Tensor]:
-        """Decode one token per hypothesis, [B, k, D], against the cache.
+        """Decode one token for each of k = ``places`` hypotheses, [B * k, D], against the cache.
 
         The hypotheses of a sentence attend to its memory as if they were the positions of one
         target, so the memory is never repeated.
 
         Returns:
-            (x [B, k, D], the cache with position ``index`` filled in, cross weights [B, H, k, S]).
+            (x [B * k, D], the cache with position ``index`` filled in, cross weights
+            [B, H, k, S]).
         """
         branch, cache = self.self_attention.step(
-            self.before(self.self_attention_norm, x), cache, mask, index
+            self.before(self.self_attention_norm, x), cache, mask, index, places
         )
         x = self.after(self.self_attention_norm, x, branch, None)
         branch, weights = self.cross_attention.look_up(
-            self.before(self.cross_attention_norm, x), memory, memory_mask
+            self.before(self.cross_attention_norm, x), memory, memory_mask, places
         )
         x = self.after(self.cross_attention_norm, x, branch, None)
         return self._feed_forward(x, None), cache, weights

@@ -311,17 +311,21 @@ class Transformer(keras.Model):
         Returns:
             (logits float32 [B, k, V], the state after it).
         """
-        places = ops.arange(ops.shape(tokens)[1], dtype="int32")
+        hypotheses = tokens.shape[1]
+        places = ops.arange(hypotheses, dtype="int32")
         here = ops.equal(ops.arange(ops.shape(state.ancestors)[2], dtype="int32"), index)  # [T]
         ancestors = ops.where(here, places[:, None], state.ancestors)
         mask = ancestor_mask(ancestors)
         x = self.embed(tokens, ops.reshape(index, (1, 1)), None)  # [B, k, D]
+        x = ops.reshape(x, (-1, self.d_model))  # [B * k, D]
         caches = []
         weights = None
         for block, cache, memory in zip(
             self.decoder_blocks, state.cache, state.memory, strict=True
         ):
-            x, cache, weights = block.step(x, cache, memory, mask, state.memory_mask, index)
+            x, cache, weights = block.step(
+                x, cache, memory, mask, state.memory_mask, index, hypotheses
+            )
             caches.append(cache)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
@@ -329,7 +333,8 @@ class Transformer(keras.Model):
         if not isinstance(coverage, tuple):  # by the last layer, the mean of its heads
             coverage = coverage + ops.mean(weights, axis=1)
         state = state._replace(cache=tuple(caches), ancestors=ancestors, coverage=coverage)
-        return self.embedding.logits(x), state
+        logits = self.embedding.logits(x)  # [B * k, V]
+        return ops.reshape(logits, (-1, hypotheses, self.vocabulary_size)), state
 
     @staticmethod
     def reorder(state: DecodingState, parents: Tensor) -> DecodingState:

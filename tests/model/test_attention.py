@@ -461,12 +461,13 @@ def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
     for index in range(T):
         ancestors[:, :, index] = [0, 1]
         output, cache = layer.step(
-            np.stack([x[:, index], back[:, index]], axis=1),
+            np.stack([x[:, index], back[:, index]], axis=1).reshape(-1, D),
             cache,
             ancestor_mask(ancestors),
             ops.convert_to_tensor(index, "int32"),
+            2,
         )
-        found = ops.convert_to_numpy(output)
+        found = ops.convert_to_numpy(output).reshape(B, 2, D)
         np.testing.assert_allclose(found[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
         np.testing.assert_allclose(found[:, 1], whole_back[:, index], atol=1e-5)
     keys, values = (ops.convert_to_numpy(part) for part in layer.project(x))  # [B, T, H, K]
