@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.data.corpus import Pair, read_parallel
+from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
 from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
@@ -146,6 +147,7 @@ def main() -> None:
     """Run the command line."""
     keep_freed_memory()
     collect_rarely()
+    one_thread_per_operation()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import MANIFEST_FILE, check_place, replacing
 from nmt.memory import collect_rarely, keep_freed_memory
@@ -160,6 +161,7 @@ def main() -> None:
     """Run the command line."""
     keep_freed_memory()
     collect_rarely()
+    one_thread_per_operation()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
 

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from types import FrameType
 
+from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
 from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
@@ -162,6 +163,7 @@ def main() -> None:
     """Run the command line."""
     keep_freed_memory()
     collect_rarely()
+    one_thread_per_operation()
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     arguments = parser().parse_args()

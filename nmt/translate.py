@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.corpus import clean_text
+from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
 from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
@@ -408,6 +409,7 @@ def main() -> None:
     """Run the command line."""
     keep_freed_memory()
     collect_rarely()
+    one_thread_per_operation()
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     arguments = parser().parse_args()

@@ -25,6 +25,8 @@ from typing import Any
 
 PHASES = """
 import time
+from nmt.devices import one_thread_per_operation
+one_thread_per_operation()
 begin = time.perf_counter()
 from nmt.quiet import quiet_start
 with quiet_start():
@@ -53,6 +55,7 @@ def main() -> None:
 
     from rich.console import Console
 
+    from nmt.devices import one_thread_per_operation
     from nmt.errors import UserError, fail
     from nmt.memory import collect_rarely, keep_freed_memory
     from nmt.quiet import quiet_start
@@ -60,6 +63,7 @@ def main() -> None:
 
     keep_freed_memory()
     collect_rarely()
+    one_thread_per_operation()
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():

@@ -20,10 +20,11 @@ PACKAGE = Path(__file__).parents[1] / "nmt"
 ROOMS = {
     "model": {"model"},
     "data": {"data", "config", "errors", "quiet", "nmt"},
-    "inference": {"inference", "model", "data", "config", "errors", "quiet"},
+    "inference": {"inference", "model", "data", "config", "devices", "errors", "quiet"},
     "inspection": {"inspection", "inference", "model", "data", "config", "errors", "quiet"},
     "serving": {"serving", "inference", "errors"},
-    "exporting": {"exporting", "inference", "model", "data", "config", "errors", "quiet"},
+    "exporting": {"exporting", "inference", "model", "data"}
+    | {"config", "devices", "errors", "quiet"},
     "errors": set(),
     "quiet": set(),
     "config": {"errors"},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from nmt import config as configuration
 from nmt.config import Config
 from nmt.data.corpus import clean_text
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer, load_tokenizer
+from nmt.devices import cores
 from nmt.errors import UserError
 from nmt.inference.engine import NEVER, Beam, Found
 from nmt.inference.translator import Translation, Translator
@@ -201,7 +201,7 @@ class CTranslate2Engine:
             raise UserError(
                 "CTranslate2 is not installed: pip install ctranslate2, or nmt[ctranslate2]"
             ) from error
-        self._threads = threads or _cores()
+        self._threads = threads or cores()
         self._pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self.max_length: int = configuration.load(folder / "config.yaml").model.max_length
@@ -383,13 +383,6 @@ class CTranslate2Engine:
 
     def _text(self, ids: Iterable[int]) -> list[str]:
         return [self._pieces[i] for i in ids]
-
-
-def _cores() -> int:
-    """Count the cores that this process may run on; where the system does not tell, all."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _ranked(candidates: dict[tuple[int, ...], float], alpha: float) -> list[Found]:

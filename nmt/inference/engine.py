@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
+from nmt.devices import cores, gpus
 from nmt.inference.compiled import compiled
 from nmt.inference.search import (
     FREE,
@@ -93,10 +94,10 @@ class KerasEngine:
     one go over few shapes.
     """
 
-    parallel = 1
-
     def __init__(self, model: Transformer) -> None:
         self.model = model
+        on_cpu = keras.config.backend() == "tensorflow" and not gpus()
+        self.parallel = cores() if on_cpu else 1
         self.max_length = model.max_length
         self._programs: dict[Any, Any] = {}
         self._lock = threading.Lock()
@@ -255,12 +256,16 @@ class KerasEngine:
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
         rules = Rules(integers[1], integers[2])
-        traced = tf.function(
-            begin, input_signature=[integers[2], rules, integers[1], integers[0]], autograph=False
-        )
+
+        def traced(function: Any, *signature: Any) -> Any:
+            # Called itself, and not by way of its concrete function, it would warn of retracing
+            # when searches of several kinds have been traced.
+            whole = tf.function(function, input_signature=signature, autograph=False)
+            return whole.get_concrete_function()
+
+        first = traced(begin, integers[2], rules, integers[1], integers[0])
         progress = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-            traced.get_concrete_function().structured_outputs,
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), first.structured_outputs
         )
 
         def advance(progress: Any, rules: Rules, rows: Any, until: Any) -> Any:
@@ -285,8 +290,8 @@ class KerasEngine:
             ),
             ancestors=tf.TensorSpec([None, state.ancestors.shape[1], None], tf.int32),
         )
-        signature = [progress._replace(state=loose), rules, integers[1], integers[0]]
-        return traced, tf.function(advance, input_signature=signature, autograph=False)
+        progress = progress._replace(state=loose)
+        return first, traced(advance, progress, rules, integers[1], integers[0])
 
 
 def graph_search(

@@ -336,7 +336,7 @@ class Translator:
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Yield the indices of sentences of similar length, the longest first."""
-        size = self.decoding.batch_size
+        size = min(self.decoding.batch_size, -(-len(lengths) // self.engine.parallel) or 1)
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
         for start in range(0, len(order), size):
             yield order[start : start + size]
