@@ -273,9 +273,10 @@ class Sample(Greedy):
         if count < vocabulary or self.top_p < 1:
             heat, tokens = ops.top_k(heat, count)
             tokens = ops.cast(tokens, "int32")
-            shares = ops.softmax(heat, axis=-1)
-            before = ops.cumsum(shares, axis=-1) - shares
-            heat = ops.where(before < self.top_p, heat, IMPOSSIBLE)
+            if self.top_p < 1 and count > 1:
+                shares = ops.softmax(heat, axis=-1)
+                before = ops.cumsum(shares, axis=-1) - shares
+                heat = ops.where(before < self.top_p, heat, IMPOSSIBLE)
         # Noise belongs to the token, not to its rank.
         places = ops.expand_dims(fold(progress.keys, progress.index), -1)
         noise = -ops.log(-ops.log(uniform(fold(places, tokens))))

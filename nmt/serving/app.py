@@ -287,6 +287,7 @@ class Service:
         finally:
             gone.cancel()
             answer.cancel()
+            future.cancel()  # at once: the one above reaches it when the refusal has been sent
 
     def _compute(self, sentences: list[_Sentence], search: _Search) -> list[_Translated]:
         try:

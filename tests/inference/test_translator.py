@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
+from nmt.inference.engine import Beam, Found
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -303,3 +306,49 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
 def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> None:
     with pytest.raises(UserError, match="a beam of at least 3, not 2"):
         translator.hypotheses(["Hola."], beam_size=2, n_best=3)
+
+
+class Meeting:
+    """An engine whose batches wait for each other: it answers if two are searched at once."""
+
+    max_length = 64
+    parallel = 2
+
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(2, timeout=20)
+        self.sizes: list[int] = []
+
+    def search(
+        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+    ) -> list[list[Found]]:
+        self.sizes.append(len(sources))
+        self.barrier.wait()
+        return [[Found((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
+
+
+def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
+    translator: Translator,
+) -> None:
+    engine = Meeting()
+    both = Translator(engine, translator.tokenizer, translator.decoding)
+    outputs = both.hypotheses(SENTENCES)
+    assert engine.sizes == [2, 2]
+    for sentence, (one,) in zip(SENTENCES, outputs, strict=True):
+        assert [*one.tokens[:-1]][::-1] == translator.tokenizer.encode([sentence])[0].tolist()
+
+
+def test_what_fails_in_a_batch_is_raised(translator: Translator) -> None:
+    engine = Meeting()
+    engine.barrier.abort()
+    with pytest.raises(threading.BrokenBarrierError):
+        Translator(engine, translator.tokenizer, translator.decoding).translate(SENTENCES)
+
+
+def test_only_the_own_engine_samples_scores_and_shows_attention(translator: Translator) -> None:
+    other = Translator(Meeting(), translator.tokenizer, translator.decoding)
+    with pytest.raises(UserError, match="gives samples"):
+        other.samples(["Hola."], 2)
+    with pytest.raises(UserError, match="gives scores"):
+        other.score([("Hola.", "Hello.")])
+    with pytest.raises(UserError, match="gives attention"):
+        other.attention("Hola.")
