@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.data.corpus import Pair, read_parallel
-from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder, write_json
+from nmt.startup import start_translating
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -145,9 +144,7 @@ def scored(translator: Translator, pairs: Sequence[Pair], console: Console) -> d
 
 def main() -> None:
     """Run the command line."""
-    keep_freed_memory()
-    collect_rarely()
-    one_thread_per_operation()
+    start_translating()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

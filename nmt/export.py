@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import MANIFEST_FILE, check_place, replacing
-from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder, write_json
+from nmt.startup import start_translating
 
 if TYPE_CHECKING:
     from nmt.config import Config
@@ -159,9 +158,7 @@ def best(translator: Translator, sources: list[str]) -> list[Any]:
 
 def main() -> None:
     """Run the command line."""
-    keep_freed_memory()
-    collect_rarely()
-    one_thread_per_operation()
+    start_translating()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
 

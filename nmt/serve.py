@@ -11,11 +11,10 @@ import warnings
 from pathlib import Path
 from types import FrameType
 
-from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
+from nmt.startup import start_translating
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _WARM_UP = "Hola."  # any text compiles the search; this one is short
@@ -161,11 +160,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
-    keep_freed_memory()
-    collect_rarely()
-    one_thread_per_operation()
-    warnings.simplefilter("always", UserWarning)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    start_translating()
     arguments = parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.corpus import clean_text
-from nmt.devices import one_thread_per_operation
 from nmt.errors import UserError, exit_on_user_error
-from nmt.memory import collect_rarely, keep_freed_memory
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
+from nmt.startup import start_translating
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translation, Translator
@@ -407,11 +405,7 @@ def draw(
 
 def main() -> None:
     """Run the command line."""
-    keep_freed_memory()
-    collect_rarely()
-    one_thread_per_operation()
-    warnings.simplefilter("always", UserWarning)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    start_translating()
     arguments = parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

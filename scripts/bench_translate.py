@@ -55,15 +55,12 @@ def main() -> None:
 
     from rich.console import Console
 
-    from nmt.devices import one_thread_per_operation
     from nmt.errors import UserError, fail
-    from nmt.memory import collect_rarely, keep_freed_memory
     from nmt.quiet import quiet_start
     from nmt.run import RunFolder
+    from nmt.startup import start_translating
 
-    keep_freed_memory()
-    collect_rarely()
-    one_thread_per_operation()
+    start_translating()
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
