@@ -125,7 +125,8 @@ def scored(translator: Translator, pairs: Sequence[Pair], console: Console) -> d
     found = force_with_progress(translator, pairs, console)
     for pair, score in zip(pairs, found, strict=True):
         per_piece = score.log_prob / len(score.pieces)
-        console.print(f"{score.log_prob:.4f}\t{per_piece:.4f}\t{pair.source}\t{pair.target}")
+        row = f"{score.log_prob:.4f}\t{per_piece:.4f}\t{pair.source}\t{pair.target}"
+        print(row, file=console.file)  # the console itself would expand tabs
     of_all = perplexity(found)
     console.print(
         f"{len(pairs):,} pairs, {of_all.pieces:,} target pieces (end marks included): "

@@ -264,7 +264,9 @@ def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> N
     assert found["perplexity"]["per_word"] == pytest.approx(math.exp(nats / 6))  # 4 words, 2 ends
     for pair in found["pairs"]:
         assert pair["log_prob"] == pytest.approx(sum(pair["log_probs"]))
-    assert f"{found['pairs'][1]['log_prob']:.4f}" in shown.getvalue()
+    rows = [line.split("\t") for line in shown.getvalue().splitlines() if "\t" in line]
+    assert [row[2:] for row in rows] == [["Hoy hace frío.", "It's cold today."], ["Sí.", "Yes."]]
+    assert rows[1][0] == f"{found['pairs'][1]['log_prob']:.4f}"
 
 
 @pytest.mark.slow
