@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     longest = max(config.training.row_lengths)
     translator = Translator(KerasEngine(model), tokenizer, config.decoding, longest=longest)
     sources = manifest.samples(folder.samples, config.training.probes, tokenizer, longest)
-    scores = manifest.test_scores(folder.path)
+    scores = {name: score["value"] for name, score in folder.test_scores().items()}
     with replacing(place) as partial:
         details, check = exported(arguments, model, translator, config, sources, partial)
         for difference in check.different:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before
 
 CONFIG_FILE = "config.yaml"
 CORPUS_FILE = "corpus.json"
+TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
 
 
@@ -142,6 +143,24 @@ class RunFolder:
         """Return what was kept of the corpus; empty if nothing was."""
         path = self.path / CORPUS_FILE
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+    def test_scores(self) -> dict[str, dict[str, float | None]]:
+        """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
+
+        Raises:
+            UserError: the file with the scores is damaged.
+        """
+        path = self.path / TEST_SCORES_FILE
+        if not path.is_file():
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))["scores"]
+            return {
+                name: {"value": score["value"], "half_width": score.get("half_width")}
+                for name, score in found.items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
 
     @property
     def checkpoints(self) -> Checkpoints:

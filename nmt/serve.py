@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import socket
 import sys
@@ -83,18 +82,12 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
-    """Return the scores of the run on its test split; empty if there are none."""
-    path = folder.path / "evaluation_test.json"
+    """Return the scores of the run on its test split; damaged ones are a warning, not the end."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["scores"]
-        return {
-            name: {"value": score["value"], "half_width": score.get("half_width")}
-            for name, score in found.items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        warnings.warn(f"{path} has no scores; python -m nmt.evaluate writes it anew", stacklevel=2)
+        return folder.test_scores()
+    except UserError as error:
+        message = f"the run has no scores: {error}; python -m nmt.evaluate writes them anew"
+        warnings.warn(message, stacklevel=2)
         return {}
 
 

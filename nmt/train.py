@@ -39,7 +39,7 @@ def train(config: Config, console: Console) -> float | None:
     from nmt.inference.evaluation import evaluate
     from nmt.inference.translator import Translator
     from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
-    from nmt.run import RunFolder, build_model, set_seed, write_json
+    from nmt.run import TEST_SCORES_FILE, RunFolder, build_model, set_seed, write_json
     from nmt.training.loop import Trainer
     from nmt.training.step import make_step, resolve_precision
 
@@ -109,7 +109,7 @@ def train(config: Config, console: Console) -> float | None:
 
     if corpus.test:
         evaluation = evaluate(Translator.load(run.path), corpus.test, console)
-        write_json(run.path / "evaluation_test.json", evaluation.as_json())
+        write_json(run.path / TEST_SCORES_FILE, evaluation.as_json())
         console.print(f"\ntest split, {len(corpus.test):,} sentences:")
         console.print("\n".join(evaluation.lines()))
         translated = list(zip(corpus.test, evaluation.outputs, strict=True))

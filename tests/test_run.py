@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -66,3 +67,14 @@ def test_metrics_beyond_a_step_are_dropped(tmp_path: Path) -> None:
     run.drop_metrics_after(3)
     lines = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert lines == ['{"step": 1}', '{"step": 2}', '{"step": 3}']
+
+
+def test_scores_are_those_of_the_test_split(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert run.test_scores() == {}
+    path = tmp_path / "evaluation_test.json"
+    path.write_text(json.dumps({"scores": {"BLEU": {"name": "BLEU", "value": 50.1}}}))
+    assert run.test_scores() == {"BLEU": {"value": 50.1, "half_width": None}}
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"evaluation_test\.json is damaged"):
+        run.test_scores()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,7 +13,6 @@ from typing import Any
 from nmt.config import Config
 from nmt.data.corpus import clean_text
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import UserError
 from nmt.exporting.folder import MANIFEST_FILE
 from nmt.inference.translator import Translation
 
@@ -107,28 +105,12 @@ def samples(folder: Path, probes: Sequence[str], tokenizer: Tokenizer, longest: 
     return [source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < longest]
 
 
-def test_scores(run: Path) -> dict[str, float]:
-    """Return a run's scores on its test split by name; empty if it was not evaluated.
-
-    Raises:
-        UserError: the file with the scores is damaged.
-    """
-    path = run / "evaluation_test.json"
-    if not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))["scores"]
-        return {name: score["value"] for name, score in found.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
-
-
 def content(
     folder: Path,
     run: str,
     config: Config,
     tokenizer: Tokenizer,
-    scores: dict[str, float],
+    scores: dict[str, float | None],
     check: Check,
     details: dict[str, Any],
 ) -> dict[str, Any]:
@@ -139,7 +121,7 @@ def content(
         run: name of the run.
         config: of the run, with the export's search.
         tokenizer: of the run.
-        scores: of the run, from `test_scores`.
+        scores: of the run on its test split.
         check: from `compare`.
         details: what the format adds.
     """

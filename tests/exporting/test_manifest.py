@@ -9,10 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from nmt.config import Config
-from nmt.errors import UserError
 from nmt.exporting import manifest
 from nmt.exporting.manifest import Check, Difference
 from nmt.inference.translator import Translation
@@ -64,16 +62,6 @@ def test_differences_have_causes() -> None:
     unknown = manifest.compare(sources, run, export)
     assert [found.source for found in unknown.wrong] == ["c", "d"]
     assert "-2.5000  z" in str(check.wrong[0])
-
-
-def test_scores_are_those_of_the_test_split(tmp_path: Path) -> None:
-    assert manifest.test_scores(tmp_path) == {}
-    path = tmp_path / "evaluation_test.json"
-    path.write_text(json.dumps({"scores": {"BLEU": {"name": "BLEU", "value": 50.1}}}))
-    assert manifest.test_scores(tmp_path) == {"BLEU": 50.1}
-    path.write_text("{}")
-    with pytest.raises(UserError, match=r"evaluation_test\.json is damaged"):
-        manifest.test_scores(tmp_path)
 
 
 def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
