@@ -13,6 +13,7 @@ from nmt.config import Config
 from nmt.data.corpus import Pair
 from nmt.inference.metrics import Score
 from nmt.inference.translator import Attention
+from nmt.inspection import records
 from nmt.inspection.heatmaps import attention_figure, render_png
 from nmt.inspection.views import VIEWS, labelled
 from nmt.run import RunFolder
@@ -94,6 +95,8 @@ class Report:
         if found.samples:
             self._samples(step, found.samples)
         for number, (sentence, attention) in enumerate(found.probes, start=1):
+            record = records.encode(sentence, attention)
+            self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
             self._heatmaps(step, number, sentence, attention)
         self._events.flush()
 
