@@ -36,7 +36,8 @@ export function paint(canvas, weights, rows, columns, colours, most) {
   const image = context.createImageData(columns, rows);
   for (let i = 0; i < weights.length; i++) {
     const level = Math.min(255, Math.round((255 * weights[i]) / most));
-    image.data.set([colours[3 * level], colours[3 * level + 1], colours[3 * level + 2], 255], 4 * i);
+    image.data.set(colours.subarray(3 * level, 3 * level + 3), 4 * i);
+    image.data[4 * i + 3] = 255; // opaque
   }
   context.putImageData(image, 0, 0);
 }

@@ -6,9 +6,10 @@ import { mount } from "./viewer.js";
 const inlined = JSON.parse(document.getElementById("attention").textContent);
 
 mount(document.querySelector("main"), {
-  runs: async () => [
-    { name: "", sentences: inlined.map(({ sentence }, id) => ({ id: String(id), text: sentence })) },
-  ],
+  runs: async () => {
+    const sentences = inlined.map(({ sentence }, id) => ({ id: String(id), text: sentence }));
+    return [{ name: "", sentences }];
+  },
   steps: async () => [{ step: null, time: null }],
   record: async (run, id) =>
     Uint8Array.from(atob(inlined[Number(id)].record), (sign) => sign.charCodeAt(0)).buffer,

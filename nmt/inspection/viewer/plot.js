@@ -2,32 +2,48 @@
 //
 // A spot is what is pointed at, {row, column}: a token that attends (column null), a token attended
 // to (row null), or a cell of the matrix (neither null).
+//
+// The matrix has the colours of the PNG heatmaps, in proportion to the weight. Lines and marked
+// tokens go by its square root: in a long sentence most weights are too small to be seen otherwise.
 
 import { paint } from "./colours.js";
 import { strongest } from "./record.js";
 
-const FONT = "13px system-ui, sans-serif"; // as in viewer.css, for measuring
-const LONGEST = 150;       // px of a token; longer ones are cut, and whole in the tooltip
-const SMALLEST = 12;       // px of a cell
+const FAMILY = "system-ui, sans-serif";
+const LETTERS = 13;        // px of font size, where cells are not smaller
+const LONGEST = 12;        // times the font size: longer tokens are cut, and whole in the tooltip
+const SMALLEST = 10;       // px of a cell
 const LARGEST = 38;
 const TALLEST = 600;       // px of a matrix whose cells are not the smallest
 const SLANT = 55;          // degrees of column tokens
-const FAINTEST = 0.01;     // of the scale: fainter lines are left out
+const FAINTEST = 0.01;     // of the scale: thinner lines are left out
 const VISIBLE = { "\n": "⏎", "\r": "⏎", "\t": "⇥" };
 
 const ruler = document.createElement("canvas").getContext("2d");
 
+// The width of a text in px of font size.
 function width(text) {
-  ruler.font = FONT;
-  return ruler.measureText(text).width;
+  ruler.font = `100px ${FAMILY}`;
+  return ruler.measureText(text).width / 100;
 }
 
-// The token on one line, cut at its end where it is too long.
+// The token with signs for what shows nothing by itself.
+export function visible(token) {
+  return token.replace(/[\n\r\t]/g, (sign) => VISIBLE[sign]);
+}
+
+// The token cut at its end where it is too long.
 function label(token) {
-  const characters = [...token.replace(/[\n\r\t]/g, (sign) => VISIBLE[sign])];
+  const characters = [...visible(token)];
   if (width(characters.join("")) <= LONGEST) return characters.join("");
   while (width(characters.join("") + "…") > LONGEST) characters.pop();
   return characters.join("") + "…";
+}
+
+// The text of a token; what marks the beginning of a word in it is pale.
+function shownText(text, attributes) {
+  const [mark, rest] = text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];
+  return svg("text", attributes, svg("tspan", { class: "mark" }, mark), rest);
 }
 
 function svg(name, attributes, ...children) {
@@ -81,7 +97,8 @@ export class Plot {
 
   // ---- drawing ----
 
-  size(pictureWidth, pictureHeight) {
+  size(pictureWidth, pictureHeight, letters) {
+    this.picture.style.font = `${letters}px ${FAMILY}`;
     this.picture.setAttribute("width", pictureWidth);
     this.picture.setAttribute("height", pictureHeight);
     this.host.style.height = `${pictureHeight}px`;
@@ -90,30 +107,36 @@ export class Plot {
   // A token whose text begins (or, with end, ends) at x, y, turned around that point.
   token(side, index, x, y, { end = false, angle = 0 } = {}) {
     const text = label(this.kind[`${side}s`][index]);
-    const long = width(text) + 8;
+    const letters = this.letters, long = letters * width(text) + 8, high = 1.4 * letters;
     const group = svg(
       "g",
       {
         class: "token", "data-side": side, "data-index": index,
         transform: `translate(${x} ${y}) rotate(${angle})`,
       },
-      svg("rect", { x: end ? -long + 4 : -4, y: -9, width: long, height: 18, rx: 4 }),
-      svg("text", { "text-anchor": end ? "end" : "start", dy: "0.35em" }, text),
+      svg("rect", { x: end ? -long + 4 : -4, y: -high / 2, width: long, height: high, rx: 4 }),
+      shownText(text, { "text-anchor": end ? "end" : "start", dy: "0.35em" }),
     );
     this.tokens[side].push(group);
     this.picture.append(group);
   }
 
+  // The longest token of each side in px.
+  longest(side) {
+    return this.letters * Math.max(...this.kind[`${side}s`].map((token) => width(label(token))));
+  }
+
   drawMatrix() {
     const { rows, columns } = this.kind;
-    const longest = (tokens) => Math.max(...tokens.map((token) => width(label(token))));
-    const left = longest(rows) + 14;
-    const room = this.host.clientWidth - left - 20;
+    this.letters = LETTERS;
+    const room = this.host.clientWidth - this.longest("row") - 40;
     const cell = Math.floor(
       Math.max(SMALLEST, Math.min(LARGEST, room / columns.length, TALLEST / rows.length)),
     );
+    this.letters = Math.min(LETTERS, cell);
+    const left = this.longest("row") + 14;
     const angle = cell < 18 ? 90 : SLANT;
-    const high = longest(columns) + 12;
+    const high = this.longest("column") + 12;
     const top = Math.ceil(high * Math.sin((angle * Math.PI) / 180)) + 8;
     const right = Math.ceil(high * Math.cos((angle * Math.PI) / 180));
     this.cells = { left: Math.ceil(left), top, cell };
@@ -123,7 +146,7 @@ export class Plot {
     Object.assign(this.canvas.style, {
       left: `${this.cells.left}px`, top: `${top}px`, width: `${wide}px`, height: `${tall}px`,
     });
-    this.size(this.cells.left + wide + Math.max(right, 12), top + tall + 8);
+    this.size(this.cells.left + wide + Math.max(right, 12), top + tall + 8, this.letters);
     const band = (name) => svg("rect", { class: `band ${name}`, visibility: "hidden" });
     this.marks = { row: band("of-row"), column: band("of-column"), cell: band("of-cell") };
     this.picture.append(
@@ -143,12 +166,12 @@ export class Plot {
   drawLines() {
     const { rows, columns } = this.kind;
     const height = Math.max(16, Math.min(28, 640 / Math.max(rows.length, columns.length)));
-    const room = (tokens) => Math.max(...tokens.map((token) => width(label(token)))) + 20;
-    const left = Math.ceil(room(rows));
-    const gap = Math.max(140, Math.min(420, this.host.clientWidth - left - room(columns)));
+    this.letters = LETTERS;
+    const [left, right] = ["row", "column"].map((side) => Math.ceil(this.longest(side) + 20));
+    const gap = Math.max(140, Math.min(420, this.host.clientWidth - left - right));
     this.between = { left, gap, height, top: 8 };
     const tall = height * Math.max(rows.length, columns.length) + 16;
-    this.size(left + gap + Math.ceil(room(columns)), tall);
+    this.size(left + gap + right, tall, this.letters);
     const sharp = window.devicePixelRatio;
     this.canvas.width = gap * sharp;
     this.canvas.height = tall * sharp;
@@ -170,15 +193,15 @@ export class Plot {
     const context = this.canvas.getContext("2d");
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
     context.clearRect(0, 0, gap, this.canvas.height);
-    context.strokeStyle = getComputedStyle(this.host).getPropertyValue("--line");
-    context.lineWidth = 2;
+    context.strokeStyle = getComputedStyle(this.canvas).color;
     const spot = this.lit;
     this.kind.rows.forEach((_, row) =>
       this.kind.columns.forEach((_, column) => {
         const strength = Math.min(1, this.weight(row, column) / this.most);
         if (strength < FAINTEST) return;
         const meant = !spot || row === spot.row || column === spot.column;
-        context.globalAlpha = meant ? strength : strength * 0.08;
+        context.lineWidth = 1 + 3 * strength;
+        context.globalAlpha = Math.sqrt(strength) * (meant ? 1 : 0.06);
         context.beginPath();
         context.moveTo(0, this.lineY(row));
         context.bezierCurveTo(
@@ -202,7 +225,7 @@ export class Plot {
         const weight = weights?.[index] ?? 0;
         token.classList.toggle("active", index === active);
         token.classList.toggle("lit", Boolean(weights));
-        token.style.setProperty("--w", weight / this.most);
+        token.style.setProperty("--w", Math.sqrt(weight / this.most));
         if (weights) token.setAttribute("data-weight", weight.toFixed(3));
         else token.removeAttribute("data-weight");
       });

@@ -9,7 +9,7 @@
 import { palette, scaleImage } from "./colours.js";
 import { choices, fill, fillChoices, make, select } from "./forms.js";
 import { Grid } from "./grid.js";
-import { Plot } from "./plot.js";
+import { Plot, visible } from "./plot.js";
 import { headMean, parseRecord, strongest } from "./record.js";
 
 const FRAME = 700; // ms per step of the player
@@ -42,10 +42,14 @@ export function mount(host, source) {
   stretch.addEventListener("change", () => choose({ stretch: stretch.checked }));
   const play = make("button", { type: "button" });
   const slider = make("input", { type: "range", name: "step", min: 0, step: 1 });
-  slider.addEventListener("input", () => { stop(); choose({ step: stepAt(Number(slider.value)) }); });
+  slider.addEventListener("input", () => {
+    stop();
+    choose({ step: stepAt(Number(slider.value)) });
+  });
   play.addEventListener("click", () => (playing ? stop() : start()));
   const update = make("output");
-  const player = make("div", { class: "player" }, play, make("label", {}, "Update", slider), update);
+  const player = make("div", { class: "player" }, play, make("label", {}, "Update", slider),
+                      update);
   const message = make("p", { class: "message", role: "status" });
   const caption = make("p", { class: "caption" });
   const scale = make("div", { class: "scale", "aria-hidden": "true" },
@@ -53,21 +57,21 @@ export function mount(host, source) {
   const picture = make("div", {
     class: "plot", tabindex: 0, role: "application", "aria-roledescription": "attention picture",
   });
-  const thumbnails = make("div", { class: "grid", role: "group", "aria-label": "All heads" });
+  const thumbnails = make("div", { class: "grid", role: "group", "aria-label": "Thumbnails" });
   const tooltip = make("div", { class: "tooltip", role: "tooltip", hidden: "" });
   const spoken = make("p", { class: "spoken", "aria-live": "polite" });
   const runLabel = make("label", {}, "Run", run);
   const layerLabel = make("label", {}, "Layer", layer);
-  const stage = make("div", { class: "stage" }, make("div", { class: "scroller" }, picture, thumbnails),
-                     tooltip);
-  const body = make("div", { class: "body" }, player, caption, scale, stage);
-  host.classList.add("attention-viewer");
-  host.replaceChildren(
-    make("div", { class: "controls" }, runLabel, make("label", {}, "Sentence", sentence), kinds,
-         views, layerLabel, heads,
-         make("label", { class: "check" }, stretch, "Stretch colours to the largest weight")),
-    message, body, spoken,
+  const scroller = make("div", { class: "scroller" }, picture, thumbnails);
+  const stage = make("div", { class: "stage" }, scroller, tooltip);
+  const controls = make(
+    "div", { class: "controls" }, runLabel, make("label", {}, "Sentence", sentence), kinds, views,
+    layerLabel, heads,
+    make("label", { class: "check" }, stretch, "Stretch colours to the largest weight"),
   );
+  const body = make("div", { hidden: "" }, controls, player, caption, scale, stage, spoken);
+  host.classList.add("attention-viewer");
+  host.replaceChildren(message, body);
   const plot = new Plot(picture, (spot) => {
     hovered = spot;
     light();
@@ -224,18 +228,21 @@ export function mount(host, source) {
     scale.hidden = state.view === "lines";
     scale.querySelector("i").style.backgroundImage = scaleImage(dark);
     scale.querySelector(".most").textContent = most === 1 ? "1" : most.toFixed(3);
-    const layerName = `layer ${layerIndex + 1}`;
-    const headName = chosen.length > 1 ? `mean of heads ${list(chosen)}` : `head ${list(chosen)}`;
-    caption.textContent = `${kind.title}${gridShown ? "" : `, ${layerName}, ${headName}`}. ${axes(kind)}`;
+    const where = gridShown ? "" : `, layer ${layerIndex + 1}, ${naming(chosen, all)}`;
+    caption.textContent = `${kind.title}${where}. ${axes(kind)}`;
     shown = { record, kind };
     if (gridShown) grid.draw({ kind, colours, most });
     else plot.draw({ view: state.view, kind, weights, colours, most });
-    picture.setAttribute("aria-label", `${caption.textContent} Arrow keys move from token to token.`);
+    const help = "Arrow keys move from token to token.";
+    picture.setAttribute("aria-label", `${caption.textContent} ${help}`);
     light();
   }
 
-  function list(numbers) {
-    return numbers.map((number) => number + 1).join(", ");
+  function naming(chosen, all) {
+    const numbers = chosen.map((head) => head + 1).join(", ");
+    if (chosen.length === 1) return `head ${numbers}`;
+    if (chosen.length === all.length) return `mean of all ${all.length} heads`;
+    return `mean of heads ${numbers}`;
   }
 
   function axes({ rowSide, columnSide }) {
@@ -270,20 +277,19 @@ export function mount(host, source) {
     tooltip.hidden = !plot.lit;
     const { tokens, weight, lists } = plot.lit ? describe(plot.lit) : { tokens: [], lists: [] };
     // Each token by itself, so that one from right to left does not turn the line.
-    const title = tokens.flatMap((token, i) => [i ? " → " : "", make("bdi", {}, token)]);
+    const title = tokens.flatMap((token, i) => [i ? " → " : "", make("bdi", {}, visible(token))]);
     tooltip.replaceChildren(
       make("b", {}, ...title, weight ? `  ${weight}` : ""),
       ...lists.flatMap(({ name, items }) => [
         make("p", {}, name),
         ...items.map(([token, text]) =>
-          make("div", {}, make("bdi", {}, token), make("span", {}, text))),
+          make("div", {}, make("bdi", {}, visible(token)), make("span", {}, text))),
       ]),
     );
-    if (plot.lit) placeTooltip(plot.anchor(plot.lit));
-    spoken.textContent = [
-      [...tokens, weight ?? ""].join(" "),
-      ...lists.map(({ name, items }) => `${name} ${items.map((item) => item.join(" ")).join(", ")}`),
-    ].join(". ");
+    if (plot.lit) placeTooltip(plot.lit);
+    const said = lists.map(({ name, items }) =>
+      `${name} ${items.map((item) => item.join(" ")).join(", ")}`);
+    spoken.textContent = [[...tokens, weight ?? ""].join(" "), ...said].join(". ");
   }
 
   function describe({ row, column }) {
@@ -306,15 +312,17 @@ export function mount(host, source) {
     return { tokens: [row === null ? kind.columns[column] : kind.rows[row]], lists };
   }
 
-  // To the right of and below what it belongs to, or else to the left and above.
-  function placeTooltip(anchor) {
+  // Lists stand beside the picture, a cell's weight beside the cell; where there is no room, below.
+  function placeTooltip({ row, column }) {
     const base = stage.getBoundingClientRect(), { width, height } = tooltip.getBoundingClientRect();
-    const left = anchor.right + 12 + width < innerWidth
-      ? anchor.right + 12 : Math.max(4, anchor.left - 12 - width);
-    const top = anchor.bottom + 8 + height < innerHeight
-      ? anchor.bottom + 8 : Math.max(4, anchor.top - 8 - height);
-    tooltip.style.left = `${left - base.left}px`;
-    tooltip.style.top = `${top - base.top}px`;
+    const anchor = plot.anchor({ row, column });
+    const cell = row !== null && column !== null;
+    const beside = (cell ? anchor : plot.picture.getBoundingClientRect()).right + 12;
+    const fits = beside + width < innerWidth;
+    const left = fits ? beside : Math.min(anchor.left, innerWidth - width - 8);
+    const top = fits ? anchor.top : anchor.bottom + 8;
+    tooltip.style.left = `${Math.max(4, left) - base.left}px`;
+    tooltip.style.top = `${Math.max(4, Math.min(top, innerHeight - height - 8)) - base.top}px`;
   }
 
   function redraw() {
