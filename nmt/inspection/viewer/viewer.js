@@ -67,7 +67,7 @@ export function mount(host, source) {
   const controls = make(
     "div", { class: "controls" }, runLabel, make("label", {}, "Sentence", sentence), kinds, views,
     layerLabel, heads,
-    make("label", { class: "check" }, stretch, "Stretch colours to the largest weight"),
+    make("label", { class: "check" }, stretch, "Scale to the largest weight"),
   );
   const body = make("div", { hidden: "" }, controls, player, caption, scale, stage, spoken);
   host.classList.add("attention-viewer");
