@@ -52,8 +52,10 @@ export function mount(host, source) {
                       update);
   const message = make("p", { class: "message", role: "status" });
   const caption = make("p", { class: "caption" });
-  const scale = make("div", { class: "scale", "aria-hidden": "true" },
-                     make("span", {}, "0"), make("i"), make("span", { class: "most" }));
+  const bar = make("span", { class: "bar", "aria-hidden": "true" },
+                   make("span", {}, "0"), make("i"), make("span", { class: "most" }));
+  const scale = make("div", { class: "scale" }, bar,
+                     make("label", {}, stretch, "Scale to the largest weight"));
   const picture = make("div", {
     class: "plot", tabindex: 0, role: "application", "aria-roledescription": "attention picture",
   });
@@ -67,7 +69,6 @@ export function mount(host, source) {
   const controls = make(
     "div", { class: "controls" }, runLabel, make("label", {}, "Sentence", sentence), kinds, views,
     layerLabel, heads,
-    make("label", { class: "check" }, stretch, "Scale to the largest weight"),
   );
   const body = make("div", { hidden: "" }, controls, player, caption, scale, stage, spoken);
   host.classList.add("attention-viewer");
@@ -225,9 +226,9 @@ export function mount(host, source) {
     const most = state.stretch ? weights.reduce((a, b) => Math.max(a, b), 0) : 1;
     const dark = isDark();
     const colours = palette(dark);
-    scale.hidden = state.view === "lines";
-    scale.querySelector("i").style.backgroundImage = scaleImage(dark);
-    scale.querySelector(".most").textContent = most === 1 ? "1" : most.toFixed(3);
+    bar.hidden = state.view === "lines";
+    bar.querySelector("i").style.backgroundImage = scaleImage(dark);
+    bar.querySelector(".most").textContent = most === 1 ? "1" : most.toFixed(3);
     const where = gridShown ? "" : `, layer ${layerIndex + 1}, ${naming(chosen, all)}`;
     caption.textContent = `${kind.title}${where}. ${axes(kind)}`;
     shown = { record, kind };
