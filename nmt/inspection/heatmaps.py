@@ -167,8 +167,8 @@ def render_png(figure: Figure, dpi: float = TENSORBOARD_DPI) -> bytes:
 @lru_cache
 def _palette() -> Image.Image:
     """Return a picture whose palette is the colour scale and, for texts, grey."""
-    scale = colormaps[_COLOURS](np.linspace(0, 1, 192))[:, :3]  # [192, 3]
-    grey = np.linspace(0, 1, 64)[:, None].repeat(3, axis=1)  # [64, 3]
+    scale = colormaps[_COLOURS](np.linspace(0, 1, 224))[:, :3]  # [224, 3]
+    grey = np.linspace(0, 1, 32)[:, None].repeat(3, axis=1)  # [32, 3]
     picture = Image.new("P", (1, 1))
     picture.putpalette((np.concatenate([scale, grey]) * 255).round().astype(np.uint8).tobytes())
     return picture
