@@ -128,7 +128,7 @@ class TrainingConfig:
 
     samples: int = MISSING  # dev sentences shown in TensorBoard at every evaluation
     probes: list[str] = MISSING  # source sentences whose attention is logged; empty: none
-    probe_every: int = MISSING  # evaluations between two drawings
+    probe_every: int = MISSING  # evaluations between two drawings of the first two probes
 
 
 @dataclass

@@ -300,7 +300,9 @@ export function mount(host, source) {
       return { tokens, weight: plot.weight(row, column).toFixed(3), lists: [] };
     }
     const items = (weights, tokens) =>
-      strongest(weights, LISTED).map(({ index, weight }) => [tokens[index], weight.toFixed(3)]);
+      strongest(weights, LISTED)
+        .map(({ index, weight }) => [tokens[index], weight.toFixed(3)])
+        .filter(([, weight], place) => !place || weight !== "0.000");
     const from = row ?? (kind.same ? column : null), to = column ?? (kind.same ? row : null);
     const lists = [];
     if (from !== null) {
