@@ -14,6 +14,6 @@ mount(document.querySelector("main"), {
   record: async (run, id) =>
     Uint8Array.from(atob(inlined[Number(id)].record), (sign) => sign.charCodeAt(0)).buffer,
   recall: () => location.hash.slice(1),
-  remember: (text) => history.replaceState(null, "", `#${text}`),
+  remember: (text) => location.replace(`#${text}`),
   nothing: "There is no sentence in this file.",
 });
