@@ -58,7 +58,9 @@ def log(folder: Path, step: int, *, layers: int = 2, purge_step: int | None = No
 
 
 def log_runs(folder: Path) -> None:
-    """Write an older run of one update and a newer one of three, which ``latest`` points at."""
+    """Write three runs: without attention, of one update, of three; ``latest`` is the last one."""
+    with EventWriter(folder / "2025-12-31_before" / "logs") as writer:
+        writer.scalar("train/loss", 1.0, 10)
     log(folder / "2026-01-01_old" / "logs", 50, layers=1)
     for step in STEPS:
         log(folder / "2026-01-02_new" / "logs", step)

@@ -171,6 +171,7 @@ export function mount(host, source) {
       body.hidden = !found;
       message.textContent = found ? "" : source.nothing;
       if (!found) return;
+      state.run = found.name; // and so it stays when another run is written later
       const { id } = found.sentences.find((one) => one.id === state.sentence) ?? found.sentences[0];
       const read = await readSeries(found.name, id);
       if (turn !== turns) return;
