@@ -47,7 +47,8 @@ def wrong_links(document: Path) -> list[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_relative_links_lead_to_files_and_to_the_lines_they_name(document: Path) -> None:
-    assert not wrong_links(document)
+    wrong = wrong_links(document)
+    assert not wrong, "\n".join(wrong)
 
 
 def test_wrong_links_are_found(tmp_path: Path) -> None:
