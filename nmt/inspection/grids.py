@@ -1,0 +1,57 @@
+"""One number per head as a picture: layers down, heads across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+
+class Grid(NamedTuple):
+    """The heads of one kind of attention."""
+
+    title: str
+    values: NDArray[Any]  # [layers, H]; NaN: not measured
+
+
+def grids_figure(rows: Sequence[tuple[str, Sequence[Grid]]]) -> Figure:
+    """Draw grids of heads, each row with one colour scale from its smallest to its largest value.
+
+    Args:
+        rows: the name of what is measured, and its grids.
+    """
+    layers = max(len(grid.values) for _, grids in rows for grid in grids)
+    heads = max(grid.values.shape[1] for _, grids in rows for grid in grids)
+    across = max(len(grids) for _, grids in rows)
+    figure = Figure(
+        figsize=(across * (1.5 + 0.55 * heads) + 1, len(rows) * (1.2 + 0.45 * layers)),  # inches
+        layout="constrained",
+    )
+    axes = figure.subplots(len(rows), across, squeeze=False)
+    for (name, grids), line in zip(rows, axes, strict=True):
+        low = min(float(np.nanmin(grid.values)) for grid in grids)
+        high = max(float(np.nanmax(grid.values)) for grid in grids)
+        for grid, spot in zip(grids, line, strict=True):
+            image = spot.imshow(grid.values, cmap="magma_r", vmin=low, vmax=high, aspect="auto")
+            spot.set_title(grid.title, fontsize=10)
+            for axis, count in ((spot.yaxis, len(grid.values)), (spot.xaxis, grid.values.shape[1])):
+                axis.set_ticks(range(count), labels=[str(number + 1) for number in range(count)])
+            spot.set_xlabel("head")
+            spot.set_ylabel("layer")
+            for (layer, head), value in np.ndenumerate(grid.values):
+                if np.isfinite(value):
+                    dark = value > (low + high) / 2
+                    spot.text(
+                        head,
+                        layer,
+                        f"{value:.2f}",
+                        ha="center",
+                        va="center",
+                        fontsize=8,
+                        color="white" if dark else "black",
+                    )
+        figure.colorbar(image, ax=list(line), label=name)
+    return figure
