@@ -138,15 +138,15 @@ def means(many: Iterable[Sums]) -> Means:
 
     A measure for which there is not a single row is left out.
     """
-    total: dict[tuple[str, str], tuple[Array | float, int]] = {}
+    total: Sums = {}
     for one in many:
         for key, (values, rows) in one.items():
-            so_far, rows_so_far = total.get(key, (0.0, 0))
-            total[key] = so_far + values, rows_so_far + rows
+            so_far = total.get(key, (np.zeros_like(values), 0))
+            total[key] = so_far[0] + values, so_far[1] + rows
     found: Means = {kind: {} for kind in KINDS}
     for (kind, name), (values, rows) in total.items():
         if rows:
-            found[kind][name] = np.asarray(values) / rows
+            found[kind][name] = values / rows
     return found
 
 
