@@ -32,8 +32,8 @@ def grids_figure(rows: Sequence[tuple[str, Sequence[Grid]]]) -> Figure:
     )
     axes = figure.subplots(len(rows), across, squeeze=False)
     for (name, grids), line in zip(rows, axes, strict=True):
-        low = min(float(np.nanmin(grid.values)) for grid in grids)
-        high = max(float(np.nanmax(grid.values)) for grid in grids)
+        values = np.concatenate([grid.values.ravel() for grid in grids])
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
         for grid, spot in zip(grids, line, strict=True):
             image = spot.imshow(grid.values, cmap="magma_r", vmin=low, vmax=high, aspect="auto")
             spot.set_title(grid.title, fontsize=10)

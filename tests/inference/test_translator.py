@@ -289,6 +289,34 @@ def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
         translator.score([("a", "b"), ("c", "d " * 2000)])
 
 
+def test_attention_of_given_translations_is_what_writing_them_shows(
+    translator: Translator,
+) -> None:
+    best = translator.hypotheses(SENTENCES, beam_size=1)
+    pairs = [(source, one.text) for source, (one,) in zip(SENTENCES, best, strict=True)]
+    encoded = translator.tokenizer.encode([target for _, target in pairs])
+    compared = 0
+    for found, (source, _), (one,), ids in zip(
+        translator.attentions(pairs), pairs, best, encoded, strict=True
+    ):
+        assert found.cross.shape[2:] == (len(found.target_out), len(found.source))
+        np.testing.assert_allclose(found.cross.sum(-1), 1, atol=1e-5)
+        if (*ids, EOS) == one.tokens:  # its text is encoded as it was written
+            alone = translator.attention(source, one)
+            assert alone is not None
+            for name, weights in vars(alone).items():
+                if name in ("encoder", "decoder", "cross"):
+                    np.testing.assert_allclose(getattr(found, name), weights, atol=1e-5)
+                else:
+                    assert getattr(found, name) == weights
+            compared += 1
+    assert compared
+    lengths = [len(found.source) for found in translator.attentions([(s, "") for s in SENTENCES])]
+    assert translator.lengths([(source, "") for source in SENTENCES]) == lengths
+    with pytest.raises(UserError, match="pair 2 is longer"):
+        translator.attentions([("a", "b"), ("c", "d " * 2000)])
+
+
 def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
     free = translator.hypotheses(SENTENCES, beam_size=4)
     bound = translator.hypotheses(SENTENCES, beam_size=4, coverage_penalty=0.5)
