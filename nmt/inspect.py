@@ -158,9 +158,9 @@ def _add_align(subcommands: _Subcommands) -> None:
     method.add_argument("--head", type=int, metavar="N", help="read this head of it, from 1")
     method.add_argument("--best-head", action="store_true", help="take a single head, not a mean")
     method.add_argument(
-        "--plain",
+        "--shifted",
         action="store_true",
-        help="read the position that writes a word, not (shifted) the one that reads it",
+        help="read the position that reads a word, not the one that writes it (Chen et al. 2020)",
     )
     parser.set_defaults(run_command=align)
 
@@ -231,11 +231,11 @@ def check_align(arguments: argparse.Namespace) -> None:
         raise UserError(f"--head {arguments.head} needs its --layer")
     if arguments.head is not None and arguments.best_head:
         raise UserError("give --head or --best-head, not both")
-    chosen = arguments.layer is not None or arguments.best_head or arguments.plain
+    chosen = arguments.layer is not None or arguments.best_head or arguments.shifted
     if arguments.gold is not None and (chosen or arguments.words):
         raise UserError(
-            "--gold compares all methods: leave --layer, --head, --best-head, --plain and --words "
-            "out"
+            "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
+            "--words out"
         )
 
 
@@ -255,7 +255,7 @@ def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> lis
             raise UserError(f"{name} {value}: the run's cross-attention has 1 to {most}")
     return [
         method
-        for method in methods(layers, heads, shifted=not arguments.plain)
+        for method in methods(layers, heads, shifted=arguments.shifted)
         if (arguments.layer is None or method.layer == arguments.layer)
         and (method.head is not None if arguments.best_head else method.head == arguments.head)
     ]
@@ -284,10 +284,10 @@ def judge(arguments: argparse.Namespace, translator: Translator, console: Consol
 
 def show(listings: Sequence[Listing], console: Console) -> None:
     """Print tables, none squeezed: the terminal wraps what is too wide for it."""
+    wide = Console(file=console.file, width=max(console.width, _WIDTH), markup=False)
     for listing in listings:
-        width = max(console.width, _WIDTH)
-        console.print(listing.for_console(), soft_wrap=False, crop=False, width=width)
-        console.print()
+        wide.print(listing.for_console())
+        wide.print()
 
 
 @contextmanager

@@ -107,11 +107,11 @@ def test_one_line_of_links_per_pair(
 def test_the_run_aligns_what_it_translates(
     tiny_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--layer", "1", "--head", "2", "--plain", "--words")
+    options = ("--layer", "1", "--head", "2", "--shifted", "--words")
     inspected("align", "--run", tiny_run, "Sí.", *options)
     captured = capsys.readouterr()
     assert captured.out.startswith("Sí . ||| ")
-    assert captured.err == "links by layer 1, head 2, plain\n"
+    assert captured.err == "links by layer 1, head 2, shifted\n"
 
 
 def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
         (["align", "--source", "x"], "go together"),
         (["align", "Sí.", "--head", "1"], "--head 1 needs its --layer"),
         (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
-        (["align", "--gold", "x", "--plain"], "--gold compares all methods"),
+        (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
         (["align", "Sí.", "--run", "no/run"], "there is no run no/run"),
         (["report", "--sentences", "0"], "--sentences 0 is not at least 1"),
     ],
