@@ -114,6 +114,7 @@ def report(arguments: argparse.Namespace, console: Console) -> None:
             found.take_away(translator, pairs, others, console)
         except KeyboardInterrupt:
             console.print("interrupted: the report holds what was measured until now")
+    console.print(f"{found.legend()}\n")
     show(found.listings(), console)
     write_json(output / "report.json", found.as_json())
     write_text(output / "report.md", found.markdown())

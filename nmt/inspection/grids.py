@@ -17,21 +17,25 @@ class Grid(NamedTuple):
     values: NDArray[Any]  # [layers, H]; NaN: not measured
 
 
-def grids_figure(rows: Sequence[tuple[str, Sequence[Grid]]]) -> Figure:
-    """Draw grids of heads, each row with one colour scale from its smallest to its largest value.
+class Row(NamedTuple):
+    """Grids of the same measure, on one colour scale from the smallest to the largest value."""
 
-    Args:
-        rows: the name of what is measured, and its grids.
-    """
-    layers = max(len(grid.values) for _, grids in rows for grid in grids)
-    heads = max(grid.values.shape[1] for _, grids in rows for grid in grids)
-    across = max(len(grids) for _, grids in rows)
+    measure: str
+    digits: int  # shown behind the point
+    grids: Sequence[Grid]
+
+
+def grids_figure(rows: Sequence[Row]) -> Figure:
+    """Draw rows of grids, one below the other."""
+    layers = max(len(grid.values) for row in rows for grid in row.grids)
+    heads = max(grid.values.shape[1] for row in rows for grid in row.grids)
+    across = max(len(row.grids) for row in rows)
     figure = Figure(
         figsize=(across * (1.5 + 0.55 * heads) + 1, len(rows) * (1.2 + 0.45 * layers)),  # inches
         layout="constrained",
     )
     axes = figure.subplots(len(rows), across, squeeze=False)
-    for (name, grids), line in zip(rows, axes, strict=True):
+    for (measure, digits, grids), line in zip(rows, axes, strict=True):
         values = np.concatenate([grid.values.ravel() for grid in grids])
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         for grid, spot in zip(grids, line, strict=True):
@@ -47,11 +51,11 @@ def grids_figure(rows: Sequence[tuple[str, Sequence[Grid]]]) -> Figure:
                     spot.text(
                         head,
                         layer,
-                        f"{value:.2f}",
+                        f"{value:.{digits}f}",
                         ha="center",
                         va="center",
                         fontsize=8,
                         color="white" if dark else "black",
                     )
-        figure.colorbar(image, ax=list(line), label=name)
+        figure.colorbar(image, ax=list(line), label=measure)
     return figure

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nmt.data.corpus import Pair
 from nmt.inference.translator import Translator
-from nmt.inspection.grids import Grid, grids_figure
+from nmt.inspection.grids import Grid, Row, grids_figure
 from nmt.inspection.heads import (
     Ablation,
     Head,
@@ -39,31 +39,20 @@ _COLUMNS = {
     "diagonal": "diag.",
     "mark": "mark",
 }
-_NOTE = (
-    "Entropy in nats, and as a share of a uniform row's; confid.: mean of the largest weights; "
-    "{distance}; {places}; mark: weight on the {mark} mark. Role: the place that gets more than "
-    "half of the weight, or else focused (confid. above 0.5), broad (entropy above 0.75 of the "
-    "largest possible) or mixed. Most like: the head of the layer that attends most alike, and "
-    "their Jensen–Shannon divergence (0 to 0.69 nats)."
-)
-_DISTANCES = "dist.: mean distance attended over, in positions"
-_NOTES = {
-    "encoder": _NOTE.format(
-        distance=_DISTANCES,
-        places="prev., own, next: weight on the position before, the own one, the one behind",
-        mark="end",
-    ),
-    "decoder": _NOTE.format(
-        distance=_DISTANCES,
-        places="prev., own: weight on the position before, the own one",
-        mark="begin",
-    ),
-    "cross": _NOTE.format(
-        distance="dist.: mean distance of relative positions, 0 to 1",
-        places="diag.: weight on the position at the same relative place",
-        mark="end",
-    ),
-}
+_LEGEND = """\
+entropy    of a row of attention weights, in nats; of max: as a share of a uniform row's
+confid.    mean of the largest weight of each row
+dist.      mean distance attended over: in positions; cross-attention: of relative positions, 0 to 1
+prev.      weight on the position before; own: on the own one; next: on the one behind
+diag.      weight on the position at the same relative place
+mark       weight on the end mark; masked self-attention: on the begin mark
+role       the place with more than half of the weight; or focused (confid. above 0.5), broad
+           (entropy above 0.75 of max), mixed
+most like  the head of the layer that attends most alike, and their Jensen–Shannon divergence, 0 to
+           0.69 nats"""
+_ABLATED = """\
+loss BLEU  change of both when this head alone is taken away; on few sentences, BLEU changes partly
+           by chance, and the loss is what heads are ranked by"""
 
 
 @dataclass
@@ -107,9 +96,26 @@ class HeadReport:
 
     def markdown(self) -> str:
         """Return the report as a document."""
-        begin = f"# Attention heads of {self.run}\n\n{self.sentences:,} dev sentences, read with "
-        begin += "their references. Layers and heads count from 1.\n\n![The heads](heads.png)\n"
+        legend = "\n".join(f"    {line}" for line in self.legend().splitlines())
+        begin = f"# Attention heads of {self.run}\n\n![The heads](heads.png)\n\n{legend}\n"
         return "\n".join([begin, *(one.markdown() for one in self.listings())])
+
+    def legend(self) -> str:
+        """Return what the columns of the tables mean."""
+        lines = [
+            f"{self.sentences:,} dev sentences, read with their references; layers and heads count "
+            "from 1",
+            _LEGEND,
+        ]
+        if self.ablation is not None:
+            whole = self.ablation.whole
+            lines += [
+                _ABLATED,
+                f"           with all heads: {whole.loss:.4f} nats per target piece, BLEU "
+                f"{whole.bleu:.2f} (greedy)",
+                f"           {whole.signature}",
+            ]
+        return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report for a file; arrays are [layers][heads], divergence [..][heads]."""
@@ -145,15 +151,11 @@ class HeadReport:
 
     def figure(self) -> Figure:
         """Draw entropy and, where it was measured, importance of all heads."""
-        rows = [
-            (
-                "entropy, share of the largest",
-                [Grid(title, self.means[kind]["entropy_share"]) for kind, title in KINDS.items()],
-            )
-        ]
+        entropies = [Grid(name, self.means[kind]["entropy_share"]) for kind, name in KINDS.items()]
+        rows = [Row("entropy, of max", 2, entropies)]
         if self.ablation is not None and self.ablation.without:
-            grids = [Grid(title, self._loss_increases(kind)) for kind, title in KINDS.items()]
-            rows.append(("loss without the head, more by (nats)", grids))
+            losses = [Grid(name, self._loss_increases(kind)) for kind, name in KINDS.items()]
+            rows.append(Row("loss without the head", 3, losses))
         return grids_figure(rows)
 
     def _shape(self, kind: str) -> tuple[int, int]:
@@ -197,15 +199,8 @@ class HeadReport:
         found, roles = self.means[kind], self._roles(kind)
         names = [name for name in _COLUMNS if name in found]
         header = ["layer, head", "role", *(_COLUMNS[name] for name in names), "most like"]
-        note = _NOTES[kind]
         if self.ablation is not None:
             header += ["loss", "BLEU"]
-            note += (
-                " Loss, BLEU: change of both when this head alone is taken away, on "
-                f"{self.ablation.sentences:,} sentences; with all heads they are "
-                f"{self.ablation.whole.loss:.4f} nats per piece and {self.ablation.whole.bleu:.2f} "
-                f"(greedy, {self.ablation.whole.signature})."
-            )
         rows = []
         layers, heads = self._shape(kind)
         for layer in range(layers):
@@ -218,7 +213,7 @@ class HeadReport:
                 if self.ablation is not None:
                     cells += self._changes(self.ablation, Head(kind, layer + 1, head + 1))
                 rows.append(cells)
-        return Listing(KINDS[kind].capitalize(), note, header, rows)
+        return Listing(KINDS[kind].capitalize(), "", header, rows)
 
     @staticmethod
     def _changes(ablation: Ablation, head: Head) -> list[str]:

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+_BEGINS_NUMBER = frozenset("+-–0123456789")
+
 
 class Listing(NamedTuple):
     """Rows under a title, and what their reader has to know."""
 
     title: str
-    note: str
+    note: str  # may be empty
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
 
@@ -21,14 +23,14 @@ class Listing(NamedTuple):
         table = Table(
             title=self.title,
             title_justify="left",
-            caption=self.note,
+            caption=self.note or None,
             caption_justify="left",
             box=None,
             pad_edge=False,
             header_style="bold",
         )
-        for number, name in enumerate(self.header):
-            table.add_column(name, justify="right" if number else "left", no_wrap=True)
+        for name, right in zip(self.header, self._right(), strict=True):
+            table.add_column(name, justify="right" if right else "left", no_wrap=True)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -39,6 +41,15 @@ class Listing(NamedTuple):
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-        rule = "|---|" + "---:|" * (len(self.header) - 1)
+        rule = "|" + "".join("---:|" if right else "---|" for right in self._right())
+        note = [self.note, ""] if self.note else []
         lines = [line(self.header), rule, *map(line, self.rows)]
-        return "\n".join([f"## {self.title}", "", self.note, "", *lines, ""])
+        return "\n".join([f"## {self.title}", "", *note, *lines, ""])
+
+    def _right(self) -> list[bool]:
+        """Say of each column whether it holds numbers: the first has names."""
+        columns = zip(*self.rows, strict=True)
+        numbers = [
+            all(not cell or cell[0] in _BEGINS_NUMBER for cell in cells) for cells in columns
+        ]
+        return [False, *numbers[1:]]

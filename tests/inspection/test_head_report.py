@@ -96,6 +96,7 @@ def test_pruning_names_each_head_once(report: HeadReport) -> None:
     for count in (1, 2, 4):
         report.pruning.without[count] = Quality(2.0 + count / 10, 30.0 - count, "")
     pruned = report.listings()[-1]
+    assert "with all heads: 2.0000 nats" in report.legend()
     assert pruned.rows == [
         ["0", "0%", "2.0000", "30.00", ""],
         ["1", "20%", "2.1000", "29.00", "cross 1.1"],
@@ -119,20 +120,20 @@ def test_the_picture_has_a_cell_per_head(report: HeadReport) -> None:
     report.ablation = ablation()
     panels = [axes for axes in report.figure().axes if axes.get_title()]
     assert len(panels) == 6
-    assert [text.get_text() for text in panels[5].texts] == ["-0.25"]
+    assert [text.get_text() for text in panels[5].texts] == ["-0.250"]
 
 
 def test_a_listing_is_the_same_on_both_papers() -> None:
-    one = Listing("Title", "Note.", ["name", "x"], [["a|b", "1"], ["c", "22"]])
+    one = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
     assert one.markdown() == (
-        "## Title\n\nNote.\n\n| name | x |\n|---|---:|\n| a\\|b | 1 |\n| c | 22 |\n"
+        "## Title\n\nNote.\n\n| name | x | y |\n|---|---:|---|\n| a\\|b | 1 | – |\n| c | 22 | d |\n"
     )
     shown = io.StringIO()
     Console(file=shown, width=80).print(one.for_console())
     assert [line.split() for line in shown.getvalue().splitlines()] == [
         ["Title"],
-        ["name", "x"],
-        ["a|b", "1"],
-        ["c", "22"],
+        ["name", "x", "y"],
+        ["a|b", "1", "–"],
+        ["c", "22", "d"],
         ["Note."],
     ]
