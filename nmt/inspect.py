@@ -266,12 +266,14 @@ def judge(arguments: argparse.Namespace, translator: Translator, console: Consol
     """Print the error rates of every method on alignments made by hand.
 
     Raises:
-        UserError: the file is no such file, or a pair is too long for the model.
+        UserError: the file is no such file, holds one pair only, or one too long for the model.
     """
     from nmt.inspection.alignment import aligned
     from nmt.inspection.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
+    if len(gold) < 2:
+        raise UserError(f"{arguments.gold} holds one pair: choosing on one half needs two")
     weights = []
     for number, one in enumerate(aligned(translator, [pair.sentences for pair in gold]), start=1):
         if one is None:

@@ -38,11 +38,11 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_a_report_with_heads_taken_away(tiny_run: Path, tmp_path: Path) -> None:
-    shown = inspected("report", "--run", tiny_run, "--sentences", "4", "--output", tmp_path / "x")
+    shown = inspected("report", "--run", tiny_run, "--sentences", "2", "--output", tmp_path / "x")
     content = json.loads((tmp_path / "x" / "report.json").read_text(encoding="utf-8"))
     assert content["run"] == tiny_run.name
-    assert content["sentences"] == content["importance"]["sentences"] == 4
-    assert content["pruning"]["sentences"] == 4
+    assert content["sentences"] == content["importance"]["sentences"] == 2
+    assert content["pruning"]["sentences"] == 2
     assert len(content["importance"]["without"]) == 6  # 2 heads in each of 3 layers
     losses = [one["loss"] for one in content["importance"]["without"]]
     order = content["pruning"]["order"]
@@ -152,6 +152,13 @@ def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None
         inspected("align", "--run", tiny_run, "Sí.", "--layer", "2")
     with pytest.raises(UserError, match="cannot be written"):
         inspected("align", "--run", tiny_run, "Sí.", "--output", tmp_path)
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("Sí .\tYes .\t0-0 1-1\n", encoding="utf-8")
+    with pytest.raises(UserError, match="holds one pair"):
+        inspected("align", "--run", tiny_run, "--gold", gold)
+    gold.write_text(f"Sí\tYes\t0-0\n{'a ' * 400}\tYes\t0-0\n", encoding="utf-8")
+    with pytest.raises(UserError, match="pair 2 is too long"):
+        inspected("align", "--run", tiny_run, "--gold", gold)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be made"):
         inspected("report", "--run", tiny_run, "--output", tmp_path / "file")

@@ -54,7 +54,11 @@ class Counts(NamedTuple):
 
     @property
     def error_rate(self) -> float:
-        """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|): Och & Ney 2003, section 5.2; 0 to 1."""
+        """1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), 0 to 1.
+
+        The alignment error rate of Och & Ney 2003, A Systematic Comparison of Various Statistical
+        Alignment Models.
+        """
         every = self.links + self.sure
         return 1 - (self.in_sure + self.in_possible) / every if every else 0.0
 
@@ -109,7 +113,7 @@ def _parsed(line: str, where: str) -> Gold:
         link = int(match[1]), int(match[3])
         if link[0] >= len(sides[0]) or link[1] >= len(sides[1]):
             raise UserError(
-                f"{where}: {text} points behind the {len(sides[0])} and {len(sides[1])} words"
+                f"{where}: {text} points beyond the {len(sides[0])} and {len(sides[1])} words"
             )
         possible.add(link)
         if match[2] == "-":

@@ -17,6 +17,7 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.engine import Beam, Found
+from nmt.inference.translator import Translation
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -292,25 +293,19 @@ def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
 def test_attention_of_given_translations_is_what_writing_them_shows(
     translator: Translator,
 ) -> None:
-    best = translator.hypotheses(SENTENCES, beam_size=1)
-    pairs = [(source, one.text) for source, (one,) in zip(SENTENCES, best, strict=True)]
-    encoded = translator.tokenizer.encode([target for _, target in pairs])
-    compared = 0
-    for found, (source, _), (one,), ids in zip(
-        translator.attentions(pairs), pairs, best, encoded, strict=True
+    texts = ["Where is the station?", "I like it.", "", "Yes."]
+    pairs = list(zip(SENTENCES, texts, strict=True))
+    encoded = translator.tokenizer.encode(texts)
+    for found, (source, text), ids in zip(
+        translator.attentions(pairs), pairs, encoded, strict=True
     ):
-        assert found.cross.shape[2:] == (len(found.target_out), len(found.source))
-        np.testing.assert_allclose(found.cross.sum(-1), 1, atol=1e-5)
-        if (*ids, EOS) == one.tokens:  # its text is encoded as it was written
-            alone = translator.attention(source, one)
-            assert alone is not None
-            for name, weights in vars(alone).items():
-                if name in ("encoder", "decoder", "cross"):
-                    np.testing.assert_allclose(getattr(found, name), weights, atol=1e-5)
-                else:
-                    assert getattr(found, name) == weights
-            compared += 1
-    assert compared
+        alone = translator.attention(source, Translation(text, 0.0, 0.0, (*map(int, ids), EOS)))
+        assert alone is not None
+        for name, expected in vars(alone).items():
+            if name in ("encoder", "decoder", "cross"):
+                np.testing.assert_allclose(getattr(found, name), expected, atol=1e-5)
+            else:
+                assert getattr(found, name) == expected
     lengths = [len(found.source) for found in translator.attentions([(s, "") for s in SENTENCES])]
     assert translator.lengths([(source, "") for source in SENTENCES]) == lengths
     with pytest.raises(UserError, match="pair 2 is longer"):

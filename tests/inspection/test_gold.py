@@ -77,7 +77,7 @@ def test_a_file_of_alignments(tmp_path: Path) -> None:
         ("", "holds no sentence pair"),
         ("# nothing but this\n", "holds no sentence pair"),
         ("a\tb\n", ":1: 2 columns"),
-        ("# x\na b\tc\t0-0 2-0\n", ":2: 2-0 points behind the 2 and 1 words"),
+        ("# x\na b\tc\t0-0 2-0\n", ":2: 2-0 points beyond the 2 and 1 words"),
         ("a\tb\t0:0\n", ":1: 0:0 is no link"),
         ("a\t \t0-0\n", ":1: a side without words"),
     ],
