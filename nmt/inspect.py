@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _Subcommands = Any  # argparse's own type is private
 
 _BATCH = 32  # pairs whose attention is in memory at the same time
-_JUDGED = 256  # pairs by which `align` chooses its method
+_JUDGED = 256  # pairs by which `align` chooses a head
 _WIDTH = 150  # characters; tables are not squeezed into less
 
 
@@ -152,12 +152,16 @@ def _add_align(subcommands: _Subcommands) -> None:
     )
     method = parser.add_argument_group(
         "method",
-        "Without a layer and head, the program takes the layer whose mean of heads tells the words "
-        "best apart.",
+        "The mean of all layers and heads, unless one is named or chosen.",
     )
-    method.add_argument("--layer", type=int, metavar="N", help="read this layer, from 1")
-    method.add_argument("--head", type=int, metavar="N", help="read this head of it, from 1")
-    method.add_argument("--best-head", action="store_true", help="take a single head, not a mean")
+    method.add_argument("--layer", type=int, metavar="N", help="this layer, from 1")
+    method.add_argument("--head", type=int, metavar="N", help="this head of it, from 1")
+    method.add_argument(
+        "--best-head",
+        action="store_true",
+        help="the head, of the layer or of all, that tells the source words best apart (mutual "
+        f"information, on the first {_JUDGED} pairs)",
+    )
     method.add_argument(
         "--shifted",
         action="store_true",
@@ -257,8 +261,11 @@ def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> lis
     return [
         method
         for method in methods(layers, heads, shifted=arguments.shifted)
-        if (arguments.layer is None or method.layer == arguments.layer)
-        and (method.head is not None if arguments.best_head else method.head == arguments.head)
+        if (
+            method.head is not None and arguments.layer in (None, method.layer)
+            if arguments.best_head
+            else (method.layer, method.head) == (arguments.layer, arguments.head)
+        )
     ]
 
 

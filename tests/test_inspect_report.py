@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_one_line_of_links_per_pair(
     lines = captured.out.split("\n")
     assert len(lines) == len(SOURCES) + 1
     assert lines[1] == ""
-    assert "links by" in captured.err
+    assert captured.err == "links by mean of layers, mean of heads, plain\n"
     words = [(5, 5), (0, 0), (7, 6), (2, 2)]
     for line, (source, target) in zip(lines, words, strict=False):
         links = [tuple(map(int, link.split("-"))) for link in line.split()]
@@ -112,6 +113,8 @@ def test_the_run_aligns_what_it_translates(
     captured = capsys.readouterr()
     assert captured.out.startswith("Sí . ||| ")
     assert captured.err == "links by layer 1, head 2, shifted\n"
+    inspected("align", "--run", tiny_run, "Sí.", "--best-head")
+    assert re.fullmatch(r"links by layer 1, head [12], plain\n", capsys.readouterr().err)
 
 
 def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:

@@ -174,18 +174,16 @@ class Comparison:
         found = [("plain diagonal", self.diagonal)]
         means = [method for method in self.methods if method.head is None]
         found += [(str(method), self.counts(method)) for method in means]
-        for what, of_heads in (("mean of heads", False), ("head", True)):
-            for rows, shifted in (("plain", False), ("shifted", True)):
-                family = [
-                    method
-                    for method in self.methods
-                    if (method.head is not None, method.shifted) == (of_heads, shifted)
-                ]
-                best = most_informative(self._weights, family)
-                found.append((f"most informative {what}: {best}", self.counts(best)))
-                found.append(
-                    (f"best {what} of the other half, {rows}", self.cross_validated(family))
-                )
+        for rows, shifted in (("plain", False), ("shifted", True)):
+            heads = [
+                method
+                for method in self.methods
+                if method.head is not None and method.shifted == shifted
+            ]
+            best = most_informative(self._weights, heads)
+            found.append((f"most informative head: {best}", self.counts(best)))
+            found.append((f"best head of the other half, {rows}", self.cross_validated(heads)))
+        found.append(("best method of the other half", self.cross_validated(self.methods)))
         return found
 
     def listings(self) -> list[Listing]:

@@ -30,7 +30,7 @@ class Listing(NamedTuple):
             header_style="bold",
         )
         for name, right in zip(self.header, self._right(), strict=True):
-            table.add_column(name, justify="right" if right else "left", no_wrap=True)
+            table.add_column(name, justify="right" if right else "left", no_wrap=right)
         for row in self.rows:
             table.add_row(*row)
         return table
