@@ -47,7 +47,7 @@ def grids_figure(rows: Sequence[Row]) -> Figure:
             spot.set_ylabel("layer")
             for (layer, head), value in np.ndenumerate(grid.values):
                 if np.isfinite(value):
-                    dark = value > (low + high) / 2
+                    dark = value > low + 0.4 * (high - low)
                     spot.text(
                         head,
                         layer,

@@ -155,7 +155,7 @@ class HeadReport:
         rows = [Row("entropy, of max", 2, entropies)]
         if self.ablation is not None and self.ablation.without:
             losses = [Grid(name, self._loss_increases(kind)) for kind, name in KINDS.items()]
-            rows.append(Row("loss without the head", 3, losses))
+            rows.append(Row("loss added without it, nats", 3, losses))
         return grids_figure(rows)
 
     def _shape(self, kind: str) -> tuple[int, int]:
