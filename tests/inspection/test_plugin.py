@@ -23,16 +23,23 @@ pytestmark = pytest.mark.xdist_group("attention plugin")
 TAGS = [records.tag(number, sentence) for number, sentence in enumerate(SENTENCES, start=1)]
 
 
-def board(folder: Path, *options: str) -> Client:
-    """Return a client of TensorBoard with this plugin, as its command makes it."""
+def board(folder: Path, load_fast: str) -> Client:
+    """Return a client of TensorBoard with this plugin, as its command makes it.
+
+    The slow data server reads in a thread of this process. It is left to `until`, because a thread
+    that still reads when the process ends would abort it.
+    """
     program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
-    program.configure(["tensorboard", "--logdir", str(folder), "--reload_interval", "1", *options])
+    interval = "1" if load_fast == "true" else "0"
+    options = {"logdir": str(folder), "load_fast": load_fast, "reload_interval": interval}
+    program.configure(["tensorboard", *(f"--{name}={value}" for name, value in options.items())])
     provider, multiplexer = program._make_data_provider()
     app = TensorBoardWSGIApp(
         program.flags, program.plugin_loaders, provider, program.assets_zip_provider, multiplexer
     )
     client = Client(app)
     client.program = program  # owns the data server's process
+    client.read = lambda: multiplexer and multiplexer.AddRunsFromDirectory(str(folder)).Reload()
     return client
 
 
@@ -44,6 +51,7 @@ def until(client: Client, path: str, wanted: Any, **parameters: Any) -> Any:
     """Ask until TensorBoard has read what was written."""
     deadline = time.monotonic() + 20
     while True:
+        client.read()
         answer = ask(client, path, **parameters)
         if answer.status_code == 200 and wanted(answer.json):
             return answer.json
@@ -51,12 +59,11 @@ def until(client: Client, path: str, wanted: Any, **parameters: Any) -> Any:
         time.sleep(0.1)
 
 
-@pytest.fixture(scope="module", params=["fast", "slow"])
+@pytest.fixture(scope="module", params=["true", "false"], ids=["fast", "slow"])
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Client:
     folder = tmp_path_factory.mktemp("logs")
     log_runs(folder)
-    load_fast = "--load_fast=true" if request.param == "fast" else "--load_fast=false"
-    client = board(folder, load_fast)
+    client = board(folder, request.param)
     until(client, "runs", lambda runs: len(runs) == 2)
     until(
         client, "steps", lambda steps: len(steps) == 3, run="2026-01-02_new/logs", sentence=TAGS[0]
@@ -130,7 +137,7 @@ def test_bad_questions_are_answered_in_one_line(
 
 @pytest.mark.parametrize("load_fast", ["true", "false"])
 def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> None:
-    client = board(tmp_path, f"--load_fast={load_fast}")
+    client = board(tmp_path, load_fast)
     assert not client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
     assert ask(client, "runs").json == []
     folder = tmp_path / "run" / "logs"
