@@ -79,7 +79,7 @@ def train(config: Config, console: Console) -> float | None:
             + f" positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
             f"{model.count_params():,} parameters, {precision}, dropout {config.model.dropout}:",
             *(f"  {count:>12,}  {part}" for part, count in parts.items()),
-            f"{training_flops_per_token(model) / 1e6:,.1f} MFLOP per token in training",
+            f"{training_flops_per_token(config.model, tokenizer.vocabulary_size) / 1e6:,.1f} MFLOP per token in training",
         ]
     )
     console.print(summary)
