@@ -19,8 +19,6 @@ from nmt.inspection.anatomy import (
 from nmt.model.transformer import Transformer
 from nmt.run import build_model
 
-pytestmark = pytest.mark.backend
-
 MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
 
 # D = 8, H = 2, F = 12, V = 11; 2 encoder and 3 decoder layers.
