@@ -155,8 +155,9 @@ def trace(arguments: argparse.Namespace, console: Console) -> None:
     traces = []
     for sentence in arguments.sentences:
         search = {"length_penalty": arguments.length_penalty, "prefix": arguments.prefix}
-        beam = record(translator, sentence, beam_size=arguments.beam, **search)
-        greedy = record(translator, sentence, beam_size=1, **search)
+        with quiet_start():  # operations outside a graph print a note, see there
+            beam = record(translator, sentence, beam_size=arguments.beam, **search)
+            greedy = record(translator, sentence, beam_size=1, **search)
         parted = parting(greedy, beam)
         traces.append(
             {"sentence": sentence, **asdict(beam)} | {"parting": parted and asdict(parted)}
@@ -206,7 +207,7 @@ def attribute(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inspection.attribution import attribute as attributed
 
         translator = Translator.load(folder.path)
-    found = attributed(translator, arguments.sentence)
+        found = attributed(translator, arguments.sentence)
     console.print(terminal.attribution_table(found), soft_wrap=False)
     console.print(f"in common, on average: {found.overlap.mean():.2f}")
     if arguments.output is not None:

@@ -105,6 +105,6 @@ def _ending(trace: Trace, number: int) -> str:
     """Say how a branch ended."""
     node = trace.nodes[number]
     if node.score is None:
-        return f"[{node.total:.2f}]"
+        return f"[log p {node.total:.2f}]"
     rank = f" #{trace.finished.index(number) + 1}" if number in trace.finished else ""
-    return f"[{node.total:.2f}, score {node.score:.3f}{rank}]"
+    return f"[log p {node.total:.2f}, score {node.score:.3f}{rank}]"
