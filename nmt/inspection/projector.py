@@ -33,8 +33,10 @@ class Counts:
     @classmethod
     def of(cls, encoded: EncodedCorpus, size: int, languages: tuple[str, str]) -> Counts:
         """Count the pieces of an encoded corpus for a vocabulary of ``size``."""
-        sides = (np.bincount(side.ids, minlength=size) for side in (encoded.source, encoded.target))
-        return cls(*sides, *languages)
+        source, target = (
+            np.bincount(side.ids, minlength=size) for side in (encoded.source, encoded.target)
+        )
+        return cls(source, target, *languages)
 
     def languages(self) -> list[str]:
         """Name the language that nine tenths of a piece's occurrences are in; else "both".

@@ -30,7 +30,9 @@ def sizes_line(config: ModelConfig, vocabulary_size: int) -> str:
 
 def parameters_table(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
     """List parameters by part, by closed form and, where a model was counted, as it has them."""
-    table = _table("parameters", "closed form", "", *([] if counted is None else ["counted"]), "")
+    numbers = ["closed form", "share"] if counted is None else ["closed form", "counted", "share"]
+    table = _table("parameters", "", *numbers)
+    table.columns[1].justify = "left"
     total = sum(part.parameters for part in parts)
     for part in parts:
         cells = [part.name, part.formula, f"{part.parameters:,}"]
@@ -108,7 +110,7 @@ def _largest(pieces: Sequence[str], shares: np.ndarray) -> Text:
 
 def _table(first: str, *others: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first)
+    table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="right")
     return table

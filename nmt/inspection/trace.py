@@ -190,18 +190,23 @@ def record(
 def parting(greedy: Trace, beam: Trace) -> Parting | None:
     """Return where the best outputs of two searches for one sentence part; None: nowhere."""
     ours, theirs = (one.path(one.finished[0]) for one in (greedy, beam))
-    for position, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
-        chosen = [greedy.nodes[mine], beam.nodes[other]]
-        if chosen[0].token != chosen[1].token:
+    for position, both in enumerate(zip(ours, theirs, strict=False)):
+        mine, other = greedy.nodes[both[0]], beam.nodes[both[1]]
+        if mine.token != other.token:
             return Parting(
-                position,
-                [greedy.nodes[one].piece for one in ours[:position]],
-                *(Candidate(n.token, n.piece, float(np.exp(n.log_prob))) for n in chosen),
-                greedy.texts[0],
-                greedy.nodes[ours[-1]].total,
-                beam.nodes[theirs[-1]].total,
+                position=position,
+                before=[greedy.nodes[one].piece for one in ours[:position]],
+                greedy=_chosen(mine),
+                beam=_chosen(other),
+                greedy_text=greedy.texts[0],
+                greedy_log_prob=greedy.nodes[ours[-1]].total,
+                beam_log_prob=beam.nodes[theirs[-1]].total,
             )
     return None
+
+
+def _chosen(node: Node) -> Candidate:
+    return Candidate(node.token, node.piece, float(np.exp(node.log_prob)))
 
 
 def _recording(algorithm: Any) -> Any:

@@ -82,8 +82,9 @@ def norms_figure(norms: Norms) -> Figure:
         for (row, column), value in np.ndenumerate(values):
             if not np.isnan(value):
                 color = "white" if value < middle else "black"
-                shown = f"{value:.3f}" if value < 1 else f"{value:.3g}"
-                axes.text(column, row, shown, ha="center", va="center", fontsize=7, color=color)
+                axes.text(
+                    column, row, f"{value:#.3g}", ha="center", va="center", fontsize=7, color=color
+                )
         figure.colorbar(image, ax=axes)
     return figure
 
