@@ -157,7 +157,9 @@ def trace(arguments: argparse.Namespace, console: Console) -> None:
         search = {"length_penalty": arguments.length_penalty, "prefix": arguments.prefix}
         with quiet_start():  # operations outside a graph print a note, see there
             beam = record(translator, sentence, beam_size=arguments.beam, **search)
-            greedy = record(translator, sentence, beam_size=1, **search)
+            greedy = beam
+            if beam.beam_size > 1:
+                greedy = record(translator, sentence, beam_size=1, **search)
         parted = parting(greedy, beam)
         traces.append(
             {"sentence": sentence, **asdict(beam)} | {"parting": parted and asdict(parted)}

@@ -31,8 +31,8 @@ def inspected(*arguments: str | Path) -> str:
 
 def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     as_json, as_html = tmp_path / "trace.json", tmp_path / "trace.html"
-    search = ("trace", "--run", tiny_run, "--beam", "2")
-    printed = inspected(*search, SENTENCE, "Sí.", "--output", as_json)
+    search = ("trace", "--run", tiny_run, "--beam")
+    printed = inspected(*search, "2", SENTENCE, "Sí.", "--output", as_json)
     assert "(beam 2)" in printed
     assert f"written to {as_json}" in printed
     written = json.loads(as_json.read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
         totals = [trace["nodes"][end]["total"] for end in trace["finished"]]
         assert totals == pytest.approx([one.log_prob for one in found], abs=1e-4)
         assert len(trace["nodes"][0]["candidates"]) == 5
-    printed = inspected(*search, SENTENCE, "--output", as_html)
+    inspected(*search, "1", "Sí.", "--output", as_html)
     page = as_html.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert "#1]" in page
@@ -103,7 +103,7 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     assert f"\nall{total:,}" in printed.replace(" ", "")
     assert "2 x 50 bfloat16" in printed
     assert "S = 50" in printed
-    with pytest.raises(UserError, match="'model.d_modle'; did you mean 'model.d_model'"):
+    with pytest.raises(UserError, match=r"'model.d_modle'; did you mean 'model.d_model'"):
         inspected("summary", "model.d_modle=8")
     with pytest.raises(UserError, match="not both"):
         inspected("summary", "model=base", "--run", tmp_path)
@@ -129,7 +129,7 @@ def test_empty_sentences_are_refused(tiny_run: Path) -> None:
 
 
 def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
-    done = command("nmt.inspect", "trace", "--run", tiny_run, SENTENCE, cwd=tmp_path)
+    done = command("nmt.inspect", "trace", "--run", tiny_run, "--beam", "2", "Sí.", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == b""
     assert "▁" in done.stdout.decode()

@@ -136,10 +136,14 @@ def record(
     def advance(progress: Any, until: Any) -> Any:
         return algorithm.advance(progress, rules, until)
 
-    if keras.config.backend() == "jax":
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        advance = tf.function(advance, autograph=False)
+    else:
         import jax
 
-        advance = jax.jit(advance)  # otherwise its loop is compiled anew at every position
+        advance = jax.jit(advance)
 
     nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
     by_prefix: dict[tuple[int, ...], int] = {(): 0}

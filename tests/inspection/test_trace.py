@@ -19,13 +19,14 @@ from nmt.inspection.trace import CANDIDATES, Trace, parting, record
 from nmt.inspection.tree import report
 
 LENGTH = 24  # positions of the model: all forward passes have one shape
-TEXTS = ["hola", "buenosdias", "x"]
+TEXTS = ["hola", "buenosdias"]
 WIDEST = 48  # ends of branches of any trace here, at most
 
 # On another backend every length is compiled anew: one text is enough there.
 CASES = [
     *(pytest.param("hola", size, marks=pytest.mark.backend) for size in (1, 4)),
-    *(("hola", 3), ("buenosdias", 1), ("buenosdias", 4), ("x", 4)),
+    ("hola", 3),
+    ("buenosdias", 4),
 ]
 
 
@@ -164,7 +165,7 @@ def test_what_is_shown_names_every_end(traced: Callable[[str, int], Trace]) -> N
         shown = console.export_text()
         for rank, end in enumerate(trace.finished, start=1):
             assert f"score {trace.nodes[end].score:.3f} #{rank}]" in shown
-        assert shown.count("[-") == len(
+        assert shown.count("[log p") == len(
             set(range(1, len(trace.nodes))) - {node.parent for node in trace.nodes}
         )
         assert ("greedy and beam" in shown) == (size > 1)
