@@ -18,6 +18,7 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
+from nmt.inference.compiled import compiled
 from nmt.inference.translator import Translation, Translator
 from nmt.model.attention import causal_mask
 from nmt.model.transformer import Transformer
@@ -96,24 +97,29 @@ def gradient_times_input(model: Transformer, source: np.ndarray, target: np.ndar
     Returns:
         float32 [T, S].
     """
-    count = len(target)
-    # One copy of the pair per output token, so that one backward pass gives all gradients.
-    sources = ops.convert_to_tensor(np.tile(source, (count, 1)), "int32")  # [T, S]
-    shifted = np.append(BOS, target[:-1])
-    targets = ops.convert_to_tensor(np.tile(shifted, (count, 1)), "int32")  # [T, T]
-    labels = ops.convert_to_tensor(target, "int32")
-    everything = ops.ones((1, 1, 1, len(source)), "bool")
 
-    def log_prob(embedded: Any) -> Any:
-        memory, _ = model.encode_embedded(embedded, everything)
-        logits, _, _ = model.decode(targets, memory, causal_mask(count), everything)
-        own = ops.transpose(ops.diagonal(logits, axis1=0, axis2=1))  # [T, V]: of copy t, token t
-        chosen = ops.take_along_axis(own, labels[:, None], axis=-1)[:, 0]
-        return ops.sum(chosen - ops.logsumexp(own, axis=-1))
+    def attributed(source: Any, target_in: Any, target_out: Any) -> Any:
+        length, count = ops.shape(source)[0], ops.shape(target_out)[0]
+        # One copy of the pair per output token, so that one backward pass gives all gradients.
+        sources = ops.broadcast_to(source, (count, length))  # [T, S]
+        targets = ops.broadcast_to(target_in, (count, count))  # [T, T]
+        everything = ops.ones((1, 1, 1, length), "bool")
 
-    gradient = _gradient(log_prob, model.embed(sources, None, None))  # [T, S, D]
-    product = ops.sum(gradient * model.embedding(sources), axis=-1)
-    return ops.convert_to_numpy(product).astype(np.float32)
+        def log_prob(embedded: Any) -> Any:
+            memory, _ = model.encode_embedded(embedded, everything)
+            logits, _, _ = model.decode(targets, memory, causal_mask(count), everything)
+            own = ops.transpose(ops.diagonal(logits, axis1=0, axis2=1))  # [T, V]: copy t, token t
+            chosen = ops.take_along_axis(own, target_out[:, None], axis=-1)[:, 0]
+            return ops.sum(chosen - ops.logsumexp(own, axis=-1))
+
+        gradient = _gradient(log_prob, model.embed(sources, None, None))  # [T, S, D]
+        return ops.sum(gradient * model.embedding(sources), axis=-1)
+
+    # JAX compiles each operation that it meets outside a function; TensorFlow traces a function
+    # more slowly than it runs these operations once.
+    on_jax = keras.config.backend() == "jax"
+    run = compiled(model, attributed, (1, 1, 1)) if on_jax else attributed
+    return ops.convert_to_numpy(run(source, np.append(BOS, target[:-1]), target))
 
 
 def _gradient(function: Callable[[Any], Any], x: Any) -> Any:
