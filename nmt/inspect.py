@@ -54,7 +54,7 @@ def _add_summary(subcommands: _Subcommands) -> None:
         "overrides",
         nargs="*",
         help="a configuration instead of a run, in the words of nmt.train: model=base "
-        "tokenizer.vocabulary_size=32000",
+        "tokenizer.vocabulary_size=32000 (taken whole, though a small corpus may support less)",
     )
     parser.add_argument("--run", type=Path, help="(runs/latest)")
     parser.add_argument(

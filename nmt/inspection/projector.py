@@ -73,7 +73,6 @@ def write_projector(
     Raises:
         UserError: a file cannot be written.
     """
-    from google.protobuf import text_format
     from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 
     paths = [folder / CONFIG_FILE, folder / FOLDER / "vectors.tsv", folder / FOLDER / "labels.tsv"]
@@ -89,7 +88,8 @@ def write_projector(
         # As text: of bytes, the projector finds out by failing to decode them, which may succeed.
         np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
         paths[2].write_text(_labels(pieces, counts), encoding="utf-8")
-        paths[0].write_text(text_format.MessageToString(config), encoding="utf-8")
+        # A message shows itself in the text format that is read.
+        paths[0].write_text(str(config), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename} cannot be written: {error.strerror}") from error
     return paths

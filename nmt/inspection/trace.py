@@ -129,29 +129,15 @@ def record(
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
     )
     algorithm = _recording(algorithm_for(model, how))
-    nothing = ops.zeros((1, size, model.vocabulary_size), "float32")
-    state = start_state(model, ops.convert_to_tensor(source[None]), how, limit)
-    progress = algorithm.begin(_Recorded(state, nothing), rules, limit)
-
-    def advance(progress: Any, until: Any) -> Any:
-        return algorithm.advance(progress, rules, until)
-
-    if keras.config.backend() == "tensorflow":
-        import tensorflow as tf
-
-        advance = tf.function(advance, autograph=False)
-    else:
-        import jax
-
-        advance = jax.jit(advance)
-
+    start = _Recorded(
+        inner=start_state(model, ops.convert_to_tensor(source[None]), how, limit),
+        logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
+    )
     nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
     by_prefix: dict[tuple[int, ...], int] = {(): 0}
     live: list[tuple[int, ...] | None] = [()]
-    index = 0
-    while bool(algorithm.unfinished(progress, rules)[0]):
-        index += 1
-        progress = advance(progress, ops.convert_to_tensor(index, "int32"))
+    for progress in _positions(algorithm, start, rules, limit):
+        index = int(progress.index)
         log_probs = _log_softmax(np.asarray(progress.state.logits)[0])  # [k, V]
         offered = {}
         for tokens, row in zip(live, log_probs, strict=False):  # at first one place is live
@@ -225,6 +211,26 @@ def _recording(algorithm: Any) -> Any:
 
     changes = {"step": step} | ({"reorder": reorder} if isinstance(algorithm, BeamSearch) else {})
     return dataclasses.replace(algorithm, **changes)
+
+
+def _positions(algorithm: Any, start: _Recorded, rules: Rules, limit: int) -> Iterator[Any]:
+    """Search position by position to the end, and yield the progress after each."""
+
+    def advance(progress: Any, until: Any) -> Any:
+        return algorithm.advance(progress, rules, until)
+
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        advance = tf.function(advance, autograph=False)
+    else:
+        import jax
+
+        advance = jax.jit(advance)
+    progress = algorithm.begin(start, rules, limit)
+    while bool(algorithm.unfinished(progress, rules)[0]):
+        progress = advance(progress, progress.index + 1)
+        yield progress
 
 
 def _hypotheses(
