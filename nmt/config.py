@@ -200,13 +200,24 @@ def refuse_unknown_keys(composed: DictConfig) -> None:
         raise UserError(f"unknown configuration key '{key}'{nearest(key, known)}")
 
 
+# Keys that runs of earlier versions lack, with the value that does what those did.
+_LATER_KEYS = {
+    "training.dropout_warmup_epochs": 0,
+    "training.parallel_parts": 1,
+    "training.word_dropout": 0,
+}
+
+
 def load(path: Path) -> Config:
     """Read a run's ``config.yaml`` back, checked against today's schema."""
     try:
         stored = OmegaConf.load(path)
         if isinstance(stored, ListConfig):
             raise UserError(f"{path} is not a configuration")
-        merged = OmegaConf.merge(OmegaConf.structured(Config), stored)
+        merged = OmegaConf.structured(Config)
+        for key, value in _LATER_KEYS.items():
+            OmegaConf.update(merged, key, value)
+        merged = OmegaConf.merge(merged, stored)
     except OmegaConfBaseException as error:
         raise UserError(f"{path}: {describe(error)}") from error
     except (YAMLError, OSError, ValueError) as error:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
     from nmt.model.transformer import Transformer
 
+FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras")
+_NEED_TENSORFLOW = ("savedmodel", "tflite")
+_QUANTIZE = ("ctranslate2", "tflite")
+
 _WRONG_STATUS = 1
 
 
@@ -37,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m nmt.export",
         description="Write a run in a format to deploy, and check that it translates as the run.",
     )
-    parser.add_argument("--format", required=True, choices=("savedmodel", "ctranslate2", "keras"))
+    parser.add_argument("--format", required=True, choices=FORMATS)
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="(exports/FORMAT in the run's folder)"
@@ -46,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         "--quantization",
         choices=("float32", "int8", "float16"),
         default="float32",
-        help="of the weights; ctranslate2 only (%(default)s)",
+        help="of the weights; ctranslate2 and tflite only (%(default)s)",
     )
     parser.add_argument("--beam", type=int, metavar="N", help="beam size; 1 is greedy")
     parser.add_argument("--length-penalty", type=float, metavar="A")
@@ -97,11 +101,14 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise UserError(f"--beam {arguments.beam} is not at least 1")
     if arguments.length_penalty is not None and not arguments.length_penalty >= 0:
         raise UserError(f"--length-penalty {arguments.length_penalty} is not at least 0")
-    if arguments.quantization != "float32" and arguments.format != "ctranslate2":
-        raise UserError(f"--quantization {arguments.quantization} needs --format ctranslate2")
+    if arguments.quantization != "float32" and arguments.format not in _QUANTIZE:
+        formats = " or ".join(_QUANTIZE)
+        raise UserError(f"--quantization {arguments.quantization} needs --format {formats}")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
-    if arguments.format == "savedmodel" and backend != "tensorflow":
-        raise UserError(f"--format savedmodel needs TensorFlow: unset KERAS_BACKEND={backend}")
+    if arguments.format in _NEED_TENSORFLOW and backend != "tensorflow":
+        raise UserError(
+            f"--format {arguments.format} needs TensorFlow: unset KERAS_BACKEND={backend}"
+        )
     if arguments.format == "ctranslate2" and importlib.util.find_spec("ctranslate2") is None:
         raise UserError("--format ctranslate2 needs a package: pip install ctranslate2")
 
@@ -143,6 +150,20 @@ def exported(
         loaded = ctranslate2.load(folder)
         rescore = ctranslate2.rescoring(loaded)
         found = best(loaded, sources)
+    elif arguments.format == "tflite":
+        from nmt.exporting import tflite
+
+        positions = max(config.training.row_lengths)
+        tflite.write(
+            model,
+            tokenizer,
+            config.decoding,
+            folder,
+            positions=positions,
+            quantization=arguments.quantization,
+        )
+        details["signature"] = tflite.signature(positions)
+        found = tflite.translations(folder, sources)
     else:
         from nmt.exporting import keras_file
 

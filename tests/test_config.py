@@ -238,6 +238,19 @@ def test_saved_and_loaded_it_is_the_same(option: str, tmp_path: Path) -> None:
     assert configuration.load(path) == config
 
 
+def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    configuration.save(default, path)
+    later = ("dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not line.strip().startswith(later)]
+    assert len(lines) - len(kept) == len(later)
+    path.write_text("".join(kept), encoding="utf-8")
+    training = configuration.load(path).training
+    assert (training.dropout_warmup_epochs, training.parallel_parts) == (0, 1)
+    assert training.word_dropout == 0
+
+
 def test_odd_values_survive_the_file(default: Config, tmp_path: Path) -> None:
     odd = changed(
         default,

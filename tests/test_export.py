@@ -32,7 +32,7 @@ def exported(*arguments: str | Path) -> str:
         ("--format keras --run nowhere", "there is no run nowhere"),
         ("--format keras --run RUN --beam 0", "--beam 0 is not at least 1"),
         ("--format keras --run RUN --length-penalty -1", "--length-penalty -1.0 is not at least 0"),
-        ("--format savedmodel --run RUN --quantization int8", "needs --format ctranslate2"),
+        ("--format savedmodel --run RUN --quantization int8", "ctranslate2 or tflite"),
         ("--format keras --run RUN --output RUN", "is there and is not an export"),
     ],
 )
@@ -41,10 +41,13 @@ def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -
         exported(*(str(parrot_run) if word == "RUN" else word for word in arguments.split()))
 
 
-def test_savedmodel_needs_tensorflow(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["savedmodel", "tflite"])
+def test_a_format_needs_tensorflow(
+    name: str, parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "jax")
-    with pytest.raises(UserError, match="unset KERAS_BACKEND=jax"):
-        exported("--format", "savedmodel", "--run", parrot_run)
+    with pytest.raises(UserError, match=f"{name} needs TensorFlow: unset KERAS_BACKEND=jax"):
+        exported("--format", name, "--run", parrot_run)
 
 
 def test_a_missing_package_is_named(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,9 +196,9 @@ class Greedy:
     def choose(self, logits: Tensor, forced: Tensor, progress: _Chains) -> tuple[Tensor, Tensor]:
         """Return the chosen ids int32 [B, k] and their log-probabilities [B, k]."""
         log_probs, tokens = _candidates(logits, forced, 1, self.never)
-        best = ops.argmax(log_probs, axis=-1, keepdims=True)
-        chosen = ops.take_along_axis(tokens, best, axis=-1)
-        return chosen[..., 0], ops.max(log_probs, axis=-1)
+        gained, best = ops.top_k(log_probs, 1)  # argmax looks at the bits of zeros, LiteRT cannot
+        chosen = ops.take_along_axis(tokens, ops.cast(best, "int32"), axis=-1)
+        return chosen[..., 0], gained[..., 0]
 
     def advance(self, progress: _Chains, rules: Rules, until: Tensor) -> _Chains:
         """Go on to position ``until``, or until all hypotheses have ended."""

@@ -1,0 +1,126 @@
+"""LiteRT, once called TensorFlow Lite: ids in, ids out, for phones and small boards.
+
+The beam search is inside the model, and every operation is one that LiteRT has built in. Tokenizers
+are not among those, so the tokenizer is a file beside the model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.config import DecodingConfig
+from nmt.data.corpus import clean_text
+from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
+from nmt.inference.engine import Beam, graph_search
+from nmt.inference.translator import Translation
+from nmt.model.transformer import Transformer
+from nmt.quiet import quiet_start
+
+MODEL_FILE = "model.tflite"
+SIGNATURE = "serving_default"
+
+
+def signature(positions: int) -> dict[str, Any]:
+    """Return what goes in and out, for the manifest."""
+    return {
+        "name": SIGNATURE,
+        "inputs": {
+            "source": f"int32 [1, {positions}]: the ids of one text, the end mark {EOS}, and "
+            f"{PAD} up to the end"
+        },
+        "outputs": {
+            "tokens": f"int32 [T]: ids up to the end mark {EOS}, and {PAD} up to the end",
+            "score": "float32 scalar, log_prob divided by the length penalty",
+            "log_prob": "float32 scalar, of all tokens, end mark included, in nats",
+        },
+    }
+
+
+def write(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    folder: Path,
+    *,
+    positions: int,
+    quantization: str,
+) -> None:
+    """Write a model whose one signature translates one text, see `signature`.
+
+    Args:
+        model: in float32, on the TensorFlow backend.
+        tokenizer: its tokenizer.
+        decoding: the search, fixed from here on.
+        folder: exists.
+        positions: S, of the source, end mark included.
+        quantization: of the weights: "float32", "float16" or "int8" (products are computed in
+            int8, too; activations are quantized as they come).
+    """
+    import tensorflow as tf
+    from keras.export import ExportArchive
+
+    lengths = np.arange(positions) * decoding.max_length_ratio
+    limits = np.minimum(lengths.astype(np.int32) + decoding.max_length_margin, model.max_length)
+    limits[0] = 1  # of an empty text nothing but the end mark is left
+    beam = Beam(decoding.beam_size, decoding.length_penalty)
+
+    def translate(source: Any) -> dict[str, Any]:
+        length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # [1]
+        limit = tf.gather(tf.constant(limits), length)
+        found = graph_search(model, source, limit, beam, int(limits.max()))
+        return {
+            "tokens": found.tokens[0, 0],
+            "score": found.scores[0, 0],
+            "log_prob": found.log_probs[0, 0],
+        }
+
+    archive = ExportArchive()
+    archive.track(model)
+    archive.add_endpoint(
+        SIGNATURE, translate, [tf.TensorSpec([1, positions], tf.int32, name="source")]
+    )
+    with tempfile.TemporaryDirectory() as saved:
+        archive.write_out(saved, verbose=False)
+        converter = tf.lite.TFLiteConverter.from_saved_model(saved, signature_keys=[SIGNATURE])
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        if quantization != "float32":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantization == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        (folder / MODEL_FILE).write_bytes(converter.convert())
+    tokenizer.save(folder)
+
+
+def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
+    """Load a model as anybody would, and translate; texts longer than its positions are cut."""
+    import tensorflow as tf
+
+    tokenizer = load_tokenizer(folder)
+    with quiet_start(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its successor is a package of its own, with the same API
+        interpreter = tf.lite.Interpreter(str(folder / MODEL_FILE))
+    translate = interpreter.get_signature_runner(SIGNATURE)
+    positions = translate.get_input_details()["source"]["shape"][1]
+    translated = []
+    for ids in tokenizer.encode([clean_text(text) for text in texts]):
+        source = np.full((1, positions), PAD, np.int32)
+        kept = ids[: positions - 1]
+        source[0, : len(kept) + 1] = [*kept, EOS]
+        found = translate(source=source)
+        tokens = found["tokens"]
+        tokens = tokens[: int(np.argmax(tokens == EOS)) + 1]
+        translated.append(
+            Translation(
+                tokenizer.decode([tokens])[0],
+                float(found["log_prob"]),
+                float(found["score"]),
+                tuple(map(int, tokens)),
+            )
+        )
+    return translated
