@@ -58,17 +58,25 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
     board = program.TensorBoard(plugins=[CorePluginLoader(), ProjectorPlugin])
     options = ["--logdir", str(tmp_path / "runs"), "--port", "0", "--load_fast", "false"]
     board.configure(["tensorboard", *options])
-    url = board.launch() + "data/plugin/projector/"
+    address = board.launch()
+    url = f"{address}data/plugin/projector/"
 
     def get(route: str, **query: str) -> bytes:
         with urllib.request.urlopen(f"{url}{route}?{urllib.parse.urlencode(query)}") as answer:
             return bytes(answer.read())
+
+    def enabled() -> bool:
+        with urllib.request.urlopen(f"{address}data/plugins_listing") as answer:
+            return bool(json.loads(answer.read())["projector"]["enabled"])
 
     deadline = time.monotonic() + 30
     while not (runs := json.loads(get("runs"))):
         assert time.monotonic() < deadline, "TensorBoard found no run with embeddings"
         time.sleep(0.1)
     assert runs == ["one/logs"]
+    while not enabled():  # found out in a thread, when it is first asked
+        assert time.monotonic() < deadline, "TensorBoard does not show its projector"
+        time.sleep(0.1)
     of_run = {"run": runs[0], "name": TENSOR_NAME}
     [described] = json.loads(get("info", run=runs[0]))["embeddings"]
     assert described["tensorShape"] == [len(PIECES), 6]
