@@ -77,10 +77,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         translator = Translator.load(folder.path)
     what = arguments.split if arguments.source is None else arguments.source.stem
     if pairs is None:
-        corpus = prepare.corpus_of(folder.config, console)
-        if prepare.changed_since(folder, corpus):
-            console.print("warning: the corpus has changed since this run was trained on it")
-        pairs = getattr(corpus, arguments.split)
+        pairs = getattr(prepare.corpus_of_run(folder, console), arguments.split)
     if arguments.score:
         path = arguments.output or folder.path / f"scores_{what}.json"
         write_json(path, scored(translator, pairs, console))

@@ -62,6 +62,14 @@ def changed_since(run: RunFolder, corpus: Corpus) -> bool:
     return run.read_corpus_record().get("digests") != record_of(corpus)["digests"]
 
 
+def corpus_of_run(run: RunFolder, console: Console) -> Corpus:
+    """Read the corpus that a run was trained on; say so if it has changed since."""
+    corpus = corpus_of(run.config, console)
+    if changed_since(run, corpus):
+        console.print("warning: the corpus has changed since this run was trained on it")
+    return corpus
+
+
 def tokenizer_of(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
     """Train the tokenizer on the training split, or take it from the cache."""
     texts = [text for pair in corpus.train for text in pair]

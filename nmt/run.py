@@ -217,9 +217,17 @@ class RunFolder:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file for people to read."""
-    text = json.dumps(content, ensure_ascii=False, indent=2)
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file.
+
+    Raises:
+        UserError: it cannot be written.
+    """
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -51,6 +51,14 @@ class Tokenizer(Protocol):
         """Return what each id stands for, for display; ``▁`` marks a space."""
         ...
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of a clean text that each of its pieces stands for.
+
+        A space belongs to the piece behind it. Pieces that are bytes of one character all stand for
+        that character.
+        """
+        ...
+
     def in_graph(self) -> Any:
         """Return the tensorflow-text tokenizer (int32 ids) that it runs on, for use in graphs."""
         ...
@@ -105,6 +113,18 @@ class SentencePieceTokenizer:
     def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         """Return what each id stands for."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
+        # The package can tell them itself, but each of its releases in another way.
+        ids = self._processor.encode(text)
+        return _spans(
+            [
+                1 if self._processor.is_byte(i) else _size(self._processor.id_to_piece(i))
+                for i in ids
+            ],
+            text,
+        )
 
     def in_graph(self) -> Any:
         """Return the tensorflow-text tokenizer (int32 ids), for use in graphs."""
@@ -176,6 +196,19 @@ class WordPieceTokenizer:
         """Return what each id stands for."""
         return [self._vocabulary[int(i)] for i in ids]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
+        words = _pretokenized(text)
+        ids = self.in_graph().tokenize(words).to_list() if words else []  # by word
+        return _spans(
+            [
+                _size(word) if piece == _SPECIAL_PIECES[UNK] else _size(piece.removeprefix(SUFFIX))
+                for word, of_word in zip(words, ids, strict=True)
+                for piece in self.pieces(of_word)
+            ],
+            text,
+        )
+
     def in_graph(self) -> Any:
         """Return the tensorflow-text tokenizer of single words."""
         if self._in_graph is None:
@@ -207,6 +240,27 @@ class WordPieceTokenizer:
 
 def _pretokenized(text: str) -> list[str]:
     return [word.replace(" ", "▁") for word in _WORDS.findall(" " + text)] if text else []
+
+
+def _size(piece: str) -> int:
+    """Return the bytes of text that a piece stands for; ``▁`` stands for a space."""
+    return len(piece.replace("▁", " ").encode())
+
+
+def _spans(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
+    """Return the characters [begin, end) of pieces of so many bytes each.
+
+    The pieces spell the text with one space before it.
+    """
+    characters = np.repeat(np.arange(len(text)), [len(sign.encode()) for sign in text])  # by byte
+    ends = np.cumsum(sizes, dtype=np.int64) - 1  # without the space
+    spans = []
+    begin = 0
+    for end in ends:
+        here = characters[begin:end]
+        spans.append((int(here[0]), int(here[-1]) + 1) if len(here) else (0, 0))
+        begin = int(end)
+    return spans
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

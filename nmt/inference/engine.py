@@ -132,23 +132,43 @@ class KerasEngine:
             sources: ids without end mark, of similar length.
             targets: ids without end mark, one per source.
         """
+        source, target_in, target_out = self._forced(sources, targets)
+        found = self._scores(source, target_in, target_out)
+        return [row[: len(ids) + 1] for row, ids in zip(found, targets, strict=True)]
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the weights of each pair, float32, without padded positions.
+
+        Args:
+            sources: ids without end mark, S - 1 of them, of similar length.
+            targets: ids without end mark, T - 1 of them, one per source.
+
+        Returns:
+            Per pair: encoder [layers, H, S, S], decoder [layers, H, T, T], cross [layers, H, T, S].
+        """
+        found = self._attention(*self._forced(sources, targets)[:2])
+        lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(sources, targets, strict=True)]
+        return [
+            (
+                np.stack([layer[row, :, :s, :s] for layer in found[0]]),
+                np.stack([layer[row, :, :t, :t] for layer in found[1]]),
+                np.stack([layer[row, :, :t, :s] for layer in found[2]]),
+            )
+            for row, (s, t) in enumerate(lengths)
+        ]
+
+    def _forced(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return sources [B, S] and targets as the decoder reads and as it writes them [B, T]."""
         source, target = (
             _padded(side, step=_LENGTH_STEP)[:, : self.max_length] for side in (sources, targets)
         )
         shifted = np.concatenate([np.full((len(target), 1), BOS, np.int32), target[:, :-1]], axis=1)
         shifted[shifted == EOS] = PAD  # behind the end: ignored
-        found = self._scores(source, shifted, target)
-        return [row[: len(ids) + 1] for row, ids in zip(found, targets, strict=True)]
-
-    def attention(self, source: np.ndarray, target_in: np.ndarray) -> Any:
-        """Return the weights of one pair, [layers, H, T, S] each: encoder, decoder, cross.
-
-        Args:
-            source: int [S], end mark included.
-            target_in: int [T], begin mark first.
-        """
-        found = self._attention(source[None], target_in[None])
-        return tuple(np.stack([layer[0] for layer in kind]) for kind in found)
+        return source, shifted, target
 
     def _weights(self, source: Any, target: Any) -> Any:
         return tuple(self.model({"source": source, "target": target}, return_attention=True)[1])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.engine import Beam, Engine, Found, KerasEngine, Sampling
 from nmt.inference.metrics import expected_chrf
-from nmt.model.transformer import Transformer
+
+T = TypeVar("T")
 
 # Where a text that is too long is cut, the first that helps: after sentences, after clauses.
 _CUTS = (re.compile(r"(?<=[.!?…])\s+"), re.compile(r"(?<=[,;:)\]»—–])\s+"))
@@ -192,7 +194,7 @@ class Translator:
         Raises:
             UserError: the engine cannot sample, or the prefix is too long.
         """
-        engine = self._own_engine("samples")
+        engine = self.own_engine("samples")
         sampling = Sampling(count, temperature, top_k, top_p)
 
         def draw(
@@ -237,23 +239,32 @@ class Translator:
         Raises:
             UserError: the engine cannot score, or a text has more tokens than the model positions.
         """
-        engine = self._own_engine("scores")
-        sides = [self.tokenizer.encode([_clean(pair[side]) for pair in pairs]) for side in (0, 1)]
-        for number, (source, target) in enumerate(zip(*sides, strict=True), start=1):
-            if max(len(source), len(target)) >= engine.max_length:
-                raise UserError(
-                    f"pair {number} is longer than the {engine.max_length - 1} tokens that the "
-                    "model can score"
-                )
-        found: list[np.ndarray] = [np.zeros(0)] * len(pairs)
-        for members in self._batches([len(s) + len(t) for s, t in zip(*sides, strict=True)]):
-            scores = engine.score(*([side[i] for i in members] for side in sides))
-            for i, score in zip(members, scores, strict=True):
-                found[i] = score
+        found, sides = self._force(self.own_engine("scores").score, pairs)
         return [
             PairScore(self.tokenizer.pieces([*target, EOS]), [float(value) for value in values])
             for target, values in zip(sides[1], found, strict=True)
         ]
+
+    def attentions(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+        """Return the weights with which given translations are written (forced decoding).
+
+        Args:
+            pairs: source and target texts.
+
+        Raises:
+            UserError: the engine does not show its attention, or a text has more tokens than the
+                model positions.
+        """
+        found, sides = self._force(self.own_engine("attention").attention, pairs)
+        return [
+            self._labelled(source, target, EOS, weights)
+            for source, target, weights in zip(*sides, found, strict=True)
+        ]
+
+    def lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """Return the tokens of the longer side of each pair, end mark included."""
+        sides = zip(*self._both_encoded(pairs), strict=True)
+        return [max(len(source), len(target)) + 1 for source, target in sides]
 
     def attention(self, text: str, translation: Translation | None = None) -> Attention | None:
         """Return the weights with which ``text`` was read while ``translation`` was written.
@@ -268,35 +279,62 @@ class Translator:
         Raises:
             UserError: the engine does not show its attention.
         """
-        engine = self._own_engine("attention")
+        engine = self.own_engine("attention")
         parts = self._encoded(text)
         if len(parts) != 1:
             return None
         if translation is None:
             translation = self.hypotheses([text])[0][0]
-        source = np.append(parts[0], EOS)
-        target_out = np.asarray(translation.tokens)
-        target_in = np.append(BOS, target_out[:-1])
-        encoder, decoder, cross = engine.attention(source, target_in)
+        target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
+        return self._labelled(parts[0], target, last, *engine.attention(parts, [target]))
+
+    def _labelled(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        last: int,
+        weights: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ) -> Attention:
+        """Name what the weights of a pair are of; ``last`` is written after ``target``."""
         return Attention(
-            source=self.tokenizer.pieces(source),
-            target_in=self.tokenizer.pieces(target_in),
-            target_out=self.tokenizer.pieces(target_out),
-            encoder=encoder,
-            decoder=decoder,
-            cross=cross,
+            self.tokenizer.pieces([*source, EOS]),
+            self.tokenizer.pieces([BOS, *target]),
+            self.tokenizer.pieces([*target, last]),
+            *weights,
         )
 
-    @property
-    def model(self) -> Transformer:
-        """The model that translates.
+    def _force(
+        self, work: Callable[..., list[T]], pairs: Sequence[tuple[str, str]]
+    ) -> tuple[list[T], list[list[np.ndarray]]]:
+        """Do ``work`` on the ids of pairs, in batches of similar length.
+
+        Returns:
+            (what it found, pair by pair; the ids of the sources and of the targets).
+        """
+        sides = self._both_encoded(pairs)
+        lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
+        most = self.engine.max_length - 1
+        for number, both in enumerate(lengths, start=1):
+            if max(both) > most:
+                raise UserError(
+                    f"pair {number} is longer than the {most} tokens that the model has "
+                    "positions for"
+                )
+        found: dict[int, T] = {}
+        for members in self._batches([sum(both) for both in lengths]):
+            results = work(*([side[i] for i in members] for side in sides))
+            found |= zip(members, results, strict=True)
+        return [found[i] for i in range(len(pairs))], sides
+
+    def _both_encoded(self, pairs: Sequence[tuple[str, str]]) -> list[list[np.ndarray]]:
+        return [self.tokenizer.encode([_clean(pair[side]) for pair in pairs]) for side in (0, 1)]
+
+    def own_engine(self, wanted: str) -> KerasEngine:
+        """Return the engine, if it is the model itself.
 
         Raises:
-            UserError: the engine is none of this program's own.
+            UserError: it is not, and so does not give what is ``wanted``.
         """
-        return self._own_engine("its model").model
-
-    def _own_engine(self, wanted: str) -> KerasEngine:
         if not isinstance(self.engine, KerasEngine):
             raise UserError(f"only the engine of this program gives {wanted}")
         return self.engine

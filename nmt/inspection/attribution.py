@@ -65,7 +65,7 @@ def attribute(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
-    model = translator.model
+    model = translator.own_engine("gradients").model
     ids = translator.whole(text)
     if translation is None:
         translation = translator.hypotheses([text])[0][0]

@@ -115,7 +115,7 @@ def record(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
-    model = translator.model
+    model = translator.own_engine("its search step by step").model
     decoding = translator.decoding
     size = decoding.beam_size if beam_size is None else beam_size
     alpha = decoding.length_penalty if length_penalty is None else length_penalty

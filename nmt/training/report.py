@@ -14,6 +14,7 @@ from nmt.data.corpus import Pair
 from nmt.inference.metrics import Score
 from nmt.inference.translator import Attention
 from nmt.inspection.heatmaps import attention_figure, render_png
+from nmt.inspection.statistics import training_scalars
 from nmt.inspection.views import VIEWS, labelled
 from nmt.run import RunFolder
 from nmt.training.events import EventWriter
@@ -88,6 +89,7 @@ class Report:
         """Report an evaluation: scores, sample translations, attention of the probes."""
         values = {"dev/loss": found.nll, "dev/perplexity": perplexity(found.nll)}
         values |= {f"dev/{score.name}": score.value for score in found.scores}
+        values |= training_scalars([attention for _, attention in found.probes])
         self._scalars(step, seconds, values)
         for score in found.scores:
             self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)

@@ -242,6 +242,43 @@ def test_hard_strings_come_back(pieced: SentencePieceTokenizer, text: str) -> No
     assert pieced.decode([ids]) == [text]
 
 
+def test_spans_say_which_characters_a_piece_stands_for(tokenizer: Tokenizer) -> None:
+    for text in map(clean_text, [*HARD, *LINES[:50], "", "a"]):
+        ids = tokenizer.encode([text])[0]
+        spans = tokenizer.spans(text)
+        assert len(spans) == len(ids)
+        reached = 0
+        for number, ((begin, end), piece) in enumerate(
+            zip(spans, tokenizer.pieces(ids), strict=True)
+        ):
+            assert begin in (reached, reached - 1)  # before it for a further byte of a character
+            reached = end
+            if piece.startswith("<0x") and piece != "<0x41>":
+                assert end - begin == 1
+            elif piece != "[UNK]":
+                # The first piece has a space that the text has not.
+                surface = f" {text}"[begin + 1 if number else 0 : end + 1]
+                if isinstance(tokenizer, WordPieceTokenizer):
+                    piece = piece.removeprefix("##")
+                assert piece.replace("▁", " ") == surface
+        assert reached == len(text)
+
+
+def test_spans_of_bytes_and_of_what_is_unknown(trained: dict[str, Tokenizer]) -> None:
+    pieced = trained["unigram"]
+    assert pieced.pieces(pieced.encode(["👍 a"])[0])[:5] == [
+        "▁",
+        "<0xF0>",
+        "<0x9F>",
+        "<0x91>",
+        "<0x8D>",
+    ]
+    assert pieced.spans("👍 a")[:5] == [(0, 0), (0, 1), (0, 1), (0, 1), (0, 1)]
+    word = trained["wordpiece"]
+    assert word.pieces(word.encode(["日本語, Ana"])[0])[:2] == ["[UNK]", ","]
+    assert word.spans("日本語, Ana")[:2] == [(0, 3), (3, 4)]
+
+
 def test_the_sign_that_stands_for_a_space_comes_back(pieced: SentencePieceTokenizer) -> None:
     """U+2581 is SentencePiece's own mark for a space: cleaning makes it an underscore."""
     texts = [clean_text(text) for text in ["▁▂▃▅▆▇", "a▁b", "1 ▁ 2"]]

@@ -17,6 +17,7 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.engine import Beam, Found
+from nmt.inference.translator import Translation
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -287,6 +288,28 @@ def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
         assert score.log_prob == pytest.approx(alone.sum(), abs=1e-3)
     with pytest.raises(UserError, match="pair 2 is longer"):
         translator.score([("a", "b"), ("c", "d " * 2000)])
+
+
+def test_attention_of_given_translations_is_what_writing_them_shows(
+    translator: Translator,
+) -> None:
+    texts = ["Where is the station?", "I like it.", "", "Yes."]
+    pairs = list(zip(SENTENCES, texts, strict=True))
+    encoded = translator.tokenizer.encode(texts)
+    for found, (source, text), ids in zip(
+        translator.attentions(pairs), pairs, encoded, strict=True
+    ):
+        alone = translator.attention(source, Translation(text, 0.0, 0.0, (*map(int, ids), EOS)))
+        assert alone is not None
+        for name, expected in vars(alone).items():
+            if name in ("encoder", "decoder", "cross"):
+                np.testing.assert_allclose(getattr(found, name), expected, atol=1e-5)
+            else:
+                assert getattr(found, name) == expected
+    lengths = [len(found.source) for found in translator.attentions([(s, "") for s in SENTENCES])]
+    assert translator.lengths([(source, "") for source in SENTENCES]) == lengths
+    with pytest.raises(UserError, match="pair 2 is longer"):
+        translator.attentions([("a", "b"), ("c", "d " * 2000)])
 
 
 def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:

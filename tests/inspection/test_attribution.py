@@ -24,7 +24,7 @@ STRETCH = 1e-2
 
 def log_probs(translator: Translator, steps: np.ndarray) -> np.ndarray:
     """Return float64 [N, T]: of the target, with source embeddings stretched by [N, S] steps."""
-    model = translator.model
+    model = translator.engine.model
 
     def forward(source: Any, target: Any, steps: Any) -> Any:
         more = STRETCH * ops.cast(steps, "float32")[..., None]
@@ -42,7 +42,7 @@ def log_probs(translator: Translator, steps: np.ndarray) -> np.ndarray:
 
 
 def test_gradients_are_those_of_finite_differences(letters: Translator) -> None:
-    found = gradient_times_input(letters.model, SOURCE, TARGET)  # [T, S]
+    found = gradient_times_input(letters.engine.model, SOURCE, TARGET)  # [T, S]
     one_place = np.eye(len(SOURCE), dtype=np.int32)
     steps = np.concatenate([number * one_place for number in (-2, -1, 1, 2)])  # [4 S, S]
     values = log_probs(letters, steps)

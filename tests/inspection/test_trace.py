@@ -40,9 +40,9 @@ def forced(letters: Translator) -> Callable[..., np.ndarray]:
     """Score with whole forward passes: float64 [N, T + 1, V], log-probabilities of what follows."""
 
     def logits(source: Any, target: Any) -> Any:
-        return letters.model({"source": source, "target": target})
+        return letters.engine.model({"source": source, "target": target})
 
-    forward = compiled(letters.model, logits, (2, 2))
+    forward = compiled(letters.engine.model, logits, (2, 2))
 
     def scored(text: str, prefixes: Sequence[tuple[int, ...]]) -> np.ndarray:
         source = np.full((WIDEST, LENGTH), PAD)

@@ -72,6 +72,20 @@ def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
             assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
 
 
+def test_attention_of_the_probes_is_shown_in_numbers(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").open(encoding="utf-8")]
+    for kind in ("encoder", "decoder", "cross"):
+        tag = f"attention/entropy/{kind}_layer_1"
+        assert steps(events, tag) == [5, 12]
+        values = [float(tensor_util.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)]
+        expected = [line[tag] for line in lines if tag in line]
+        assert values == pytest.approx(expected, rel=1e-6)
+        assert all(0 < value < 5 for value in values)  # nats
+    assert steps(events, "attention/end_mark/cross_layer_1") == [5, 12]
+
+
 def test_configuration_signature_and_hparams_are_shown(
     events: plugin_event_accumulator.EventAccumulator,
 ) -> None:

@@ -1,0 +1,55 @@
+"""A table of a report: said once, shown on the console and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+
+_BEGINS_NUMBER = frozenset("+-–0123456789")
+
+
+class Listing(NamedTuple):
+    """Rows under a title, and what their reader has to know."""
+
+    title: str
+    note: str  # may be empty
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def for_console(self) -> Table:
+        """Return the table for a terminal."""
+        table = Table(
+            title=self.title,
+            title_justify="left",
+            caption=self.note or None,
+            caption_justify="left",
+            box=None,
+            pad_edge=False,
+            header_style="bold",
+        )
+        for name, right in zip(self.header, self._right(), strict=True):
+            table.add_column(name, justify="right" if right else "left", no_wrap=right)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """Return the table as a section of a Markdown document."""
+
+        def line(cells: Sequence[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+        rule = "|" + "".join("---:|" if right else "---|" for right in self._right())
+        note = [self.note, ""] if self.note else []
+        lines = [line(self.header), rule, *map(line, self.rows)]
+        return "\n".join([f"## {self.title}", "", *note, *lines, ""])
+
+    def _right(self) -> list[bool]:
+        """Say of each column whether it holds numbers: the first has names."""
+        columns = zip(*self.rows, strict=True)
+        numbers = [
+            all(not cell or cell[0] in _BEGINS_NUMBER for cell in cells) for cells in columns
+        ]
+        return [False, *numbers[1:]]

@@ -1,0 +1,167 @@
+"""`nmt.inspect report` and `align` as a user runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from nmt import inspect
+from nmt.errors import UserError
+from nmt.inspection import head_report, heads
+
+pytestmark = pytest.mark.xdist_group("tiny run")
+
+SOURCES = ["¿Dónde está la estación?", "", "Me gusta el café, Ana.", "Sí."]
+TARGETS = ["Where is the station?", "", "I like coffee, Ana.", "Yes."]
+
+
+def inspected(*arguments: str | Path) -> str:
+    """Return what the command prints on its console, without a process of its own."""
+    shown = io.StringIO()
+    console = Console(file=shown, highlight=False, markup=False, soft_wrap=True)
+    parsed = inspect.parser().parse_args(list(map(str, arguments)))
+    parsed.run_command(parsed, console)
+    return shown.getvalue()
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("texts")
+    for name, lines in (("source", SOURCES), ("target", TARGETS)):
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "source", folder / "target"
+
+
+def test_a_report_with_heads_taken_away(tiny_run: Path, tmp_path: Path) -> None:
+    shown = inspected("report", "--run", tiny_run, "--sentences", "2", "--output", tmp_path / "x")
+    content = json.loads((tmp_path / "x" / "report.json").read_text(encoding="utf-8"))
+    assert content["run"] == tiny_run.name
+    assert content["sentences"] == content["importance"]["sentences"] == 2
+    assert content["pruning"]["sentences"] == 2
+    assert len(content["importance"]["without"]) == 6  # 2 heads in each of 3 layers
+    losses = [one["loss"] for one in content["importance"]["without"]]
+    order = content["pruning"]["order"]
+    least = content["importance"]["without"][losses.index(min(losses))]
+    assert order[0] == {name: least[name] for name in ("kind", "layer", "number")}
+    assert [one["heads"] for one in content["pruning"]["without"]] == [1, 2, 4]
+    document = (tmp_path / "x" / "report.md").read_text(encoding="utf-8")
+    for title in ("Entropy by layer", "Cross-attention", "Without the least important heads"):
+        assert title in shown
+        assert f"## {title}" in document
+    with Image.open(tmp_path / "x" / "heads.png") as picture:
+        assert picture.width > 500
+
+
+def test_a_report_without_them_goes_into_the_run(tiny_run: Path) -> None:
+    shown = inspected("report", "--run", tiny_run, "--no-heads", "--sentences", "3")
+    content = json.loads((tiny_run / "inspection" / "report.json").read_text(encoding="utf-8"))
+    assert content.keys() == {"run", "sentences", "statistics"}
+    assert f"written to {tiny_run / 'inspection'}" in shown
+
+
+def test_an_interrupted_report_has_what_was_measured(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def interrupted(*arguments: object) -> heads.Quality:
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return heads.Quality(float(len(calls)), 0.0, "")
+
+    for module in (heads, head_report):
+        monkeypatch.setattr(module, "quality", interrupted)
+    shown = inspected("report", "--run", tiny_run, "--sentences", "2", "--output", tmp_path)
+    assert "interrupted" in shown
+    content = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [one["loss"] for one in content["importance"]["without"]] == [2, 3]
+    assert "pruning" not in content
+
+
+def test_one_line_of_links_per_pair(
+    tiny_run: Path, texts: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("align", "--run", tiny_run, "--source", texts[0], "--reference", texts[1])
+    inspected(*options)
+    captured = capsys.readouterr()
+    lines = captured.out.split("\n")
+    assert len(lines) == len(SOURCES) + 1
+    assert lines[1] == ""
+    assert captured.err == "links by mean of layers, mean of heads, plain\n"
+    words = [(5, 5), (0, 0), (7, 6), (2, 2)]
+    for line, (source, target) in zip(lines, words, strict=False):
+        links = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert all(s < source and t < target for s, t in links)
+    inspected(*options, "--words", "--output", tmp_path / "out")
+    rows = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == f"¿ Dónde está la estación ? ||| Where is the station ? ||| {lines[0]}"
+    assert rows[1] == " |||  ||| "
+
+
+def test_the_run_aligns_what_it_translates(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--layer", "1", "--head", "2", "--shifted", "--words")
+    inspected("align", "--run", tiny_run, "Sí.", *options)
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Sí . ||| ")
+    assert captured.err == "links by layer 1, head 2, shifted\n"
+    inspected("align", "--run", tiny_run, "Sí.", "--best-head")
+    assert re.fullmatch(r"links by layer 1, head [12], plain\n", capsys.readouterr().err)
+
+
+def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
+    gold, out = tmp_path / "gold.tsv", tmp_path / "rates.json"
+    gold.write_text(
+        "¿ Dónde está la estación ?\tWhere is the station ?\t0?4 1-0 2-1 3-2 4-3 5-4\n"
+        "Sí .\tYes .\t0-0 1-1\n",
+        encoding="utf-8",
+    )
+    shown = inspected("align", "--run", tiny_run, "--gold", gold, "--output", out)
+    assert "plain diagonal" in shown
+    content = json.loads(out.read_text(encoding="utf-8"))
+    # One layer of two heads and their mean, and the mean of layers; plain and shifted.
+    assert len(content["methods"]) == 2 * (3 + 1)
+    assert 0 <= content["compared"]["plain diagonal"]["error_rate"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["align"], "give sentences, or --source"),
+        (["align", "Sí.", "--gold", "x"], "give sentences, or --source"),
+        (["align", "--source", "x"], "go together"),
+        (["align", "Sí.", "--head", "1"], "--head 1 needs its --layer"),
+        (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
+        (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
+        (["align", "Sí.", "--run", "no/run"], "there is no run no/run"),
+        (["report", "--sentences", "0"], "--sentences 0 is not at least 1"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        inspected(*arguments)
+
+
+def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--layer 2: the run's cross-attention has 1 to 1"):
+        inspected("align", "--run", tiny_run, "Sí.", "--layer", "2")
+    with pytest.raises(UserError, match="cannot be written"):
+        inspected("align", "--run", tiny_run, "Sí.", "--output", tmp_path)
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("Sí .\tYes .\t0-0 1-1\n", encoding="utf-8")
+    with pytest.raises(UserError, match="holds one pair"):
+        inspected("align", "--run", tiny_run, "--gold", gold)
+    gold.write_text(f"Sí\tYes\t0-0\n{'a ' * 400}\tYes\t0-0\n", encoding="utf-8")
+    with pytest.raises(UserError, match="pair 2 is too long"):
+        inspected("align", "--run", tiny_run, "--gold", gold)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be made"):
+        inspected("report", "--run", tiny_run, "--output", tmp_path / "file")
