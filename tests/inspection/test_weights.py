@@ -18,7 +18,9 @@ def test_norms_are_those_of_the_kernels(letters: Translator) -> None:
     norms = weights.weight_norms(letters.engine.model)
     assert norms.layers == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     assert len(norms.parts) == 4 + 4 + 2
-    kernel = np.asarray(letters.engine.model.decoder_blocks[1].cross_attention.value.kernel, np.float64)
+    kernel = np.asarray(
+        letters.engine.model.decoder_blocks[1].cross_attention.value.kernel, np.float64
+    )
     place = 3, norms.parts.index("cross-attention value")
     assert norms.rms[place] == pytest.approx(np.linalg.norm(kernel) / 16)  # of 16 x 16 entries
     assert norms.spectral[place] == pytest.approx(
