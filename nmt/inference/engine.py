@@ -213,8 +213,8 @@ class KerasEngine:
 
         def search(source: Any, limits: Any, prefix: Any, keys: Any, room: Any) -> Any:
             max_length = ops.shape(room)[0]
-            state = _start(self.model, source, how, max_length)
-            algorithm = _algorithm(self.model, how, ops.cast(keys, "uint32"))
+            state = start_state(self.model, source, how, max_length)
+            algorithm = algorithm_for(self.model, how, ops.cast(keys, "uint32"))
             return tuple(run(algorithm, state, Rules(limits, prefix), max_length=max_length))
 
         with self._lock:
@@ -269,8 +269,8 @@ class KerasEngine:
         import tensorflow as tf
 
         def begin(source: Any, rules: Rules, keys: Any, longest: Any) -> Any:
-            state = _start(self.model, source, how, 0)
-            algorithm = _algorithm(self.model, how, tf.cast(keys, tf.uint32))
+            state = start_state(self.model, source, how, 0)
+            algorithm = algorithm_for(self.model, how, tf.cast(keys, tf.uint32))
             return algorithm.begin(state, rules, longest)
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
@@ -296,7 +296,7 @@ class KerasEngine:
             )
             more = until - tf.shape(progress.state.ancestors)[2]
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
-            algorithm = _algorithm(self.model, how)
+            algorithm = algorithm_for(self.model, how)
             progress = algorithm.advance(progress, rules, until)
             unfinished = algorithm.unfinished(progress, rules)
             return progress, rules, unfinished, algorithm.result(progress)
@@ -325,18 +325,22 @@ def graph_search(
         beam: how to search.
         max_length: at least the largest limit.
     """
-    state = _start(model, source, beam, max_length)
+    state = start_state(model, source, beam, max_length)
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    return run(_algorithm(model, beam), state, Rules(limits, free), max_length=max_length)
+    return run(algorithm_for(model, beam), state, Rules(limits, free), max_length=max_length)
 
 
-def _start(model: Transformer, source: Any, how: Beam | Sampling, max_length: Any) -> DecodingState:
+def start_state(
+    model: Transformer, source: Any, how: Beam | Sampling, max_length: Any
+) -> DecodingState:
+    """Encode ``source`` int32 [B, S], and make room for ``max_length`` positions of a search."""
     covered = isinstance(how, Beam) and how.coverage_penalty > 0
     hypotheses = how.size if isinstance(how, Beam) else how.samples
     return model.start(source, hypotheses=hypotheses, max_length=max_length, track_coverage=covered)
 
 
-def _algorithm(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
+def algorithm_for(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
+    """Return the search over a model's own steps; ``key`` uint32 [B] is for `Sample` alone."""
     marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
     if isinstance(how, Sampling):
         return Sample(
