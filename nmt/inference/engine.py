@@ -28,7 +28,7 @@ from nmt.inference.search import (
 from nmt.model.transformer import DecodingState, Transformer
 
 _LENGTH_STEP = 8  # positions decoded, or padded to, at a time
-_ROW_STEP = 8  # sentences by which larger batches differ
+_ROW_STEP, _WIDTH_STEP = 8, 4  # sentences and source positions by which larger batches differ
 _KEPT_SHARE = 0.75  # of a batch left unfinished: at most so many, and the others leave it
 NEVER = (PAD, BOS)  # ids that no output holds
 
@@ -235,6 +235,7 @@ class KerasEngine:
         begin, advance = self._programs[how]
         longest = int(rules.limits.max())
         count, width = source.shape
+        width = min(_up(width, _WIDTH_STEP), self.max_length)
         source, rules, keys = _filled(source, rules, keys, _few(count), width)
         rules = Rules(*map(tf.constant, rules))
         progress = begin(tf.constant(source), rules, tf.constant(keys), tf.constant(longest))
