@@ -127,8 +127,8 @@ class TrainingConfig:
     resume: str | None = None  # a run folder, or "latest"
 
     samples: int = MISSING  # dev sentences shown in TensorBoard at every evaluation
-    probes: list[str] = MISSING  # source sentences whose attention is drawn; empty: none
-    probe_every: int = MISSING  # evaluations between two drawings
+    probes: list[str] = MISSING  # source sentences whose attention is logged; empty: none
+    probe_every: int = MISSING  # evaluations between two drawings of the first two probes
 
 
 @dataclass

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.arguments import above_zero, not_negative, positive, share
-from nmt.data.corpus import clean_text
 from nmt.errors import UserError, exit_on_user_error
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
@@ -94,8 +93,9 @@ def parser() -> argparse.ArgumentParser:
         "--attention",
         type=Path,
         metavar="OUT",
-        help="draw cross-attention: OUT.png (or .svg, .pdf) for one sentence and the last layer, "
-        "or a folder for every sentence, kind and layer",
+        help="show attention: OUT.html, interactive, with every sentence, kind, layer and head; "
+        "OUT.png (or .svg, .pdf), cross-attention of one sentence in the last layer; or a folder "
+        "for a picture of every sentence, kind and layer",
     )
     return parser
 
@@ -143,7 +143,9 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.resume and arguments.nbest > 1:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
     if arguments.attention:
-        check_pictures(arguments.attention, arguments.sentences)
+        from nmt.inspection import drawing
+
+        drawing.check(arguments.attention, arguments.sentences)
     if arguments.sample and arguments.mbr:
         raise UserError("give --sample or --mbr, not both")
     if arguments.mbr and arguments.nbest > arguments.mbr:
@@ -214,7 +216,7 @@ def run(arguments: argparse.Namespace) -> None:
             found = translate(arguments.sentences, out)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
-                draw(translator, arguments.sentences, best, arguments.attention)
+                show_attention(translator, arguments.sentences, best, arguments.attention)
         elif sys.stdin.isatty():
             for line in sys.stdin:
                 translate([line.rstrip("\n")], out)
@@ -320,59 +322,17 @@ def translate_file(
             progress.update(task, completed=file.tell(), lines=lines, rate=rate)
 
 
-def check_pictures(out: Path, sentences: Sequence[str]) -> None:
-    """Check before any work that every sentence can have its picture.
-
-    Raises:
-        UserError: there are no sentences, or an empty one, or several are to go into one picture,
-            or the picture's format is unknown.
-    """
-    from nmt.inspection.heatmaps import check_suffix
-
-    if not sentences:
-        raise UserError("--attention needs its sentences as arguments")
-    if out.suffix:
-        check_suffix(out)
-        if len(sentences) > 1:
-            raise UserError(f"{out} holds one sentence; for {len(sentences)} name a folder")
-    for number, sentence in enumerate(sentences, start=1):
-        if not clean_text(sentence):
-            raise UserError(f"sentence {number} is empty: there is nothing to draw")
-
-
-def draw(
+def show_attention(
     translator: Translator,
     sentences: Sequence[str],
     translations: Sequence[Translation | None],
     out: Path,
 ) -> None:
-    """Draw attention into one picture, or into a folder if ``out`` has no suffix.
+    """Draw attention, and name the files."""
+    from nmt.inspection import drawing
 
-    Raises:
-        UserError: a sentence is too long to be drawn.
-    """
-    from nmt.inspection.heatmaps import attention_figure, save_figure
-    from nmt.inspection.views import VIEWS, labelled
-
-    for number, (sentence, translation) in enumerate(
-        zip(sentences, translations, strict=True), start=1
-    ):
-        attention = None if translation is None else translator.attention(sentence, translation)
-        if attention is None:
-            raise UserError(f"sentence {number} is too long to be drawn")
-        for view in VIEWS:
-            layers = getattr(attention, view.kind)
-            for layer, weights in enumerate(layers, start=1):
-                path = out / f"sentence_{number}_{view.name}_layer_{layer}.png"
-                if out.suffix:
-                    if view.kind != "cross" or layer < len(layers):
-                        continue
-                    path = out
-                figure = attention_figure(
-                    weights, **labelled(attention, view), title=f"{view.title}, layer {layer}"
-                )
-                save_figure(figure, path)
-                print(path, file=sys.stderr)
+    for path in drawing.draw(translator, sentences, translations, out):
+        print(path, file=sys.stderr)
 
 
 def main() -> None:

@@ -191,6 +191,12 @@ def test_the_web_stays_in_the_application_and_its_command() -> None:
     assert {(one.importer, one.lazy) for one in applications} == {("nmt.serve", True)}
 
 
+def test_tensorboard_stays_in_events_and_the_plugin() -> None:
+    found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
+    assert found == {"nmt.training.events", "nmt.inspection.plugin"}
+    assert not [one for one in IMPORTS if one.imported == "nmt.inspection.plugin"]
+
+
 # Itself imported inside a function, where Keras runs on JAX.
 BACKEND_EXCEPTION = "nmt.training.jax_step"
 
@@ -262,6 +268,21 @@ print(json.dumps({{
         "decoded": ["Good morning, Ana.", "Good night, Ana."],
         "used": [],
     }
+
+
+def test_tensorboard_loads_its_plugin_at_little_cost() -> None:
+    script = """
+import json, sys
+from tensorboard import errors, plugin_util
+from tensorboard.backend import http_util
+from tensorboard.data import provider
+from tensorboard.plugins import base_plugin
+before = set(sys.modules)
+import nmt.inspection.plugin
+print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - before})))
+"""
+    new = set(run_python(script)) - set(sys.stdlib_module_names)
+    assert new == {"nmt"}
 
 
 def test_commands_start_without_keras() -> None:

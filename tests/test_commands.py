@@ -189,6 +189,10 @@ def test_translate_draws_attention(
     translated(capsys, "--run", tiny_run, "--attention", picture, "Hoy hace frío.")
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     translated(capsys, "--run", tiny_run, "--attention", folder, "Hoy.", "Sí.")
+    page = tmp_path / "out.html"
+    lines = translated(capsys, "--run", tiny_run, "--attention", page, "Hoy.", "Sí.")
+    assert len(lines.splitlines()) == 2
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     kinds = ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention")
     assert {path.name for path in folder.iterdir()} == {
         f"sentence_{n}_{kind}_layer_1.png" for n in (1, 2) for kind in kinds

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import font_manager
+from matplotlib import colormaps, font_manager
 from matplotlib.backend_bases import RendererBase
-from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.image import BboxImage
 from matplotlib.lines import Line2D
@@ -30,6 +30,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox, TransformedBbox
 from numpy.typing import NDArray
+from PIL import Image
 
 from nmt.errors import UserError
 
@@ -37,6 +38,7 @@ TENSORBOARD_DPI = 100  # pixels per inch; with it no picture is wider than 2,000
 FILE_DPI = 200  # for slides and print
 SUFFIXES = (".png", ".svg", ".pdf")
 
+_COLOURS = "magma_r"  # as in nmt/inspection/viewer/colours.js
 _MAX_WIDTH = 20.0
 _MIN_WIDTH = 4.5  # narrower, and a title becomes a column of words
 _ASPECT = 1.6  # width / height that the arrangement of the heads aims at
@@ -153,11 +155,28 @@ def attention_figure(
 
 
 def render_png(figure: Figure, dpi: float = TENSORBOARD_DPI) -> bytes:
-    """Return the figure as the bytes of a PNG file, at ``dpi`` pixels per inch."""
+    """Return the figure, set to ``dpi`` pixels per inch, as the bytes of a PNG file.
+
+    It has 256 colours, which takes a third of the bytes of all colours, and less time.
+    """
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    picture = Image.fromarray(pixels).convert("RGB")
     buffer = io.BytesIO()
-    # A quarter larger than with the default level, in half the time.
-    figure.savefig(buffer, format="png", dpi=dpi, pil_kwargs={"compress_level": 1})
+    picture.quantize(palette=_palette(), dither=Image.Dither.NONE).save(buffer, "png")
     return buffer.getvalue()
+
+
+@lru_cache
+def _palette() -> Image.Image:
+    """Return a picture whose palette is the colour scale and, for texts, grey."""
+    scale = colormaps[_COLOURS](np.linspace(0, 1, 224))[:, :3]  # [224, 3]
+    grey = np.linspace(0, 1, 32)[:, None].repeat(3, axis=1)  # [32, 3]
+    picture = Image.new("P", (1, 1))
+    picture.putpalette((np.concatenate([scale, grey]) * 255).round().astype(np.uint8).tobytes())
+    return picture
 
 
 def check_suffix(path: Path) -> str:
@@ -258,7 +277,7 @@ class _Drawing:
         inches = self.figure.dpi_scale_trans
         corner = (self.left, self.top - height)
         box = TransformedBbox(Bbox.from_bounds(*corner, width, height), inches)
-        image = BboxImage(box, cmap="magma_r", origin="upper", interpolation="nearest")
+        image = BboxImage(box, cmap=_COLOURS, origin="upper", interpolation="nearest")
         image.set_data(values)
         image.set_clim(0, 1)
         image.set_label(name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nmt.inference.translator import Attention
+if TYPE_CHECKING:  # the TensorBoard plugin reads this module, and needs no Keras
+    from nmt.inference.translator import Attention
 
 
 class View(NamedTuple):

@@ -1,4 +1,4 @@
-"""TensorBoard event files without TensorFlow: scalars, pictures, texts and hyperparameters.
+"""TensorBoard event files without TensorFlow: scalars, pictures, texts, bytes, hyperparameters.
 
 Summaries are tensors with the metadata of their dashboard, as TensorFlow 2 writes them. Records
 go to the file here, because TensorBoard's `EventFileWriter` imports TensorFlow where it finds it.
@@ -76,6 +76,14 @@ class EventWriter:
         """Add a text in Markdown; characters that UTF-8 cannot encode become question marks."""
         tensor = make_tensor_proto(markdown.encode("utf-8", "replace"))
         self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
+
+    def blob(self, tag: str, data: bytes, step: int, *, plugin: str) -> None:
+        """Add bytes that the named plugin reads; TensorBoard hands them on as they are."""
+        metadata = summary_pb2.SummaryMetadata(
+            plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name=plugin),
+            data_class=summary_pb2.DATA_CLASS_BLOB_SEQUENCE,
+        )
+        self._summary(tag, metadata, make_tensor_proto([data]), step)
 
     def hparams(self, values: Mapping[str, HParam], metrics: Sequence[str]) -> None:
         """Show the run in the HPARAMS dashboard; the first call in a folder counts.

@@ -246,13 +246,13 @@ class Trainer:
             scores=scores,
             samples=samples,
             probes=list(self._probes()),
+            draw=(self.position.evaluations - 1) % self._training.probe_every == 0,
         )
 
     def _probes(self) -> Iterator[tuple[str, Attention]]:
-        if (self.position.evaluations - 1) % self._training.probe_every:
-            return
-        for sentence in self._training.probes:
-            best = self._translator.hypotheses([sentence], beam_size=1)[0]
+        sentences = self._training.probes
+        found = self._translator.hypotheses(sentences, beam_size=1)
+        for sentence, best in zip(sentences, found, strict=True):
             attention = self._translator.attention(sentence, best[0]) if best else None
             if attention is not None:
                 yield sentence, attention

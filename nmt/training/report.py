@@ -13,11 +13,16 @@ from nmt.config import Config
 from nmt.data.corpus import Pair
 from nmt.inference.metrics import Score
 from nmt.inference.translator import Attention
+from nmt.inspection import records
 from nmt.inspection.heatmaps import attention_figure, render_png
 from nmt.inspection.statistics import training_scalars
 from nmt.inspection.views import VIEWS, labelled
 from nmt.run import RunFolder
 from nmt.training.events import EventWriter
+
+# A picture takes hundreds of times as long as its numbers, and fifty times the bytes: the Images
+# dashboard has those of the first probes only, the Attention dashboard the numbers of all.
+DRAWN_PROBES = 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Validation:
     scores: Sequence[Score]  # on greedy translations; empty without dev sentences
     samples: Sequence[tuple[Pair, str]]
     probes: Sequence[tuple[str, Attention]]
+    draw: bool  # whether the attention of the first probes is drawn, too
 
 
 def perplexity(nll: float) -> float:
@@ -96,7 +102,10 @@ class Report:
         if found.samples:
             self._samples(step, found.samples)
         for number, (sentence, attention) in enumerate(found.probes, start=1):
-            self._heatmaps(step, number, sentence, attention)
+            record = records.encode(sentence, attention)
+            self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
+            if found.draw and number <= DRAWN_PROBES:
+                self._heatmaps(step, number, sentence, attention)
         self._events.flush()
 
     def _scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:

@@ -232,6 +232,23 @@ def test_the_colours_grow_darker_with_the_weight() -> None:
     assert (np.diff(lightness) < -5).all()
 
 
+def test_few_colours_show_what_all_colours_show() -> None:
+    figure = draw(random_weights(4, 9, 8))
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=100)
+    png = render_png(figure)
+    assert len(png) < len(buffer.getvalue()) / 2
+    exact, few = (np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+                  for data in (buffer.getvalue(), png))  # fmt: skip
+    assert np.abs(exact - few).mean() < 1  # of 255
+    assert (few[0] == 255).all()
+    for panel in heatmaps(figure):
+        for row, column in np.ndindex(panel.weights.shape):
+            x, y = panel.centre(row, column)
+            place = few.shape[0] - int(y), int(x)
+            assert np.abs(exact[place] - few[place]).max() <= 6
+
+
 def test_the_axes_are_named() -> None:
     figure = draw(random_weights(1, 4, 3))
     [panel] = heatmaps(figure)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.util import tensor_util
 
 from nmt import Translator
+from nmt.inference.translator import Attention
+from nmt.inspection import records
 from nmt.run import RunFolder
+from nmt.training.report import DRAWN_PROBES, Report, Validation
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -72,18 +76,36 @@ def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
             assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
 
 
+def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
+    tokens = ["▁a", "</s>"]
+    uniform = np.full((1, 1, 2, 2), 0.5, np.float32)
+    attention = Attention(tokens, tokens, tokens, uniform, uniform, uniform)
+    probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
+    report = Report(RunFolder(tmp_path))
+    for step, draw in ((10, True), (20, False)):
+        found = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        report.validation(step, 1.0, found)
+    report.close()
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    for number, (sentence, _) in enumerate(probes, start=1):
+        assert steps(reader, records.tag(number, sentence)) == [10, 20]
+        drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
+        assert drawn == (number <= DRAWN_PROBES)
+    assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
+
+
 def test_attention_of_the_probes_is_shown_in_numbers(
     events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
 ) -> None:
     lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").open(encoding="utf-8")]
     for kind in ("encoder", "decoder", "cross"):
         tag = f"attention/entropy/{kind}_layer_1"
-        assert steps(events, tag) == [5, 12]
+        assert steps(events, tag) == [5, 10, 12]
         values = [float(tensor_util.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)]
         expected = [line[tag] for line in lines if tag in line]
         assert values == pytest.approx(expected, rel=1e-6)
         assert all(0 < value < 5 for value in values)  # nats
-    assert steps(events, "attention/end_mark/cross_layer_1") == [5, 12]
+    assert steps(events, "attention/end_mark/cross_layer_1") == [5, 10, 12]
 
 
 def test_configuration_signature_and_hparams_are_shown(

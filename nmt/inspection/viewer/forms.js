@@ -1,0 +1,47 @@
+// Form elements. Their options are left alone while they stay the same, and the focus with them.
+
+export function make(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export function select(name, change) {
+  const field = make("select", { name });
+  field.addEventListener("change", () => change(field.value));
+  return field;
+}
+
+// Fills a select with [value, text] pairs, if they are others than it has, and chooses.
+export function fill(field, options, chosen) {
+  const wanted = JSON.stringify(options);
+  if (field.dataset.options !== wanted) {
+    field.dataset.options = wanted;
+    field.replaceChildren(...options.map(([value, text]) => make("option", { value }, text)));
+  }
+  field.value = chosen;
+}
+
+export function choices(legend) {
+  const group = make("fieldset", {}, make("legend", {}, legend));
+  group.fields = make("div", { class: "fields" });
+  group.append(group.fields);
+  return group;
+}
+
+// Fills a group with radio buttons or checkboxes, [value, text] pairs, if it has others.
+export function fillChoices(group, type, name, options, isChosen, change) {
+  const wanted = JSON.stringify(options);
+  if (group.dataset.options !== wanted) {
+    group.dataset.options = wanted;
+    group.fields.replaceChildren(
+      ...options.map(([value, text]) => {
+        const field = make("input", { type, name, value });
+        field.addEventListener("change", () => change(value, field.checked));
+        return make("label", {}, field, text);
+      }),
+    );
+  }
+  for (const field of group.querySelectorAll("input")) field.checked = isChosen(field.value);
+}

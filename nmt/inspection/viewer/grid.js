@@ -1,0 +1,59 @@
+// All heads of all layers as thumbnails; each is a button that opens it.
+
+import { paint } from "./colours.js";
+import { make } from "./forms.js";
+import { headMean } from "./record.js";
+
+const SIDE = 112; // px, the longer one
+
+export class Grid {
+  // open(layer, heads): a thumbnail was chosen; no heads are the mean of all.
+  constructor(host, open) {
+    this.host = host;
+    this.open = open;
+  }
+
+  // content: {kind, colours, most}. Buttons stay while their number does, and the focus with them.
+  draw({ kind, colours, most }) {
+    const all = Array.from({ length: kind.heads }, (_, head) => head);
+    const shape = `${kind.layers} ${kind.heads}`;
+    if (this.host.dataset.shape !== shape) {
+      this.host.dataset.shape = shape;
+      this.build(kind.layers, all);
+    }
+    const rows = kind.rows.length, columns = kind.columns.length;
+    const zoom = SIDE / Math.max(rows, columns);
+    for (const button of this.host.querySelectorAll("button")) {
+      const { layer, head } = button.dataset;
+      const weights = headMean(kind, Number(layer), head === "" ? all : [Number(head)]);
+      paint(button.firstChild, weights, rows, columns, colours, most);
+      const size = { width: `${zoom * columns}px`, height: `${zoom * rows}px` };
+      Object.assign(button.firstChild.style, size);
+    }
+  }
+
+  // A row per layer, the mean of its heads first.
+  build(layers, all) {
+    const name = (text) => make("span", { class: "head" }, text);
+    const rows = Array.from({ length: layers }, (_, layer) => [
+      name(`layer ${layer + 1}`),
+      this.thumbnail(layer, []),
+      ...all.map((head) => this.thumbnail(layer, [head])),
+    ]);
+    this.host.style.gridTemplateColumns = `repeat(${all.length + 2}, max-content)`;
+    this.host.replaceChildren(
+      name(""), name("mean"), ...all.map((head) => name(`head ${head + 1}`)), ...rows.flat(),
+    );
+  }
+
+  thumbnail(layer, heads) {
+    const what = heads.length ? `head ${heads[0] + 1}` : "mean of all heads";
+    const attributes = {
+      type: "button", "data-layer": layer, "data-head": heads.join(),
+      "aria-label": `layer ${layer + 1}, ${what}`,
+    };
+    const button = make("button", attributes, make("canvas"));
+    button.addEventListener("click", () => this.open(layer, heads));
+    return button;
+  }
+}

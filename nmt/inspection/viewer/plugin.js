@@ -1,0 +1,67 @@
+// The dashboard in TensorBoard: the viewer, fed by nmt/inspection/plugin.py.
+
+import { mount } from "./viewer.js";
+
+const MEMORY = "nmt_attention";
+
+async function ask(path, parameters = {}) {
+  const url = new URL(path, import.meta.url);
+  url.search = new URLSearchParams(parameters);
+  const answer = await fetch(url).catch(() => {
+    throw new Error("TensorBoard does not answer.");
+  });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer;
+}
+
+const source = {
+  runs: async () => (await ask("runs")).json(),
+  steps: async (run, sentence) => (await ask("steps", { run, sentence })).json(),
+  record: async (run, sentence, step) =>
+    (await ask("record", { run, sentence, step })).arrayBuffer(),
+  recall: () => sessionStorage.getItem(MEMORY) ?? "",
+  remember: (text) => sessionStorage.setItem(MEMORY, text),
+  nothing: "No attention has been logged yet: training logs it for training.probes at every "
+    + "evaluation.",
+};
+
+// TensorBoard says on a port when it has read new data; every message wants a reply.
+function onReload(reload) {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = ({ data }) => {
+    const { type, id, isReply } = JSON.parse(data);
+    if (isReply) return;
+    if (type === "experimental.DataReloaded") reload();
+    port1.postMessage(JSON.stringify({ type, id, payload: null, error: null, isReply: true }));
+  };
+  parent.postMessage("experimental.bootstrap", location.origin, [port2]);
+}
+
+// Called by the page that TensorBoard makes for the dashboard's frame.
+export function render() {
+  const root = document.documentElement;
+  root.lang = "en";
+  document.title = "Attention";
+  document.head.append(
+    Object.assign(document.createElement("link"), {
+      rel: "stylesheet",
+      href: new URL("viewer.css", import.meta.url),
+      onload: begin,
+    }),
+  );
+  function begin() {
+    const main = document.body.appendChild(document.createElement("main"));
+    const outer = parent.document.body;
+    const follow = () => {
+      root.dataset.theme = outer.classList.contains("dark-mode") ? "dark" : "light";
+    };
+    if (parent !== window) follow();
+    const viewer = mount(main, source);
+    if (parent === window) return; // opened by itself: as the browser prefers
+    onReload(viewer.refresh);
+    new MutationObserver(() => {
+      follow();
+      viewer.redraw();
+    }).observe(outer, { attributeFilter: ["class"] });
+  }
+}
