@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
@@ -74,6 +75,23 @@ def one_line(error: BaseException) -> str:
         key = unknown_group.group(1).split("@")[0]
         return f"unknown configuration key '{key}'{nearest(key, configuration.known_keys())}"
     return text
+
+
+def composed(overrides: list[str]) -> Config:
+    """Return the configuration that ``nmt.train`` would run with these overrides.
+
+    Raises:
+        UserError: a wrong key or value.
+    """
+    found = []
+
+    def compose_it() -> None:
+        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
+            found.append(job_config(compose("train", overrides), overrides))
+
+    configuration.register()
+    guarded(compose_it)()
+    return found[0]
 
 
 def job_config(composed: DictConfig, overrides: list[str]) -> Config:

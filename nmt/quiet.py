@@ -9,11 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# What TensorFlow prints on a machine without a GPU, before its own log level applies; and what
+# What TensorFlow prints on a machine without a GPU, before its own log level applies, and at the
+# first integers that it turns around outside a graph on a CPU without AVX-512; and what
 # tensorflow-text prints at every load of a model that does no normalisation.
 _NOTES = re.compile(
     rb"All log messages before absl::InitializeLog|Could not find cuda drivers"
     rb"|failed call to cuInit|oneDNN custom operations are on"
+    rb"|oneDNN supports DT_INT"
     rb"|precompiled_charsmap is empty|^\s*$"
 )
 

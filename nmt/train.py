@@ -72,6 +72,7 @@ def train(config: Config, console: Console) -> float | None:
         precision = resolve_precision(config.training.precision)
     model = build_model(config, tokenizer.vocabulary_size, precision=precision)
     parts = parameters_by_part(model)
+    flops = training_flops_per_token(config.model, tokenizer.vocabulary_size)
     summary = "\n".join(
         [
             f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of "
@@ -79,7 +80,7 @@ def train(config: Config, console: Console) -> float | None:
             + f" positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
             f"{model.count_params():,} parameters, {precision}, dropout {config.model.dropout}:",
             *(f"  {count:>12,}  {part}" for part, count in parts.items()),
-            f"{training_flops_per_token(model) / 1e6:,.1f} MFLOP per token in training",
+            f"{flops / 1e6:,.1f} MFLOP per token in training",
         ]
     )
     console.print(summary)

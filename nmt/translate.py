@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from nmt.arguments import above_zero, not_negative, positive, share
 from nmt.errors import UserError, exit_on_user_error
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
@@ -53,20 +53,20 @@ def parser() -> argparse.ArgumentParser:
         help="go on behind the lines that --output holds from an interrupted run",
     )
     search = parser.add_argument_group("search")
-    search.add_argument("--beam", type=_positive, metavar="N", help="beam size; 1 is greedy")
+    search.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
     search.add_argument(
-        "--length-penalty", type=_not_negative, metavar="A", help="0 favours short translations"
+        "--length-penalty", type=not_negative, metavar="A", help="0 favours short translations"
     )
     search.add_argument(
         "--coverage-penalty",
-        type=_not_negative,
+        type=not_negative,
         default=0.0,
         metavar="B",
         help="above 0: against leaving out parts of the source (Wu et al. use 0.2)",
     )
     search.add_argument("--prefix", default="", help="what every translation begins with")
     search.add_argument(
-        "--nbest", type=_positive, default=1, metavar="N", help="print N translations per sentence"
+        "--nbest", type=positive, default=1, metavar="N", help="print N translations per sentence"
     )
     search.add_argument(
         "--scores", action="store_true", help="print score and log-probability before the text"
@@ -77,16 +77,16 @@ def parser() -> argparse.ArgumentParser:
     )
     drawing.add_argument(
         "--mbr",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="draw N translations and print those that agree best with the others, by chrF",
     )
-    drawing.add_argument("--temperature", type=_above_zero, default=1.0, metavar="T")
+    drawing.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
     drawing.add_argument(
-        "--top-k", type=_positive, metavar="K", help="draw from the K most probable pieces"
+        "--top-k", type=positive, metavar="K", help="draw from the K most probable pieces"
     )
     drawing.add_argument(
-        "--top-p", type=_share, default=1.0, metavar="P", help="... from those that make up P"
+        "--top-p", type=share, default=1.0, metavar="P", help="... from those that make up P"
     )
     drawing.add_argument("--seed", type=int, default=1, help="(%(default)s)")
     parser.add_argument(
@@ -98,34 +98,6 @@ def parser() -> argparse.ArgumentParser:
         "for a picture of every sentence, kind and layer",
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
-
-
-def _not_negative(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
-    return value
-
-
-def _above_zero(text: str) -> float:
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most 1")
-    return value
 
 
 def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -172,6 +172,7 @@ def _work(overrides: list[str], answers: TextIO) -> None:
         precision = resolve_precision(config.training.precision)
     model = build_model(config, vocabulary_size, precision=precision)
     step = make_step(model, config.training, precision=precision, seed=config.seed)
+    flops = training_flops_per_token(config.model, vocabulary_size)
     before = time.time()
     float(step.update(batches.batch(0), 1e-4, 1).nll)
     first = time.time()
@@ -191,7 +192,7 @@ def _work(overrides: list[str], answers: TextIO) -> None:
             "batches": batches.shapes,
             "first_step_s": round(first - started_at(), 1),
             "compile_s": round(first - before - again, 1),
-            "mflop_per_token": round(training_flops_per_token(model) / 1e6, 2),
+            "mflop_per_token": round(flops / 1e6, 2),
         }
     )
     done = 2

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from nmt import Translator
 
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
 
@@ -96,7 +101,6 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     Made in seconds, without the training loop.
     """
     import keras
-    import numpy as np
 
     from nmt.config import Config
     from nmt.data.corpus import clean_text
@@ -135,3 +139,53 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     lines = ["source\treference\toutput", *(f"{row[0]}\t{row[1]}\t-" for row in rows[:12])]
     (run.samples / "step_00000100.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return run.path
+
+
+class Letters:
+    """A tokenizer whose pieces are the letters a to z."""
+
+    vocabulary = ("<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
+    vocabulary_size = len(vocabulary)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.array([self.vocabulary.index(c) for c in text], np.int32) for text in texts]
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        return ["".join(self.pieces([i for i in ids if i > 3])) for ids in sequences]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [self.vocabulary[i] for i in ids]
+
+
+@pytest.fixture(scope="session")
+def letters() -> Translator:
+    """A translator of letters with random weights, made in a second on every backend."""
+    from nmt import Translator
+    from nmt.config import DecodingConfig
+    from nmt.inference.engine import KerasEngine
+    from nmt.model.transformer import Transformer
+
+    model = Transformer(
+        vocabulary_size=Letters.vocabulary_size,
+        d_model=16,
+        num_heads=2,
+        ffn_width=24,
+        encoder_layers=2,
+        decoder_layers=2,
+        norm="pre",
+        positions="sinusoidal",
+        activation="gelu",  # smooth, for finite differences
+        dropout=0.1,
+        attention_dropout=0.0,
+        ffn_dropout=0.0,
+        max_length=24,
+        attention_kernel="explicit",
+        remat=False,
+    )
+    for number, weight in enumerate(model.weights):
+        values = np.random.default_rng(number).standard_normal(weight.shape)
+        weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.4 * values)
+    decoding = DecodingConfig(
+        beam_size=4, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=8, batch_size=8
+    )
+    return Translator(KerasEngine(model), Letters(), decoding)  # type: ignore[arg-type]

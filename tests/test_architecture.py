@@ -32,7 +32,7 @@ ROOMS = {
 # `Translator.load` opens a run folder; nmt.run knows checkpoints, so the import waits for the call.
 LAZY_EXCEPTION = ("nmt.inference.translator", "nmt.run")
 
-COMMANDS = {"train", "translate", "evaluate", "export", "serve", "inspect"}
+COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve"}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 

@@ -28,6 +28,7 @@ from nmt.inference.search import (
 from nmt.model.transformer import DecodingState, Transformer
 
 _LENGTH_STEP = 8  # positions decoded, or padded to, at a time
+_ROW_STEP, _WIDTH_STEP = 8, 4  # sentences and source positions by which larger batches differ
 _KEPT_SHARE = 0.75  # of a batch left unfinished: at most so many, and the others leave it
 NEVER = (PAD, BOS)  # ids that no output holds
 
@@ -206,27 +207,20 @@ class KerasEngine:
     ) -> Hypotheses:
         """Search in one compiled call, over few shapes."""
         count, width = source.shape
-        rows = 1 << (count - 1).bit_length()  # sentences that are empty fill the batch
-        padded = np.full((rows, min(_up(width), self.max_length)), PAD, np.int32)
-        padded[:, 0] = EOS
-        padded[:count, :width] = source
-        filled = [
-            np.concatenate([part, np.repeat(part[:1], rows - count, axis=0)])
-            for part in (np.asarray(rules.limits), np.asarray(rules.prefix), keys)
-        ]
-        filled[0][count:] = 1
+        rows = 1 << (count - 1).bit_length()
+        padded, rules, keys = _filled(source, rules, keys, rows, min(_up(width), self.max_length))
         room = np.arange(_up(int(rules.limits.max())))
 
         def search(source: Any, limits: Any, prefix: Any, keys: Any, room: Any) -> Any:
             max_length = ops.shape(room)[0]
-            state = _start(self.model, source, how, max_length)
-            algorithm = _algorithm(self.model, how, ops.cast(keys, "uint32"))
+            state = start_state(self.model, source, how, max_length)
+            algorithm = algorithm_for(self.model, how, ops.cast(keys, "uint32"))
             return tuple(run(algorithm, state, Rules(limits, prefix), max_length=max_length))
 
         with self._lock:
             if how not in self._programs:
                 self._programs[how] = compiled(self.model, search, (2, 1, 2, 1, 1))
-        found = self._programs[how](padded, *filled, room)
+        found = self._programs[how](padded, *rules, keys, room)
         return Hypotheses(*(part[:count] for part in found))
 
     def _tensorflow(
@@ -240,6 +234,9 @@ class KerasEngine:
                 self._programs[how] = self._traced(how)
         begin, advance = self._programs[how]
         longest = int(rules.limits.max())
+        count, width = source.shape
+        width = min(_up(width, _WIDTH_STEP), self.max_length)
+        source, rules, keys = _filled(source, rules, keys, _few(count), width)
         rules = Rules(*map(tf.constant, rules))
         progress = begin(tf.constant(source), rules, tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None
@@ -253,25 +250,28 @@ class KerasEngine:
             if left.size and left.size > _KEPT_SHARE * len(going):
                 rows = np.arange(len(going))  # all stay
                 continue
+            # Of those that are finished as many stay as make a number of rows that recurs.
+            stay = _few(left.size) - left.size
+            kept = np.concatenate([left, np.flatnonzero(~going)[:stay]])
             parts = [part.numpy() for part in found]
             if outputs is None:
                 outputs = [np.zeros((len(source), *part.shape[1:]), part.dtype) for part in parts]
             for output, part in zip(outputs, parts, strict=True):
                 output[alive[~going]] = part[~going]
-            alive, rows = alive[left], left
+            alive, rows = alive[kept], kept
             if not left.size:
                 break
         assert outputs is not None
-        assert not alive.size, "every output ends at its limit"
-        return Hypotheses(*outputs)
+        assert not left.size, "every output ends at its limit"
+        return Hypotheses(*(output[:count] for output in outputs))
 
     def _traced(self, how: Beam | Sampling) -> tuple[Any, Any]:
         """Return the two functions of a search: begin, and advance."""
         import tensorflow as tf
 
         def begin(source: Any, rules: Rules, keys: Any, longest: Any) -> Any:
-            state = _start(self.model, source, how, 0)
-            algorithm = _algorithm(self.model, how, tf.cast(keys, tf.uint32))
+            state = start_state(self.model, source, how, 0)
+            algorithm = algorithm_for(self.model, how, tf.cast(keys, tf.uint32))
             return algorithm.begin(state, rules, longest)
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
@@ -297,7 +297,7 @@ class KerasEngine:
             )
             more = until - tf.shape(progress.state.ancestors)[2]
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
-            algorithm = _algorithm(self.model, how)
+            algorithm = algorithm_for(self.model, how)
             progress = algorithm.advance(progress, rules, until)
             unfinished = algorithm.unfinished(progress, rules)
             return progress, rules, unfinished, algorithm.result(progress)
@@ -326,18 +326,22 @@ def graph_search(
         beam: how to search.
         max_length: at least the largest limit.
     """
-    state = _start(model, source, beam, max_length)
+    state = start_state(model, source, beam, max_length)
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    return run(_algorithm(model, beam), state, Rules(limits, free), max_length=max_length)
+    return run(algorithm_for(model, beam), state, Rules(limits, free), max_length=max_length)
 
 
-def _start(model: Transformer, source: Any, how: Beam | Sampling, max_length: Any) -> DecodingState:
+def start_state(
+    model: Transformer, source: Any, how: Beam | Sampling, max_length: Any
+) -> DecodingState:
+    """Encode ``source`` int32 [B, S], and make room for ``max_length`` positions of a search."""
     covered = isinstance(how, Beam) and how.coverage_penalty > 0
     hypotheses = how.size if isinstance(how, Beam) else how.samples
     return model.start(source, hypotheses=hypotheses, max_length=max_length, track_coverage=covered)
 
 
-def _algorithm(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
+def algorithm_for(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
+    """Return the search over a model's own steps; ``key`` uint32 [B] is for `Sample` alone."""
     marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
     if isinstance(how, Sampling):
         return Sample(
@@ -368,6 +372,27 @@ def _algorithm(model: Transformer, how: Beam | Sampling, key: Any = None) -> Alg
 def _loose(shape: Any) -> list[int | None]:
     """Forget the slots of a cache: [B, H, K, slots] or [B, H, slots, K]."""
     return [extent if extent else None for extent in shape[1:]]
+
+
+def _few(rows: int) -> int:
+    """Round up to one of few numbers: TensorFlow keeps memory for every shape it has met."""
+    return rows if rows <= _ROW_STEP else _up(rows, _ROW_STEP)
+
+
+def _filled(
+    source: np.ndarray, rules: Rules, keys: np.ndarray, rows: int, width: int
+) -> tuple[np.ndarray, Rules, np.ndarray]:
+    """Fill a batch [B, S] up to [rows, width], with sentences that are empty."""
+    count = len(source)
+    padded = np.full((rows, width), PAD, np.int32)
+    padded[:, 0] = EOS
+    padded[:count, : source.shape[1]] = source
+    limits, prefix, keys = (
+        np.concatenate([part, np.repeat(part[:1], rows - count, axis=0)])
+        for part in (np.asarray(rules.limits), np.asarray(rules.prefix), keys)
+    )
+    limits[count:] = 1
+    return padded, Rules(limits, prefix), keys
 
 
 def _up(length: int, step: int = _LENGTH_STEP) -> int:

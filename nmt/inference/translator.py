@@ -349,12 +349,12 @@ class Translator:
             cut = self._encoded(text)
             spans.append((len(parts), len(parts) + len(cut)))
             parts.extend(cut)
-        forced = self._prefix(prefix)
+        forced = self.prefix_ids(prefix)
         found: list[list[Translation]] = [[] for _ in parts]
 
         def work(members: list[int], prefix: np.ndarray) -> None:
             sources = [parts[i] for i in members]
-            limits = np.array([self._limit(len(ids), len(prefix)) for ids in sources], np.int32)
+            limits = np.array([self.limit(len(ids), len(prefix)) for ids in sources], np.int32)
             outputs = search(sources, limits, prefix)
             tokens = [one.tokens for candidates in outputs for one in candidates]
             decoded = iter(self.tokenizer.decode(tokens))
@@ -389,17 +389,39 @@ class Translator:
         for start in range(0, len(order), size):
             yield order[start : start + size]
 
-    def _prefix(self, prefix: str) -> np.ndarray:
+    def prefix_ids(self, prefix: str) -> np.ndarray:
+        """Return the ids int32 [P] that an output with this prefix begins with.
+
+        Raises:
+            UserError: the prefix is too long.
+        """
         cleaned = _clean(prefix)
         ids = self.tokenizer.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
         if len(ids) >= self.engine.max_length:
             raise UserError(f"the prefix has {len(ids)} tokens, more than the model can write")
         return ids
 
-    def _limit(self, source_tokens: int, prefix_tokens: int) -> int:
+    def limit(self, source_tokens: int, prefix_tokens: int) -> int:
+        """Return how many tokens an output may have, end mark included."""
         ratio, margin = self.decoding.max_length_ratio, self.decoding.max_length_margin
         wanted = max(int(source_tokens * ratio) + margin, prefix_tokens + margin)
         return min(wanted, self.engine.max_length)
+
+    def whole(self, text: str) -> np.ndarray:
+        """Return the ids int32 [S - 1] of a text that is translated in one go, without end mark.
+
+        Raises:
+            UserError: the text is empty, or would be cut in parts.
+        """
+        parts = self._encoded(text)
+        if not parts:
+            raise UserError("the sentence is empty: there is nothing to translate")
+        if len(parts) > 1:
+            raise UserError(
+                f"the sentence is longer than the {self.room} tokens of the longest in training, "
+                "and would be translated in parts: give the parts"
+            )
+        return parts[0]
 
     def _encoded(self, text: str) -> list[np.ndarray]:
         """Clean and encode a text; cut it where it is longer than any sentence of training."""

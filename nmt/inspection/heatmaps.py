@@ -77,6 +77,8 @@ def attention_figure(
     title: str,
     row_label: str,
     column_label: str,
+    names: Sequence[str] | None = None,
+    unit: str = "attention weight",
 ) -> Figure:
     """Draw one heatmap per head and, first and apart from them, their mean if there are several.
 
@@ -87,6 +89,8 @@ def attention_figure(
         title: Heading of the whole picture, wrapped to its width.
         row_label: Name of the rows, such as "target tokens".
         column_label: Name of the columns, such as "source tokens".
+        names: What each of the H heatmaps shows, if they are no heads; there is no mean then.
+        unit: What the colours stand for.
 
     Returns:
         A figure sized by its tokens. Characters that no installed font has appear as □, tokens of
@@ -103,12 +107,13 @@ def attention_figure(
         raise ValueError(
             f"weights {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns"
         )
-    panels = [(f"head {number}", head) for number, head in enumerate(weights, start=1)]
-    if len(weights) > 1:
+    heads = names or [f"head {number}" for number in range(1, len(weights) + 1)]
+    panels = list(zip(heads, weights, strict=True))
+    if names is None and len(weights) > 1:
         panels.insert(0, (f"mean of {len(weights)} heads", weights.mean(axis=0)))
 
     figure = Figure(dpi=TENSORBOARD_DPI, facecolor="white")
-    panel = _Panel.of([_label(t) for t in rows], [_label(t) for t in columns])
+    panel = _Panel.of([_label(t) for t in rows], [_label(t) for t in columns], heads)
     page = _best_page(panel, heads=len(panels) - 1)
     heading = _wrapped(title, page.width - 2 * _MARGIN)
     page = page.below_heading(_MARGIN + len(heading) * _TITLE_PT * _LINE)
@@ -142,7 +147,7 @@ def attention_figure(
     drawing.ticks([tick * width for tick in ticks], [height] * 3, TICKDOWN)
     for tick in ticks:
         drawing.text(tick * width, height + _TICK, f"{tick}", _NAME_PT, ha="center", va="top")
-    drawing.text(width / 2, height + 0.27, "attention weight", _NAME_PT, ha="center", va="top")
+    drawing.text(width / 2, height + 0.27, unit, _NAME_PT, ha="center", va="top")
     if page.rule:
         x, y, width, height = page.fractions(page.rule)
         figure.add_artist(Line2D((x, x + width), (y, y + height), color="0.7", linewidth=1))
@@ -214,7 +219,7 @@ class _Panel:
     title_width: float
 
     @classmethod
-    def of(cls, rows: list[str], columns: list[str]) -> _Panel:
+    def of(cls, rows: list[str], columns: list[str], names: Iterable[str]) -> _Panel:
         longer = max(len(rows), len(columns))
         cell = min(max(_PANEL / longer, _MIN_CELL), _MAX_CELL, _MAX_PANEL / longer)
         token_pt = min(max(cell / _LINE, _MIN_TOKEN_PT), _MAX_TOKEN_PT)
@@ -229,7 +234,7 @@ class _Panel:
             angle=angle,
             left=_TICK + max(_width(rows, token_pt), column_width * along - cell / 2),
             below=_TICK + column_width * down + token_pt * _LINE * along,
-            title_width=_width(["head 88"], _PANEL_PT),
+            title_width=_width(["head 88", *names], _PANEL_PT),
         )
 
     @property

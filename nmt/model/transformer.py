@@ -166,6 +166,17 @@ class Transformer(keras.Model):
             (memory [B, S, D], self-attention weights per layer, or an empty list).
         """
         x = self.embed(source, positions, fold(dropout_key, 0))
+        return self.encode_embedded(x, mask, dropout_key=dropout_key, return_weights=return_weights)
+
+    def encode_embedded(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        *,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Do what `encode` does behind the embeddings ``x`` [B, S, D]."""
         collected = []
         for number, block in enumerate(self.encoder_blocks, start=1):
             x, weights = self._run(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nmt.inspection.anatomy import parameters_by_part, training_flops_per_token
+from nmt.config import Config, ModelConfig
+from nmt.inspection.anatomy import (
+    attention_parameters,
+    closed_form,
+    flops_per_token,
+    parameters_by_part,
+    training_flops_per_token,
+)
 from nmt.model.transformer import Transformer
+from nmt.run import build_model
+
+MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
 
 # D = 8, H = 2, F = 12, V = 11; 2 encoder and 3 decoder layers.
 SMALL: dict[str, Any] = {
@@ -63,6 +75,50 @@ def test_parts_by_hand(changes: dict[str, Any]) -> None:
     assert parts["layer normalisation"] == norms * 2 * 8
 
 
+def small(**changes: Any) -> tuple[ModelConfig, int]:
+    """Return the configuration of the small model and its vocabulary."""
+    sizes = SMALL | changes
+    size = sizes.pop("vocabulary_size")
+    return ModelConfig(name="small", **sizes), size
+
+
+@pytest.mark.parametrize("changes", [*VARIANTS, {"activation": "relu2"}, {"activation": "gelu"}])
+def test_the_closed_form_is_what_the_model_has(changes: dict[str, Any]) -> None:
+    expected = {part.name: part.parameters for part in closed_form(*small(**changes))}
+    assert {"positions": 0} | parameters_by_part(Transformer(**SMALL | changes)) == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_closed_form_of_every_configuration(name: str, compose: Callable[..., Any]) -> None:
+    """One layer of each stack stands for all, so that the big ones are not built in full."""
+    whole = compose(f"model={name}").model
+    config: Config = compose(f"model={name}", "model.encoder_layers=1", "model.decoder_layers=1")
+    counted = parameters_by_part(build_model(config, 50, precision="float32"))
+    once = {part.name: part.parameters for part in closed_form(config.model, 50)}
+    assert {"positions": 0} | counted == once
+    found = {part.name: part.parameters for part in closed_form(whole, 50)}
+    layers = {"encoder": whole.encoder_layers, "decoder": whole.decoder_layers}
+    for part, stack in (
+        ("encoder self-attention", "encoder"),
+        ("decoder masked self-attention", "decoder"),
+        ("cross-attention", "decoder"),
+    ):
+        assert found[part] == layers[stack] * once[part]
+    assert found["feed-forward"] == sum(layers.values()) * once["feed-forward"] // 2
+
+
+def test_published_sizes() -> None:
+    # GPT-3: 96 layers of width 12,288 (Brown et al. 2020, table 2.1); heads do not matter.
+    assert 96 * attention_parameters(12288, biases=False) == 57_982_058_496
+
+
+def test_the_base_model_has_the_papers_size(compose: Callable[..., Any]) -> None:
+    # Vaswani et al. 2017, section 5.1 and table 3: 65 million with about 37,000 pieces.
+    config = compose("model=base", "model.norm=post").model
+    total = sum(part.parameters for part in closed_form(config, 37_000))
+    assert total == pytest.approx(65e6, rel=0.04)
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -81,4 +137,25 @@ def test_parts_by_hand(changes: dict[str, Any]) -> None:
     ],
 )
 def test_operations_by_hand(changes: dict[str, Any], expected: int) -> None:
-    assert training_flops_per_token(Transformer(**SMALL | changes)) == expected
+    assert training_flops_per_token(*small(**changes)) == expected
+
+
+def test_operations_of_each_side_by_hand() -> None:
+    flops = flops_per_token(*small(), source_length=5, target_length=7)
+    assert (flops.source_matrices, flops.target_matrices) == (2 * 1280, 2 * 1816)
+    # Scores and sums, 2 x 8 each, over 5 positions in 2 layers; over 5 + 7 in 3 layers.
+    assert flops.source_products == 2 * 2 * 8 * 5 * 2
+    assert flops.target_products == 2 * 2 * 8 * 12 * 3
+    assert flops.source == 2560 + 320
+
+
+def test_operations_are_those_of_the_matrices_that_exist() -> None:
+    """Every kernel is met once by a token of one side; a model has no other kernels."""
+    model = Transformer(**SMALL)
+    kernels = sum(
+        weight.shape[0] * weight.shape[1]
+        for name, weight in model.named_weights().items()
+        if name.endswith("kernel")
+    )
+    flops = flops_per_token(*small(), source_length=0, target_length=0)
+    assert (flops.source + flops.target) / 2 == kernels + 11 * 8

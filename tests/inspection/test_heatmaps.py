@@ -161,6 +161,28 @@ def test_one_head_has_no_mean() -> None:
     assert panel.title == "head 1"
 
 
+def test_what_is_no_head_has_its_own_name_and_unit_and_no_mean() -> None:
+    weights = random_weights(2, 4, 3)
+    figure = attention_figure(
+        weights,
+        rows=list("abcd"),
+        columns=list("xyz"),
+        title="two measures",
+        row_label="target",
+        column_label="source",
+        names=["a measure with a long name", "another"],
+        unit="share of the row",
+    )
+    panels = heatmaps(figure)
+    assert [panel.title for panel in panels] == ["a measure with a long name", "another"]
+    np.testing.assert_array_equal(panels[1].weights, weights[1])
+    shown = [text.get_text() for text in texts(figure)]
+    assert "share of the row" in shown
+    assert "attention weight" not in shown
+    [first] = [text for text in texts(figure) if text.get_text() == panels[0].title]
+    assert first.get_window_extent().x1 < panels[1].box.x0  # wider than its heatmap, yet apart
+
+
 def test_rows_run_down_and_columns_to_the_right() -> None:
     weights = np.zeros((1, 2, 3), np.float32)
     weights[0, 0, 2] = 1.0  # "is" attends to "casa" only

@@ -1,0 +1,138 @@
+"""What the subcommands of ``nmt.inspect`` print and write."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+from test_commands import command, one_line_error
+
+from nmt import Translator, inspect
+from nmt.errors import UserError
+
+pytestmark = pytest.mark.xdist_group("tiny run")
+
+SENTENCE = "¿Dónde está la estación?"
+
+
+def inspected(*arguments: str | Path) -> str:
+    """Run a subcommand in this process; return what it prints."""
+    parsed = inspect.parser().parse_args([str(argument) for argument in arguments])
+    console = Console(file=io.StringIO(), width=160, highlight=False, markup=False, soft_wrap=True)
+    parsed.run_command(parsed, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
+    as_json, as_html = tmp_path / "trace.json", tmp_path / "trace.html"
+    search = ("trace", "--run", tiny_run, "--beam")
+    printed = inspected(*search, "2", SENTENCE, "Sí.", "--output", as_json)
+    assert "(beam 2)" in printed
+    assert f"written to {as_json}" in printed
+    written = json.loads(as_json.read_text(encoding="utf-8"))
+    assert [trace["sentence"] for trace in written["traces"]] == [SENTENCE, "Sí."]
+    translator = Translator.load(tiny_run)
+    for trace in written["traces"]:
+        [found] = translator.hypotheses([trace["sentence"]], beam_size=2, n_best=2)
+        assert trace["texts"] == [one.text for one in found]
+        totals = [trace["nodes"][end]["total"] for end in trace["finished"]]
+        assert totals == pytest.approx([one.log_prob for one in found], abs=1e-4)
+        assert len(trace["nodes"][0]["candidates"]) == 5
+    inspected(*search, "1", "Sí.", "--output", as_html)
+    page = as_html.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "#1]" in page
+    assert "src=" not in page  # nothing is loaded from elsewhere
+    assert "http" not in page
+
+
+def test_an_attribution_is_printed_and_drawn(tiny_run: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "attribution.png"
+    printed = inspected("attribute", "--run", tiny_run, SENTENCE, "--output", picture)
+    lines = printed.splitlines()
+    assert lines[0].split("  ")[0] == "written"
+    assert lines[-2].startswith("in common, on average: 0.")
+    assert len(lines) == 3 + len(Translator.load(tiny_run).hypotheses([SENTENCE])[0][0].tokens)
+    assert Image.open(picture).size[0] > 500
+
+
+def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    printed = inspected("project", "--run", run)
+    assert "tensorboard --logdir" in printed
+    table = np.loadtxt(run / "logs" / "embeddings" / "vectors.tsv", delimiter="\t")
+    expected = np.asarray(Translator.load(run).engine.model.embedding.table)
+    np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-12)
+    labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
+    assert len(labels.splitlines()) == 1 + len(expected)
+    assert labels.splitlines()[0].split("\t")[3:] == ["count es", "count en", "language"]
+    (run / "corpus.json").unlink()
+    assert "warning: the corpus has changed" in inspected("project", "--run", run)
+    inspected("project", "--run", run, "--no-counts")
+    labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
+    assert labels.splitlines()[0] == "piece\tid\tkind"
+
+
+def test_weights_are_drawn_into_a_folder(tiny_run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "pictures"
+    printed = inspected("weights", "--run", tiny_run, "--output", out, "--format", "svg")
+    assert sorted(path.name for path in out.iterdir()) == ["positions.svg", "weight_norms.svg"]
+    assert printed.split() == [str(out / name) for name in ("positions.svg", "weight_norms.svg")]
+
+
+def test_the_summary_of_a_run_counts_it(tiny_run: Path) -> None:
+    printed = inspected("summary", "--run", tiny_run)
+    total = f"{Translator.load(tiny_run).engine.model.count_params():,}"
+    [line] = [line for line in printed.splitlines() if line.startswith("all") and total in line]
+    assert line.split() == ["all", total, total]  # by closed form, and counted
+    assert "4 x 64 float32" in printed  # of training: 256 positions
+
+
+def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
+    """128 x 4,000 weights and so on: it is `compact`, worked out by hand."""
+    attention, feed_forward = 4 * 128**2 + 4 * 128, 2 * 128 * 512 + 512 + 128
+    norms = (2 * 3 + 3 * 2 + 2) * 2 * 128
+    total = 128 * 4000 + (3 + 2 + 2) * attention + 5 * feed_forward + norms
+    printed = inspected("summary", "tokenizer.vocabulary_size=4000", "--batch", "2x50")
+    assert f"\nall{total:,}" in printed.replace(" ", "")
+    assert "2 x 50 bfloat16" in printed
+    assert "S = 50" in printed
+    with pytest.raises(UserError, match=r"'model.d_modle'; did you mean 'model.d_model'"):
+        inspected("summary", "model.d_modle=8")
+    with pytest.raises(UserError, match="not both"):
+        inspected("summary", "model=base", "--run", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("trace", "x", "--output", "trace.txt"), "written as .json or .html"),
+        (("attribute", "x", "--output", "picture.gif"), "must end in one of .png"),
+        (("trace", "x", "--run", "no/such/run"), "there is no run no/such/run"),
+    ],
+)
+def test_mistakes_are_user_errors(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        inspected(*arguments)
+
+
+def test_empty_sentences_are_refused(tiny_run: Path) -> None:
+    for subcommand in ("trace", "attribute"):
+        with pytest.raises(UserError, match="is empty"):
+            inspected(subcommand, "--run", tiny_run, " ")
+
+
+def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
+    done = command("nmt.inspect", "trace", "--run", tiny_run, "--beam", "2", "Sí.", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert "▁" in done.stdout.decode()
+    assert list(tmp_path.iterdir()) == []
+    done = command("nmt.inspect", "summary", "--run", "no/such/run", cwd=tmp_path)
+    assert "there is no run" in one_line_error(done)
