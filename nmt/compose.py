@@ -22,8 +22,8 @@ from nmt.quiet import quiet_start
 # best. Everything else would make it another run.
 _CHANGEABLE = re.compile(
     r"training\.(max_\w+|early_stopping|resume|log_every|evaluate_every|evaluation_sentences"
-    r"|keep_checkpoints|samples|probes|probe_every|jit_compile)|decoding(\..*)?|cache_dir|runs_dir"
-    r"|data\.(archive|path|source_path|target_path|rejected_file)"
+    r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile)|decoding(\..*)?"
+    r"|cache_dir|runs_dir|data\.(archive|path|source_path|target_path|rejected_file)"
 )
 
 

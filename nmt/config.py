@@ -129,6 +129,7 @@ class TrainingConfig:
     samples: int = MISSING  # dev sentences shown in TensorBoard at every evaluation
     probes: list[str] = MISSING  # source sentences whose attention is logged; empty: none
     probe_every: int = MISSING  # evaluations between two drawings of the first two probes
+    attention_every: int = MISSING  # updates between two logs of the probes' weights
 
 
 @dataclass
@@ -202,6 +203,7 @@ def refuse_unknown_keys(composed: DictConfig) -> None:
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS = {
+    "training.attention_every": 250,
     "training.dropout_warmup_epochs": 0,
     "training.parallel_parts": 1,
     "training.word_dropout": 0,
@@ -344,7 +346,9 @@ def check(config: Config) -> None:
     for length in training.row_lengths:
         _between("training.row_lengths", length, 2, training.batch_tokens)
     _at_least("model.max_length", model.max_length, max(training.row_lengths))
-    for key in ("batch_tokens", "accumulate", "log_every", "evaluate_every", "probe_every"):
+    for key in ("batch_tokens", "accumulate", "log_every"):
+        _at_least(f"training.{key}", getattr(training, key), 1)
+    for key in ("evaluate_every", "probe_every", "attention_every"):
         _at_least(f"training.{key}", getattr(training, key), 1)
     if training.parallel_parts is not None:
         _at_least("training.parallel_parts", training.parallel_parts, 1)

@@ -90,6 +90,7 @@ def tiny_run(
 
     folder = tmp_path_factory.mktemp("tiny")
     probes = ['training.probes=["¿Dónde está la estación?"]', "training.probe_every=2"]
+    probes.append("training.attention_every=4")
     train(compose(*tiny_overrides(folder), *probes), quiet_console)  # type: ignore[arg-type]
     return (folder / "runs" / "latest").resolve()
 

@@ -197,6 +197,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.samples=7", "training.samples", 7),
     ("training.probes=['Hola.','Adiós.']", "training.probes", ["Hola.", "Adiós."]),
     ("training.probe_every=7", "training.probe_every", 7),
+    ("training.attention_every=7", "training.attention_every", 7),
     ("training.jit_compile=off", "training.jit_compile", "off"),
     ("++training.log_every=7", "training.log_every", 7),
     ("decoding.beam_size=7", "decoding.beam_size", 7),

@@ -241,7 +241,7 @@ def test_saved_and_loaded_it_is_the_same(option: str, tmp_path: Path) -> None:
 def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     configuration.save(default, path)
-    later = ("dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
+    later = ("attention_every:", "dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.strip().startswith(later)]
     assert len(lines) - len(kept) == len(later)
@@ -437,6 +437,7 @@ REFUSED = [
     *one_key("training.log_every", 0),
     *one_key("training.evaluate_every", 0, -5),
     *one_key("training.probe_every", 0),
+    *one_key("training.attention_every", 0),
     *one_key("training.evaluation_sentences", -1),
     *one_key("training.samples", -1),
     *one_key("training.warmup_steps", -1),

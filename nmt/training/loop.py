@@ -154,6 +154,10 @@ class Trainer:
                     self._evaluate()
                     self._tick()
                     self._save()
+                elif position.step % training.attention_every == 0 and not self._complete():
+                    with self._step.averaged():
+                        self._report.attention(position.step, list(self._probes()))
+                    self._tick()
             complete = self._complete()
             if complete and self._evaluated != position.step:
                 self._evaluate()

@@ -101,11 +101,16 @@ class Report:
             self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)
         if found.samples:
             self._samples(step, found.samples)
-        for number, (sentence, attention) in enumerate(found.probes, start=1):
+        if found.draw:
+            for number, (sentence, attention) in enumerate(found.probes[:DRAWN_PROBES], start=1):
+                self._heatmaps(step, number, sentence, attention)
+        self.attention(step, found.probes)
+
+    def attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+        """Log the attention of the probes for the Attention dashboard."""
+        for number, (sentence, attention) in enumerate(probes, start=1):
             record = records.encode(sentence, attention)
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
-            if found.draw and number <= DRAWN_PROBES:
-                self._heatmaps(step, number, sentence, attention)
         self._events.flush()
 
     def _scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:

@@ -94,6 +94,13 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
 
 
+def test_attention_is_logged_between_evaluations(
+    events: plugin_event_accumulator.EventAccumulator,
+) -> None:
+    tag = records.tag(1, "¿Dónde está la estación?")
+    assert steps(events, tag) == [4, 5, 8, 10, 12]
+
+
 def test_attention_of_the_probes_is_shown_in_numbers(
     events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
 ) -> None:
