@@ -1,9 +1,21 @@
-"""Types of command-line arguments; argparse says in one line what one is not."""
+"""What command lines share: ``--run``, and types of arguments.
+
+Of an argument that is not of its type, argparse says so in one line.
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
+from typing import Any
+
+Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add ``--run``, the run folder that a command works on."""
+    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
 
 
 def positive(text: str) -> int:

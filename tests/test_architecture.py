@@ -154,12 +154,29 @@ def test_the_exceptions_are_still_needed_and_lazy() -> None:
     assert any((found.importer, found.imported) == YAML_EXCEPTION for found in IMPORTS)
 
 
-def test_nothing_imports_a_command() -> None:
-    assert [
+# Modules of the commands that are packages, each beside the `__main__` that wires them.
+SUBCOMMANDS = {
+    module
+    for module in MODULES
+    if room(module) in COMMANDS and module.count(".") > 1 and not module.endswith(".__main__")
+}
+
+
+def test_nothing_imports_a_command_but_its_command_line_a_subcommand() -> None:
+    of_commands = [
         found
         for found in IMPORTS
         if top(found.imported) == "nmt" and room(found.imported) in COMMANDS
-    ] == []
+    ]
+    wired = [
+        found
+        for found in of_commands
+        if found.importer == f"nmt.{room(found.imported)}.__main__"
+        and found.imported in SUBCOMMANDS
+    ]
+    assert [found for found in of_commands if found not in wired] == []
+    assert {found.imported for found in wired} == SUBCOMMANDS
+    assert SUBCOMMANDS, "no command is a package: this test needs no exception"
 
 
 def test_training_does_not_know_what_is_wired_around_it() -> None:
@@ -286,8 +303,8 @@ print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - b
 
 
 def test_commands_start_without_keras() -> None:
-    names = [f"nmt.{name}" for name in sorted(COMMANDS) if f"nmt.{name}" in MODULES]
-    assert "nmt.train" in names
+    names = [module for module in MODULES if room(module) in COMMANDS]
+    assert {f"nmt.{command}" for command in COMMANDS} | SUBCOMMANDS <= set(names)
     script = f"""
 import importlib, json, sys
 for name in {["nmt", "nmt.compose", *names]!r}:

@@ -13,8 +13,9 @@ from PIL import Image
 from rich.console import Console
 from test_commands import command, one_line_error
 
-from nmt import Translator, inspect
+from nmt import Translator
 from nmt.errors import UserError
+from nmt.inspect.__main__ import parser
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -23,7 +24,7 @@ SENTENCE = "¿Dónde está la estación?"
 
 def inspected(*arguments: str | Path) -> str:
     """Run a subcommand in this process; return what it prints."""
-    parsed = inspect.parser().parse_args([str(argument) for argument in arguments])
+    parsed = parser().parse_args([str(argument) for argument in arguments])
     console = Console(file=io.StringIO(), width=160, highlight=False, markup=False, soft_wrap=True)
     parsed.run_command(parsed, console)
     return console.file.getvalue()  # type: ignore[attr-defined]

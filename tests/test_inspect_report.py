@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from nmt import inspect
 from nmt.errors import UserError
+from nmt.inspect.__main__ import parser
 from nmt.inspection import head_report, heads
 
 pytestmark = pytest.mark.xdist_group("tiny run")
@@ -25,7 +25,7 @@ def inspected(*arguments: str | Path) -> str:
     """Return what the command prints on its console, without a process of its own."""
     shown = io.StringIO()
     console = Console(file=shown, highlight=False, markup=False, soft_wrap=True)
-    parsed = inspect.parser().parse_args(list(map(str, arguments)))
+    parsed = parser().parse_args(list(map(str, arguments)))
     parsed.run_command(parsed, console)
     return shown.getvalue()
 

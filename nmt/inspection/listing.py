@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 
 _BEGINS_NUMBER = frozenset("+-–0123456789")
+_WIDTH = 150  # characters; tables are not squeezed into less
 
 
 class Listing(NamedTuple):
@@ -53,3 +55,11 @@ class Listing(NamedTuple):
             all(not cell or cell[0] in _BEGINS_NUMBER for cell in cells) for cells in columns
         ]
         return [False, *numbers[1:]]
+
+
+def show(listings: Sequence[Listing], console: Console) -> None:
+    """Print tables, none squeezed: the terminal wraps what is too wide for it."""
+    wide = Console(file=console.file, width=max(console.width, _WIDTH), markup=False)
+    for listing in listings:
+        wide.print(listing.for_console())
+        wide.print()

@@ -1,0 +1,32 @@
+"""Look inside a model: ``python -m nmt.inspect trace "Hoy hace frío."``."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+
+from nmt.errors import exit_on_user_error
+from nmt.inspect import align, attribute, project, report, summary, trace, weights
+from nmt.startup import start_translating
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = argparse.ArgumentParser(prog="python -m nmt.inspect", description="Look inside.")
+    subcommands = parser.add_subparsers(dest="command", required=True)
+    for subcommand in (summary, trace, attribute, project, weights, report, align):
+        subcommand.add(subcommands)
+    return parser
+
+
+def main() -> None:
+    """Run the command line."""
+    start_translating()
+    arguments = parser().parse_args()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    exit_on_user_error(lambda: arguments.run_command(arguments, console))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""``nmt.inspect align``: which word was translated into which."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from rich.console import Console
+
+from nmt.arguments import Subcommands, add_run
+from nmt.data.corpus import Pair, clean_text, read_parallel
+from nmt.errors import UserError
+from nmt.inspection.listing import show
+from nmt.inspection.progress import tracked
+from nmt.quiet import quiet_start
+from nmt.run import RunFolder, write_json
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+    from nmt.inspection.alignment import Method
+
+_JUDGED = 256  # pairs by which a head is chosen
+
+
+def add(subcommands: Subcommands) -> None:
+    """Add the subcommand to the command line."""
+    parser = subcommands.add_parser(
+        "align",
+        help="which word was translated into which",
+        description="Word alignments from cross-attention, one line per pair in Pharaoh format: "
+        "0-0 2-1 links source words 0 and 2 to target words 0 and 1. Words are set apart by white "
+        "space, with punctuation marks as words of their own.",
+    )
+    parser.add_argument("sentences", nargs="*", help="the run translates them, and aligns both")
+    add_run(parser)
+    parser.add_argument("--source", type=Path, metavar="FILE", help="align these lines ...")
+    parser.add_argument(
+        "--reference", type=Path, metavar="FILE", help="... with their translations, line by line"
+    )
+    parser.add_argument(
+        "--gold",
+        type=Path,
+        metavar="FILE",
+        help="compare all methods with alignments made by hand: lines of source TAB target TAB "
+        "links (0-1 sure, 0?1 possible), words set apart by spaces",
+    )
+    parser.add_argument("--words", action="store_true", help="print source ||| target ||| links")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write there, not to standard output; with --gold, as JSON too",
+    )
+    method = parser.add_argument_group(
+        "method",
+        "The mean of all layers and heads, unless one is named or chosen.",
+    )
+    method.add_argument("--layer", type=int, metavar="N", help="this layer, from 1")
+    method.add_argument("--head", type=int, metavar="N", help="this head of it, from 1")
+    method.add_argument(
+        "--best-head",
+        action="store_true",
+        help="the head, of the layer or of all, that tells the source words best apart (mutual "
+        f"information, on the first {_JUDGED} pairs)",
+    )
+    method.add_argument(
+        "--shifted",
+        action="store_true",
+        help="read the position that reads a word, not the one that writes it (Chen et al. 2020)",
+    )
+    parser.set_defaults(run_command=run)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Align what the command line names."""
+    check_arguments(arguments)
+    folder = RunFolder.open(arguments.run)
+    pairs = []
+    if arguments.source is not None:
+        pairs = read_parallel(arguments.source, arguments.reference)
+    with quiet_start():
+        from nmt.inference.translator import Translator
+        from nmt.inspection.alignment import (
+            Sentences,
+            aligned,
+            links,
+            most_informative,
+            pharaoh,
+            select,
+        )
+
+        translator = Translator.load(folder.path)
+    if arguments.gold is not None:
+        judge(arguments, translator, console)
+        return
+    candidates = methods_wanted(arguments, translator)
+    if arguments.sentences:
+        outputs = translator.translate(arguments.sentences)
+        pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
+    texts = [Sentences.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
+    notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    with opened(arguments.output) as out:
+        # On one terminal, a bar would stand between the lines.
+        shown = out is not sys.stdout or not out.isatty()
+        steps = tracked(aligned(translator, texts), len(texts), "aligning", notes, shown=shown)
+        first = list(islice(steps, _JUDGED))
+        method = most_informative([one for one in first if one is not None], candidates)
+        notes.print(f"links by {method}")
+        without = 0
+        for pair, one in zip(texts, chain(first, steps), strict=True):
+            found = frozenset() if one is None else links(select(one, method))
+            without += one is None and bool(pair.source_words and pair.target_words)
+            line = pharaoh(found)
+            if arguments.words:
+                line = " ||| ".join([*map(" ".join, pair.words()), line])
+            print(line, file=out)
+    if without:
+        warnings.warn(
+            f"{without:,} pairs are longer than the {translator.engine.max_length} positions of "
+            "the model: their lines have no links",
+            stacklevel=1,
+        )
+
+
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Check what the command line says against itself.
+
+    Raises:
+        UserError: there is nothing to align, or too much, or the method is not told apart.
+    """
+    given = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
+    if sum(given) != 1:
+        raise UserError("give sentences, or --source with --reference, or --gold")
+    if (arguments.source is None) != (arguments.reference is None):
+        raise UserError("--source and --reference go together")
+    if arguments.head is not None and arguments.layer is None:
+        raise UserError(f"--head {arguments.head} needs its --layer")
+    if arguments.head is not None and arguments.best_head:
+        raise UserError("give --head or --best-head, not both")
+    chosen = arguments.layer is not None or arguments.best_head or arguments.shifted
+    if arguments.gold is not None and (chosen or arguments.words):
+        raise UserError(
+            "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
+            "--words out"
+        )
+
+
+def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> list[Method]:
+    """Return the methods that the command line leaves to choose from.
+
+    Raises:
+        UserError: the model has no such layer or head.
+    """
+    from nmt.inspection.alignment import methods
+
+    model = translator.own_engine("attention").model
+    layers, heads = len(model.decoder_blocks), model.num_heads
+    wanted = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))
+    for name, value, most in wanted:
+        if value is not None and not 1 <= value <= most:
+            raise UserError(f"{name} {value}: the run's cross-attention has 1 to {most}")
+    return [
+        method
+        for method in methods(layers, heads, shifted=arguments.shifted)
+        if (
+            method.head is not None and arguments.layer in (None, method.layer)
+            if arguments.best_head
+            else (method.layer, method.head) == (arguments.layer, arguments.head)
+        )
+    ]
+
+
+def judge(arguments: argparse.Namespace, translator: Translator, console: Console) -> None:
+    """Print the error rates of every method on alignments made by hand.
+
+    Raises:
+        UserError: the file is no such file, holds one pair only, or one too long for the model.
+    """
+    from nmt.inspection.alignment import aligned
+    from nmt.inspection.gold import Comparison, read_gold
+
+    gold = read_gold(arguments.gold)
+    if len(gold) < 2:
+        raise UserError(f"{arguments.gold} holds one pair: choosing on one half needs two")
+    weights = []
+    for number, one in enumerate(aligned(translator, [pair.sentences for pair in gold]), start=1):
+        if one is None:
+            raise UserError(f"{arguments.gold}: pair {number} is too long for the model")
+        weights.append(one)
+    found = Comparison(gold, weights)
+    show(found.listings(), console)
+    if arguments.output is not None:
+        write_json(arguments.output, found.as_json())
+
+
+@contextmanager
+def opened(path: Path | None) -> Iterator[TextIO]:
+    """Open where lines go: standard output without a path.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        out = path.open("w", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    with out:
+        yield out

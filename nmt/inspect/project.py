@@ -1,0 +1,57 @@
+"""``nmt.inspect project``: embeddings for TensorBoard's projector."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from nmt.arguments import Subcommands, add_run
+from nmt.quiet import quiet_start
+from nmt.run import RunFolder
+
+
+def add(subcommands: Subcommands) -> None:
+    """Add the subcommand to the command line."""
+    parser = subcommands.add_parser(
+        "project",
+        help="write the embeddings for TensorBoard's projector",
+        description="Write the run's embeddings, with a label for every piece, where TensorBoard's "
+        "projector finds them.",
+    )
+    add_run(parser)
+    parser.add_argument(
+        "--no-counts",
+        action="store_true",
+        help="leave out how often each piece stands on each side of the training split: the "
+        "corpus is not needed then",
+    )
+    parser.set_defaults(run_command=run)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Write the run's embeddings beside its events."""
+    folder = RunFolder.open(arguments.run)
+    with quiet_start():
+        from nmt import prepare
+        from nmt.data.encoded import load_encoded
+        from nmt.inspection.projector import Counts, write_projector
+
+        model, tokenizer = folder.load_model(), folder.load_tokenizer()
+    counts = None
+    if not arguments.no_counts:
+        corpus = prepare.corpus_of_run(folder, console)
+        data = folder.config.data
+        counts = Counts.of(
+            load_encoded(corpus.train, tokenizer, Path(folder.config.cache_dir)),
+            tokenizer.vocabulary_size,
+            (data.source_language, data.target_language),
+        )
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    for path in write_projector(folder.logs, np.asarray(model.embedding.table), pieces, counts):
+        console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
+    console.print(
+        f"to see them: tensorboard --logdir {folder.path.parent}, started anew, and there Projector"
+    )

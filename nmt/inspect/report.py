@@ -1,0 +1,95 @@
+"""``nmt.inspect report``: what each head attends to, and what it is worth."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from nmt.arguments import Subcommands, add_run
+from nmt.data.splitting import evenly
+from nmt.errors import UserError
+from nmt.inspection.listing import show
+from nmt.inspection.progress import tracked
+from nmt.quiet import quiet_start
+from nmt.run import RunFolder, write_json, write_text
+
+_BATCH = 32  # pairs whose attention is in memory at the same time
+
+
+def add(subcommands: Subcommands) -> None:
+    """Add the subcommand to the command line."""
+    parser = subcommands.add_parser(
+        "report",
+        help="what each head attends to, and what it is worth",
+        description="Statistics of every attention head on dev sentences; loss and BLEU without "
+        "each head, and without the least important ones. Ctrl-C ends the measuring: what was "
+        "measured is written.",
+    )
+    add_run(parser)
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=200,
+        metavar="N",
+        help="dev sentences for statistics and heads; pruning is measured on as many others "
+        "(%(default)s)",
+    )
+    parser.add_argument(
+        "--no-heads",
+        action="store_true",
+        help="take no heads away: statistics alone, in seconds",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="where report.md, report.json and heads.png go (default: inspection/ in the run)",
+    )
+    parser.set_defaults(run_command=run)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Measure and describe the heads of a run."""
+    if arguments.sentences < 1:
+        raise UserError(f"--sentences {arguments.sentences} is not at least 1")
+    folder = RunFolder.open(arguments.run)
+    output = arguments.output or folder.path / "inspection"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{output} cannot be made: {error.strerror}") from error
+    with quiet_start():
+        from nmt import prepare
+        from nmt.inference.translator import Translator
+        from nmt.inspection.head_report import HeadReport
+        from nmt.inspection.heatmaps import save_figure
+        from nmt.inspection.statistics import means, sums
+
+        translator = Translator.load(folder.path)
+    dev = prepare.corpus_of_run(folder, console).dev
+    # As in training, without what is longer than its rows.
+    lengths = translator.lengths(dev)
+    short = [pair for pair, n in zip(dev, lengths, strict=True) if n <= translator.room + 1]
+    if len(short) < 2:
+        raise UserError(
+            f"{folder.path} has {len(short)} usable dev sentences: train with data.dev=200"
+        )
+    chosen = evenly(short, 2 * arguments.sentences)
+    pairs, others = chosen[::2], chosen[1::2]
+    batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
+    attentions = (one for batch in batches for one in translator.attentions(batch))
+    statistics = means(map(sums, tracked(attentions, len(pairs), "reading", console)))
+    found = HeadReport(folder.path.name, len(pairs), statistics)
+    if not arguments.no_heads:
+        try:
+            found.take_away(translator, pairs, others, console)
+        except KeyboardInterrupt:
+            console.print("interrupted: the report holds what was measured until now")
+    console.print(f"{found.legend()}\n")
+    show(found.listings(), console)
+    write_json(output / "report.json", found.as_json())
+    write_text(output / "report.md", found.markdown())
+    save_figure(found.figure(), output / "heads.png")
+    console.print(f"written to {output}: report.md, report.json, heads.png")

@@ -1,0 +1,48 @@
+"""``nmt.inspect weights``: pictures of positional encodings and weight norms."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from nmt.arguments import Subcommands, add_run
+from nmt.quiet import quiet_start
+from nmt.run import RunFolder
+
+
+def add(subcommands: Subcommands) -> None:
+    """Add the subcommand to the command line."""
+    parser = subcommands.add_parser(
+        "weights",
+        help="pictures of positional encodings and of weight norms",
+        description="Draw the positional encodings, how alike they are, and the norms of every "
+        "matrix by layer and part.",
+    )
+    add_run(parser)
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="(default: inspection/ in the run's folder)"
+    )
+    parser.add_argument("--format", choices=("png", "svg", "pdf"), default="png")
+    parser.set_defaults(run_command=run)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Draw pictures of a run's weights."""
+    folder = RunFolder.open(arguments.run)
+    with quiet_start():
+        from nmt.inspection import weights as pictures
+        from nmt.inspection.heatmaps import save_figure
+
+        model = folder.load_model()
+    out = arguments.output or folder.path / "inspection"
+    table = pictures.position_table(model)
+    figures = {
+        "positions": pictures.positions_figure(table, folder.config.model.positions),
+        "weight_norms": pictures.norms_figure(pictures.weight_norms(model)),
+    }
+    for name, figure in figures.items():
+        path = out / f"{name}.{arguments.format}"
+        save_figure(figure, path)
+        console.print(path)
