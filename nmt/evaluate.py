@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from nmt.arguments import add_run
 from nmt.data.corpus import Pair, read_parallel
 from nmt.errors import UserError, exit_on_user_error
 from nmt.quiet import quiet_start
@@ -27,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
         description="BLEU, chrF2++ and TER with 95%% confidence intervals, by sacreBLEU; or the "
         "probability of given translations.",
     )
-    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    add_run(parser)
     parser.add_argument("--split", choices=("test", "dev"), default="test")
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from nmt.arguments import add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import MANIFEST_FILE, check_place, replacing
 from nmt.quiet import quiet_start
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         description="Write a run in a format to deploy, and check that it translates as the run.",
     )
     parser.add_argument("--format", required=True, choices=FORMATS)
-    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    add_run(parser)
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="(exports/FORMAT in the run's folder)"
     )

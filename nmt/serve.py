@@ -7,9 +7,9 @@ import signal
 import socket
 import sys
 import warnings
-from pathlib import Path
 from types import FrameType
 
+from nmt.arguments import add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     def option(name: str, kind: type, default: float | str, text: str) -> None:
         parser.add_argument(name, type=kind, default=default, help=f"{text} (%(default)s)")
 
-    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    add_run(parser)
     option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
     option("--port", int, 8000, "0: any free one")
     option("--max-batch", int, 64, "most sentences translated together")

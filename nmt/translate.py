@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nmt.arguments import above_zero, not_negative, positive, share
+from nmt.arguments import above_zero, add_run, not_negative, positive, share
 from nmt.errors import UserError, exit_on_user_error
 from nmt.quiet import quiet_start
 from nmt.run import RunFolder
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         "per input line, in order.",
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
-    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    add_run(parser)
     parser.add_argument(
         "--engine",
         choices=ENGINES,

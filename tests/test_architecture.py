@@ -208,9 +208,13 @@ def test_the_web_stays_in_the_application_and_its_command() -> None:
     assert {(one.importer, one.lazy) for one in applications} == {("nmt.serve", True)}
 
 
-def test_tensorboard_stays_in_events_and_the_plugin() -> None:
+def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
     found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
-    assert found == {"nmt.training.events", "nmt.inspection.plugin"}
+    assert found == {
+        "nmt.training.events",
+        "nmt.inspection.plugin",
+        "nmt.inspection.projector",
+    }
     assert not [one for one in IMPORTS if one.imported == "nmt.inspection.plugin"]
 
 
