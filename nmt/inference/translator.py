@@ -20,7 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.engine import Beam, Engine, Found, KerasEngine, Sampling
 from nmt.inference.metrics import expected_chrf
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 # Where a text that is too long is cut, the first that helps: after sentences, after clauses.
 _CUTS = (re.compile(r"(?<=[.!?…])\s+"), re.compile(r"(?<=[,;:)\]»—–])\s+"))
@@ -304,8 +304,8 @@ class Translator:
         )
 
     def _force(
-        self, work: Callable[..., list[T]], pairs: Sequence[tuple[str, str]]
-    ) -> tuple[list[T], list[list[np.ndarray]]]:
+        self, work: Callable[..., list[Result]], pairs: Sequence[tuple[str, str]]
+    ) -> tuple[list[Result], list[list[np.ndarray]]]:
         """Do ``work`` on the ids of pairs, in batches of similar length.
 
         Returns:
@@ -320,7 +320,7 @@ class Translator:
                     f"pair {number} is longer than the {most} tokens that the model has "
                     "positions for"
                 )
-        found: dict[int, T] = {}
+        found: dict[int, Result] = {}
         for members in self._batches([sum(both) for both in lengths]):
             results = work(*([side[i] for i in members] for side in sides))
             found |= zip(members, results, strict=True)
