@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from nmt import Translator
+    from nmt.model.transformer import Transformer
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
 
 
@@ -51,6 +55,24 @@ def quiet_console() -> Console:
 def users_environment() -> dict[str, str]:
     """Return this environment without what `scripts/test.sh` sets for the tests alone."""
     return {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+
+
+def transformer(**settings: Any) -> Transformer:
+    """Return an untrained model: the sizes are given, everything else is plain if it is not."""
+    from nmt.model.transformer import Transformer
+
+    plain = {
+        "norm": "pre",
+        "positions": "sinusoidal",
+        "activation": "relu",
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "ffn_dropout": 0.0,
+        "max_length": 16,
+        "attention_kernel": "explicit",
+        "remat": False,
+    }
+    return Transformer(**plain | settings)
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
@@ -164,24 +186,17 @@ def letters() -> Translator:
     from nmt import Translator
     from nmt.config import DecodingConfig
     from nmt.inference.engine import KerasEngine
-    from nmt.model.transformer import Transformer
 
-    model = Transformer(
+    model = transformer(
         vocabulary_size=Letters.vocabulary_size,
         d_model=16,
         num_heads=2,
         ffn_width=24,
         encoder_layers=2,
         decoder_layers=2,
-        norm="pre",
-        positions="sinusoidal",
         activation="gelu",  # smooth, for finite differences
         dropout=0.1,
-        attention_dropout=0.0,
-        ffn_dropout=0.0,
         max_length=24,
-        attention_kernel="explicit",
-        remat=False,
     )
     for number, weight in enumerate(model.weights):
         values = np.random.default_rng(number).standard_normal(weight.shape)

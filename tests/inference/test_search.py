@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from conftest import transformer
 from keras import ops
 from numpy.typing import NDArray
 
@@ -554,22 +555,13 @@ LENGTH = 6
 @cache
 def tiny(seed: int) -> Transformer:
     """Return a model with random weights, the same one for the same seed."""
-    model = Transformer(
+    model = transformer(
         vocabulary_size=11,
         d_model=8,
         num_heads=2,
         ffn_width=12,
         encoder_layers=1,
         decoder_layers=2,
-        norm="pre",
-        positions="sinusoidal",
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        ffn_dropout=0.0,
-        max_length=16,
-        attention_kernel="explicit",
-        remat=False,
     )
     change(model, seed)
     return model

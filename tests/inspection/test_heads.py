@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import transformer
 from keras import ops
 
 from nmt import Translator
@@ -36,22 +37,13 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def model() -> Transformer:
-    found = Transformer(
+    found = transformer(
         vocabulary_size=20,
         d_model=12,
         num_heads=3,
         ffn_width=16,
         encoder_layers=2,
         decoder_layers=3,
-        norm="pre",
-        positions="sinusoidal",
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        ffn_dropout=0.0,
-        max_length=16,
-        attention_kernel="explicit",
-        remat=False,
     )
     for weight in found.weights:  # biases begin at zero and would hide a mistake
         weight.assign(np.random.default_rng(len(weight.path)).standard_normal(weight.shape) * 0.5)

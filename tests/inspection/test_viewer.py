@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import CHROMIUM
 from made_up import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
 from matplotlib import colormaps
 from tensorboard.program import TensorBoard
@@ -21,8 +21,6 @@ api = pytest.importorskip("playwright.sync_api")
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60_000  # ms, on a busy machine
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = [
     pytest.mark.xdist_group("attention viewer"),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from conftest import CHROMIUM
 from fake_service import Running, serving
 
 api = pytest.importorskip("playwright.sync_api")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 pytestmark = [
     pytest.mark.xdist_group("serving"),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
