@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -61,17 +62,13 @@ def test_a_wrong_override_is_one_line(tmp_path: Path, override: str, message: st
     assert not (tmp_path / "runs").exists()
 
 
-def test_broken_archives_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_bad_archive_is_refused_in_one_line(tmp_path: Path) -> None:
     climbing = tmp_path / "climbing.zip"
     with zipfile.ZipFile(climbing, "w") as archive:
         archive.writestr("../spa.txt", "Go.\tVe.\n")
     done = command("nmt.train", "data=tatoeba", f"data.archive={climbing}", cwd=tmp_path)
     assert "points outside" in one_line_error(done)
-    truncated = tmp_path / "truncated.zip"
-    truncated.write_bytes(climbing.read_bytes()[:-30])
-    done = command("nmt.train", "data=tatoeba", f"data.archive={truncated}", cwd=tmp_path)
-    assert "truncated" in one_line_error(done)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["climbing.zip", "truncated.zip"]
+    assert list(tmp_path.iterdir()) == [climbing]
 
 
 def test_show_configuration_and_help(tmp_path: Path) -> None:
@@ -84,6 +81,7 @@ def test_show_configuration_and_help(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_multirun_trains_one_run_per_value(tmp_path: Path) -> None:
     overrides = tiny_overrides(tmp_path, lines=60)
     done = command(
@@ -100,20 +98,18 @@ def test_multirun_trains_one_run_per_value(tmp_path: Path) -> None:
     assert seeds == {"seed: 1", "seed: 2"}
 
 
-def test_train_resume_from_the_command_line(tmp_path: Path) -> None:
-    overrides = tiny_overrides(tmp_path, lines=60)
-    done = command("nmt.train", *overrides, "training.max_steps=5", "data.test=0", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_train_resume_from_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run, tmp_path / "runs" / "old")
+    (tmp_path / "runs" / "latest").symlink_to("old")
     runs = f"runs_dir={tmp_path / 'runs'}"
-    refused = command("nmt.train", runs, "training.resume=latest", "model=base", cwd=tmp_path)
-    assert "a resumed run keeps its model" in one_line_error(refused)
     done = command(
-        "nmt.train", runs, "training.resume=latest", "training.max_steps=8", cwd=tmp_path
+        "nmt.train", runs, "training.resume=latest", "training.max_steps=14", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert b"after update 5" in done.stdout
-    lines = (tmp_path / "runs" / "latest" / "metrics.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines if "train/loss" in line] == list(range(1, 9))
+    assert b"after update 12" in done.stdout
+    lines = (tmp_path / "runs" / "old" / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines if "train/loss" in line]
+    assert steps == list(range(1, 15))
 
 
 def test_translate_arguments_and_standard_input(tiny_run: Path) -> None:
