@@ -130,12 +130,13 @@ def test_small_activations_are_normalized_alike(engine_of: Any) -> None:
 def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) -> None:
     model = random_model()
     before = [weight.numpy() for weight in model.weights]
-    source, target = PAIRS[0]
-    expected = forced(model, [source], [[*target, EOS]])[0]
+    sources, targets = zip(*PAIRS, strict=True)
+    expected = np.concatenate(forced(model, sources, [[*target, EOS] for target in targets]))
     sizes = []
-    for quantization, tolerance in (("float32", 1e-4), ("float16", 0.02), ("int8", 0.4)):
-        found = engine_of(model, quantization).log_probs([source], [target])[0]
-        np.testing.assert_allclose(found, expected, atol=tolerance)
+    # In nats. Products of bytes are less exact on CPUs that have no instructions for them.
+    for quantization, tolerance in (("float32", 1e-5), ("float16", 0.01), ("int8", 0.4)):
+        found = np.concatenate(engine_of(model, quantization).log_probs(sources, targets))
+        assert np.abs(found - expected).mean() < tolerance
         sizes.append((tmp_path / "model.bin").stat().st_size)
     assert sizes[0] > sizes[1] > sizes[2]
     for weight, array in zip(model.weights, before, strict=True):
