@@ -177,6 +177,7 @@ def test_a_time_limit_ends_the_run(
         *tiny_overrides(tmp_path),
         "training.max_steps=null",
         "training.max_minutes=0.5",
+        "training.schedule=cosine",
         "training.evaluate_every=100000",
         "data.test=0",
     )
