@@ -308,7 +308,7 @@ def test_a_state_restored_elsewhere_goes_on_the_same(compose: Callable[..., Any]
 @pytest.mark.backend
 def test_a_state_of_another_configuration_is_refused(compose: Callable[..., Any]) -> None:
     _, averaging = make(compose, "training.ema_decay=0.9")
-    _, plain = make(compose)
+    _, plain = make(compose, "training.ema_decay=null")
     with pytest.raises(UserError, match="does not fit this configuration"):
         plain.restore(averaging.state())
 
