@@ -471,10 +471,11 @@ def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Make an archive whose bytes, which name tests, do not depend on the time."""
     memory = io.BytesIO()
-    with zipfile.ZipFile(memory, "w", method) as archive:
+    with zipfile.ZipFile(memory, "w") as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content, method)
     return memory.getvalue()
 
 
