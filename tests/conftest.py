@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+# Of a model: everything but its sizes.
+PLAIN: dict[str, Any] = {
+    "norm": "pre",
+    "positions": "sinusoidal",
+    "activation": "relu",
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "ffn_dropout": 0.0,
+    "max_length": 16,
+    "attention_kernel": "explicit",
+    "remat": False,
+}
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
 
 
@@ -61,18 +73,7 @@ def transformer(**settings: Any) -> Transformer:
     """Return an untrained model: the sizes are given, everything else is plain if it is not."""
     from nmt.model.transformer import Transformer
 
-    plain = {
-        "norm": "pre",
-        "positions": "sinusoidal",
-        "activation": "relu",
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "ffn_dropout": 0.0,
-        "max_length": 16,
-        "attention_kernel": "explicit",
-        "remat": False,
-    }
-    return Transformer(**plain | settings)
+    return Transformer(**PLAIN | settings)
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:

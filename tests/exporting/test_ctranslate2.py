@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from conftest import transformer
 
 from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
@@ -42,11 +43,9 @@ def random_model(seed: int = 1, **changes: Any) -> Transformer:
     keras.utils.set_random_seed(seed)
     sizes: dict[str, Any] = {
         "vocabulary_size": 23, "d_model": 16, "num_heads": 2, "ffn_width": 24,
-        "encoder_layers": 2, "decoder_layers": 1, "norm": "pre", "positions": "sinusoidal",
-        "activation": "relu", "dropout": 0.1, "attention_dropout": 0.0, "ffn_dropout": 0.0,
-        "max_length": 12, "attention_kernel": "explicit", "remat": False,
+        "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.1, "max_length": 12,
     }  # fmt: skip
-    model = Transformer(**sizes | changes)
+    model = transformer(**sizes | changes)
     generator = np.random.default_rng(seed)
     for weight in model.weights:  # biases and norms too
         weight.assign(weight.numpy() + generator.normal(0, 0.3, weight.shape))
@@ -134,9 +133,9 @@ def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) 
     expected = np.concatenate(forced(model, sources, [[*target, EOS] for target in targets]))
     sizes = []
     # In nats. Products of bytes are less exact on CPUs that have no instructions for them.
-    for quantization, tolerance in (("float32", 1e-5), ("float16", 0.01), ("int8", 0.4)):
+    for quantization, tolerance in (("float32", 1e-4), ("float16", 0.02), ("int8", 0.8)):
         found = np.concatenate(engine_of(model, quantization).log_probs(sources, targets))
-        assert np.abs(found - expected).mean() < tolerance
+        np.testing.assert_allclose(found, expected, atol=tolerance)
         sizes.append((tmp_path / "model.bin").stat().st_size)
     assert sizes[0] > sizes[1] > sizes[2]
     for weight, array in zip(model.weights, before, strict=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PLAIN
 
 from nmt.config import Config, ModelConfig
 from nmt.inspection.anatomy import (
@@ -22,22 +23,13 @@ from nmt.run import build_model
 MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
 
 # D = 8, H = 2, F = 12, V = 11; 2 encoder and 3 decoder layers.
-SMALL: dict[str, Any] = {
+SMALL: dict[str, Any] = PLAIN | {
     "vocabulary_size": 11,
     "d_model": 8,
     "num_heads": 2,
     "ffn_width": 12,
     "encoder_layers": 2,
     "decoder_layers": 3,
-    "norm": "pre",
-    "positions": "sinusoidal",
-    "activation": "relu",
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "ffn_dropout": 0.0,
-    "max_length": 16,
-    "attention_kernel": "explicit",
-    "remat": False,
 }
 
 VARIANTS = [

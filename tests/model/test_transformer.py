@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from conftest import PLAIN
 from keras import ops
 from numpy.typing import NDArray
 
@@ -28,22 +29,13 @@ pytestmark = pytest.mark.backend
 
 Array = NDArray[Any]
 
-TINY: dict[str, Any] = {
+TINY: dict[str, Any] = PLAIN | {
     "vocabulary_size": 11,
     "d_model": 8,
     "num_heads": 2,
     "ffn_width": 12,
     "encoder_layers": 1,
     "decoder_layers": 2,
-    "norm": "pre",
-    "positions": "sinusoidal",
-    "activation": "relu",
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "ffn_dropout": 0.0,
-    "max_length": 16,
-    "attention_kernel": "explicit",
-    "remat": False,
 }
 # Everything that has a choice, chosen differently.
 OTHER = {
