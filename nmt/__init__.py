@@ -1,6 +1,8 @@
 """Train, inspect and ship neural translation models on Keras 3 and TensorFlow.
 
->>> from nmt import Translator
+>>> from nmt import Translator, fit
+>>> run = fit(["data=tatoeba", "model=small"])
+>>> run.translator().translate(["¿Dónde está la estación?"])
 >>> Translator.load("runs/latest").translate(["¿Dónde está la estación?"])
 """
 
@@ -14,14 +16,19 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
+    from nmt.training.job import fit
 
-__all__ = ["Translator"]
+__all__ = ["Translator", "fit"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Translator`, and Keras with it, only when it is asked for."""
+    """Import what is heavy only when it is asked for."""
     if name == "Translator":
         from nmt.inference.translator import Translator
 
         return Translator
+    if name == "fit":
+        from nmt.training.job import fit
+
+        return fit
     raise AttributeError(f"module 'nmt' has no attribute {name!r}")

@@ -26,6 +26,14 @@ def positive(text: str) -> int:
     return value
 
 
+def count(text: str) -> int:
+    """Read an integer of at least 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+    return value
+
+
 def not_negative(text: str) -> float:
     """Read a finite number of at least 0."""
     value = float(text)

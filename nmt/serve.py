@@ -11,9 +11,9 @@ from types import FrameType
 
 from nmt.arguments import add_run
 from nmt.errors import UserError, exit_on_user_error
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
-from nmt.startup import start_translating
+from nmt.runs.folder import RunFolder
+from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.quiet import quiet_start
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _WARM_UP = "Hola."  # any text compiles the search; this one is short
@@ -86,7 +86,10 @@ def scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
     try:
         return folder.test_scores()
     except UserError as error:
-        message = f"the run has no scores: {error}; python -m nmt.evaluate writes them anew"
+        message = (
+            f"the run has no scores: {error}; python -m nmt.train training.resume={folder.path} "
+            "writes them anew"
+        )
         warnings.warn(message, stacklevel=2)
         return {}
 
@@ -154,6 +157,7 @@ def run(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Run the command line."""
     start_translating()
+    warn_in_one_line()
     arguments = parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

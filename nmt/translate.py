@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from nmt.arguments import above_zero, add_run, not_negative, positive, share
 from nmt.errors import UserError, exit_on_user_error
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
-from nmt.startup import start_translating
+from nmt.inference.lines import (
+    count_done,
+    open_output,
+    refuse_same_file,
+    translate_file,
+    translate_terminal,
+)
+from nmt.runs.folder import RunFolder
+from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.results import Translation
+    from nmt.inference.translator import Translator
 
 ENGINES = ("keras", "ctranslate2", "ctranslate2_int8", "ctranslate2_float16")
 
-_CHUNK = 1024  # lines translated together from a file or a pipe: memory stays constant
 
-
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m nmt.translate",
@@ -52,6 +53,20 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="go on behind the lines that --output holds from an interrupted run",
     )
+    _add_search(parser)
+    _add_sampling(parser)
+    parser.add_argument(
+        "--attention",
+        type=Path,
+        metavar="OUT",
+        help="show attention: OUT.html, interactive, with every sentence, kind, layer and head; "
+        "OUT.png (or .svg, .pdf), cross-attention of one sentence in the last layer; or a folder "
+        "for a picture of every sentence, kind and layer",
+    )
+    return parser
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     search.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
     search.add_argument(
@@ -71,6 +86,9 @@ def parser() -> argparse.ArgumentParser:
     search.add_argument(
         "--scores", action="store_true", help="print score and log-probability before the text"
     )
+
+
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
     drawing = parser.add_argument_group("sampling")
     drawing.add_argument(
         "--sample", action="store_true", help="draw --nbest translations instead of searching"
@@ -89,36 +107,9 @@ def parser() -> argparse.ArgumentParser:
         "--top-p", type=share, default=1.0, metavar="P", help="... from those that make up P"
     )
     drawing.add_argument("--seed", type=int, default=1, help="(%(default)s)")
-    parser.add_argument(
-        "--attention",
-        type=Path,
-        metavar="OUT",
-        help="show attention: OUT.html, interactive, with every sentence, kind, layer and head; "
-        "OUT.png (or .svg, .pdf), cross-attention of one sentence in the last layer; or a folder "
-        "for a picture of every sentence, kind and layer",
-    )
-    return parser
 
 
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Group lines."""
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def decoded(lines: Iterable[bytes]) -> Iterator[str]:
-    """Decode lines, split at line feeds only, whatever bytes they hold."""
-    for line in lines:
-        yield line.rstrip(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-
-
-def formatted(candidates: Sequence[Translation], scores: bool) -> list[str]:
+def format_candidates(candidates: Sequence[Translation], scores: bool) -> list[str]:
     """Return the output lines of one sentence; an empty sentence still has one."""
     return [
         f"{candidate.score:.4f}\t{candidate.log_prob:.4f}\t{candidate.text}"
@@ -142,8 +133,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("--resume needs --file and --output")
     if arguments.resume and arguments.nbest > 1:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
+    source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
+    refuse_same_file(arguments.output, source)
     if arguments.attention:
-        from nmt.inspection import drawing
+        from nmt.inspection.pictures import drawing
 
         drawing.check(arguments.attention, arguments.sentences)
     if arguments.sample and arguments.mbr:
@@ -173,153 +166,64 @@ def run(arguments: argparse.Namespace) -> None:
             f"--nbest {arguments.nbest} needs a beam of at least {arguments.nbest}: "
             f"--beam {arguments.nbest}"
         )
-    translator = loaded(folder, arguments.engine)
+    with quiet_start():
+        from nmt.exporting.loading import load_translator
 
-    def candidates(lines: list[str]) -> list[list[Translation]]:
-        if not (arguments.sample or arguments.mbr):
-            return translator.hypotheses(
-                lines,
-                beam_size=beam,
-                length_penalty=arguments.length_penalty,
-                coverage_penalty=arguments.coverage_penalty,
-                n_best=arguments.nbest,
-                prefix=arguments.prefix,
-            )
-        draw = translator.minimum_bayes_risk if arguments.mbr else translator.samples
-        found = draw(
-            lines,
-            arguments.mbr or arguments.nbest,
-            temperature=arguments.temperature,
-            top_k=arguments.top_k or 0,
-            top_p=arguments.top_p,
-            seed=arguments.seed,
-            prefix=arguments.prefix,
-        )
-        return [drawn[: arguments.nbest] for drawn in found]
+        translator = load_translator(folder, arguments.engine)
 
-    def translate(lines: list[str], out: TextIO) -> list[list[Translation]]:
-        found = candidates(lines)
-        for one in found:
-            print("\n".join(formatted(one, arguments.scores)), file=out)
-        out.flush()
-        return found
+    def search(lines: list[str]) -> list[list[Translation]]:
+        return search_lines(translator, lines, arguments, beam)
 
-    with opened(arguments.output, arguments.resume) as (out, done):
+    def formatted(lines: list[str]) -> list[str]:
+        return ["\n".join(format_candidates(one, arguments.scores)) for one in search(lines)]
+
+    done, begin = 0, None
+    if arguments.resume:
+        done, begin = count_done(arguments.output, arguments.file, formatted)
+        begin = begin if arguments.output.exists() else None
+    with open_output(arguments.output, begin=begin) as out:
+
+        def write(lines: list[str]) -> None:
+            print("\n".join(formatted(lines)), file=out, flush=True)
+
         if arguments.file:
-            translate_file(
-                arguments.file,
-                done,
-                lambda lines: translate(lines, out),
-                shown=out is not sys.stdout or not sys.stdout.isatty(),
-            )
+            shown = out is not sys.stdout or not sys.stdout.isatty()
+            translate_file(arguments.file, done, write, shown=shown)
         elif arguments.sentences:
-            found = translate(arguments.sentences, out)
+            found = search(arguments.sentences)
+            for one in found:
+                print("\n".join(format_candidates(one, arguments.scores)), file=out)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
                 show_attention(translator, arguments.sentences, best, arguments.attention)
-        elif sys.stdin.isatty():
-            for line in sys.stdin:
-                translate([line.rstrip("\n")], out)
         else:
-            for chunk in chunks(decoded(sys.stdin.buffer), _CHUNK):
-                translate(chunk, out)
+            translate_terminal(write)
 
 
-def loaded(folder: RunFolder, engine: str) -> Translator:
-    """Load what translates.
-
-    Raises:
-        UserError: the run has no weights, or has not been exported for this engine.
-    """
-    if engine == "keras":
-        with quiet_start():
-            from nmt.inference.translator import Translator
-
-            return Translator.load(folder.path)
-    place = folder.path / "exports" / engine
-    if not place.is_dir():
-        name, _, quantization = engine.partition("_")
-        more = f" --quantization {quantization}" if quantization else ""
-        raise UserError(
-            f"the run has no {place}; make it: python -m nmt.export --format {name}{more} "
-            f"--run {folder.path}"
+def search_lines(
+    translator: Translator, lines: list[str], arguments: argparse.Namespace, beam: int
+) -> list[list[Translation]]:
+    """Search or draw as the command line says: at most ``--nbest`` translations of each line."""
+    if not (arguments.sample or arguments.mbr):
+        return translator.hypotheses(
+            lines,
+            beam_size=beam,
+            length_penalty=arguments.length_penalty,
+            coverage_penalty=arguments.coverage_penalty,
+            n_best=arguments.nbest,
+            prefix=arguments.prefix,
         )
-    with quiet_start():
-        from nmt.exporting.ctranslate2 import load
-
-        return load(place)
-
-
-@contextmanager
-def opened(path: Path | None, resume: bool) -> Iterator[tuple[TextIO, int]]:
-    """Open where translations go; yield it, and how many lines stand there already.
-
-    Resuming cuts off a last line that was not finished.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    if path is None:
-        yield sys.stdout, 0
-        return
-    try:
-        done = 0
-        if resume and path.exists():
-            whole = 0
-            with path.open("rb+") as file:
-                for line in file:
-                    if line.endswith(b"\n"):
-                        done, whole = done + 1, whole + len(line)
-                file.truncate(whole)
-        out = path.open("a" if resume else "w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    with out:
-        yield out, done
-
-
-def translate_file(
-    path: Path, done: int, translate: Callable[[list[str]], object], *, shown: bool
-) -> None:
-    """Translate a file chunk by chunk, with a progress bar.
-
-    Args:
-        path: the file.
-        done: lines at its beginning that are translated already.
-        translate: translates and writes lines.
-        shown: whether the bar is.
-
-    Raises:
-        UserError: the file has fewer lines than are said to be done.
-    """
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.fields[lines]:,} lines"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]} lines/s, left"),
-        TimeRemainingColumn(),
+    draw = translator.minimum_bayes_risk if arguments.mbr else translator.samples
+    found = draw(
+        lines,
+        arguments.mbr or arguments.nbest,
+        temperature=arguments.temperature,
+        top_k=arguments.top_k or 0,
+        top_p=arguments.top_p,
+        seed=arguments.seed,
+        prefix=arguments.prefix,
     )
-    hidden = not (shown and console.is_terminal)
-    with (
-        path.open("rb") as file,
-        Progress(*columns, console=console, disable=hidden) as progress,
-    ):
-        for line in range(done):
-            if not file.readline():
-                raise UserError(
-                    f"{path} has {line} lines, of which {done} are said to be translated: these "
-                    "are not its translations"
-                )
-        begin = time.monotonic()
-        lines = done
-        task = progress.add_task(
-            "", total=path.stat().st_size, completed=file.tell(), lines=lines, rate="–"
-        )
-        for chunk in chunks(decoded(file), _CHUNK):
-            translate(chunk)
-            lines += len(chunk)
-            rate = f"{(lines - done) / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=file.tell(), lines=lines, rate=rate)
+    return [drawn[: arguments.nbest] for drawn in found]
 
 
 def show_attention(
@@ -329,7 +233,7 @@ def show_attention(
     out: Path,
 ) -> None:
     """Draw attention, and name the files."""
-    from nmt.inspection import drawing
+    from nmt.inspection.pictures import drawing
 
     for path in drawing.draw(translator, sentences, translations, out):
         print(path, file=sys.stderr)
@@ -338,7 +242,8 @@ def show_attention(
 def main() -> None:
     """Run the command line."""
     start_translating()
-    arguments = parser().parse_args()
+    warn_in_one_line()
+    arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 
 

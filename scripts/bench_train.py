@@ -162,9 +162,9 @@ def _work(overrides: list[str], answers: TextIO) -> None:
     import keras
     import numpy as np
 
-    from nmt.inspection.anatomy import training_flops_per_token
-    from nmt.quiet import quiet_start
-    from nmt.run import build_model
+    from nmt.inspection.anatomy.counts import training_flops_per_token
+    from nmt.startup.quiet import quiet_start
+    from nmt.runs.building import build_model
     from nmt.training.step import make_step, resolve_precision
 
     sys.stdin.readline()  # until it is this process's turn on the device
@@ -226,17 +226,17 @@ def set_up(overrides: list[str]) -> tuple[Config, int, Batches]:
 
     Ends the process where the configuration or the corpus is at fault.
     """
-    from nmt.memory import collect_rarely, keep_freed_memory
+    from nmt.startup.memory import collect_rarely, keep_freed_memory
 
     keep_freed_memory()
     collect_rarely()
     from hydra import compose, initialize_config_dir
     from rich.console import Console
 
-    from nmt import config as configuration
-    from nmt.compilation import keep_compiled
+    from nmt.config import files
+    from nmt.startup.compilation import keep_compiled
     from nmt.errors import UserError, fail
-    from nmt.quiet import quiet_start
+    from nmt.startup.quiet import quiet_start
 
     console = Console(stderr=True, quiet=True)
     configuration.register()
@@ -247,8 +247,8 @@ def set_up(overrides: list[str]) -> tuple[Config, int, Batches]:
         with quiet_start():
             import keras  # noqa: F401  (its backend prints notes)
 
-        from nmt import prepare
-        from nmt.run import set_seed
+        from nmt.training import preparation as prepare
+        from nmt.runs.building import set_seed
 
         set_seed(config.seed)
         corpus = prepare.corpus_of(config, console)
@@ -274,7 +274,7 @@ def product_rate(size: int | None = None) -> float:
     import keras
     from keras import ops
 
-    from nmt.devices import gpus
+    from nmt.startup.devices import gpus
 
     largest, dtype = PRODUCT["gpu" if gpus() else "cpu"]
     size = size or largest
@@ -295,7 +295,7 @@ def peak_device_mb() -> int | None:
     """Return the most memory of the GPU that this process has used, in MiB; None without one."""
     import keras
 
-    from nmt.devices import gpus
+    from nmt.startup.devices import gpus
 
     if not gpus():
         return None

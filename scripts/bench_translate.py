@@ -25,10 +25,10 @@ from typing import Any
 
 PHASES = """
 import time
-from nmt.devices import one_thread_per_operation
+from nmt.startup.devices import one_thread_per_operation
 one_thread_per_operation()
 begin = time.perf_counter()
-from nmt.quiet import quiet_start
+from nmt.startup.quiet import quiet_start
 with quiet_start():
     from nmt.inference.translator import Translator
 imported = time.perf_counter()
@@ -56,9 +56,9 @@ def main() -> None:
     from rich.console import Console
 
     from nmt.errors import UserError, fail
-    from nmt.quiet import quiet_start
-    from nmt.run import RunFolder
-    from nmt.startup import start_translating
+    from nmt.startup.quiet import quiet_start
+    from nmt.runs.folder import RunFolder
+    from nmt.startup.commands import start_translating
 
     start_translating()
     try:
@@ -66,7 +66,7 @@ def main() -> None:
         with quiet_start():
             from nmt.data.corpus import read_parallel
             from nmt.inference.translator import Translator
-            from nmt.prepare import corpus_of
+            from nmt.training.preparation import corpus_of
 
             translators = {"keras": Translator.load(folder.path)}
         if arguments.source:

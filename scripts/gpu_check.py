@@ -272,7 +272,7 @@ def path_override(key: str, path: Path) -> str:
 
 def probe(backend: str) -> dict[str, Any]:
     """Return the version of a backend and the GPUs that it sees."""
-    from nmt.devices import gpus
+    from nmt.startup.devices import gpus
 
     return {
         "version": importlib.import_module(backend).__version__,
@@ -297,7 +297,7 @@ def step(overrides: list[str], weights: Path, precisions: str) -> None:
 
         import numpy as np
 
-        from nmt.run import build_model, set_weights
+        from nmt.runs.building import build_model, set_weights
         from nmt.training.step import make_step
 
         batch = batches.batch(0)

@@ -48,7 +48,7 @@ def compose() -> Callable[..., object]:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
 
-    from nmt import config as configuration
+    from nmt.config import files
 
     configuration.register()
 
@@ -127,10 +127,11 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     import keras
 
     from nmt.config import Config
-    from nmt.data.corpus import clean_text
+    from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS, train_tokenizer
-    from nmt.run import RunFolder, build_model, set_seed
-    from nmt.training.checkpoint import write_arrays
+    from nmt.runs.building import build_model, set_seed
+    from nmt.runs.folder import RunFolder
+    from nmt.runs.checkpoint import write_arrays
 
     folder = tmp_path_factory.mktemp("parrot")
     config = compose(*tiny_overrides(folder), "model.max_length=64", "name=parrot")

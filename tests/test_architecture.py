@@ -29,17 +29,17 @@ ROOMS = {
     "quiet": set(),
     "config": {"errors"},
 }
-# `Translator.load` opens a run folder; nmt.run knows checkpoints, so the import waits for the call.
-LAZY_EXCEPTION = ("nmt.inference.translator", "nmt.run")
+# `Translator.load` opens a run folder; nmt.runs.folder knows checkpoints, so the import waits for the call.
+LAZY_EXCEPTION = ("nmt.inference.translator", "nmt.runs.folder")
 
 COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve"}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 
 CONFIGURATION_LIBRARIES = {"hydra", "omegaconf"}
-MAY_IMPORT_THEM = {"nmt.config", "nmt.compose", "nmt.train"}
+MAY_IMPORT_THEM = {"nmt.config", "nmt.config.command_line", "nmt.train"}
 # The report prints the configuration into TensorBoard as YAML.
-YAML_EXCEPTION = ("nmt.training.report", "omegaconf")
+YAML_EXCEPTION = ("nmt.training.journal", "omegaconf")
 
 
 class Import(NamedTuple):
@@ -93,7 +93,7 @@ IMPORTS = [
 
 
 def room(module: str) -> str:
-    """Return ``data`` for ``nmt.data.corpus``, ``run`` for ``nmt.run``."""
+    """Return ``data`` for ``nmt.data.corpus``, ``run`` for ``nmt.runs.folder``."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else parts[0]
 
@@ -105,13 +105,13 @@ def top(module: str) -> str:
 def test_the_reader_of_imports_sees_them_all() -> None:
     source = """
 import nmt.data.corpus, json
-from nmt import config as configuration
+from nmt.config import files
 from nmt.data.tokenizer import BOS
 class A:
     import hydra
     def f(self):
         if True:
-            from nmt.run import RunFolder
+            from nmt.runs.folder import RunFolder
         async def g():
             import tensorflow as tf
 try:
@@ -125,7 +125,7 @@ except ImportError:
         ("nmt.config", False),
         ("nmt.data.tokenizer", False),
         ("hydra", False),
-        ("nmt.run", True),
+        ("nmt.runs.folder", True),
         ("tensorflow", True),
         ("tensorflow_text", False),
     ]
@@ -212,10 +212,10 @@ def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
     found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
     assert found == {
         "nmt.training.events",
-        "nmt.inspection.plugin",
-        "nmt.inspection.projector",
+        "nmt.inspection.dashboard.plugin",
+        "nmt.inspection.dashboard.projector",
     }
-    assert not [one for one in IMPORTS if one.imported == "nmt.inspection.plugin"]
+    assert not [one for one in IMPORTS if one.imported == "nmt.inspection.dashboard.plugin"]
 
 
 # Itself imported inside a function, where Keras runs on JAX.
@@ -299,7 +299,7 @@ from tensorboard.backend import http_util
 from tensorboard.data import provider
 from tensorboard.plugins import base_plugin
 before = set(sys.modules)
-import nmt.inspection.plugin
+import nmt.inspection.dashboard.plugin
 print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - before})))
 """
     new = set(run_python(script)) - set(sys.stdlib_module_names)
@@ -311,7 +311,7 @@ def test_commands_start_without_keras() -> None:
     assert {f"nmt.{command}" for command in COMMANDS} | SUBCOMMANDS <= set(names)
     script = f"""
 import importlib, json, sys
-for name in {["nmt", "nmt.compose", *names]!r}:
+for name in {["nmt", "nmt.config.command_line", *names]!r}:
     importlib.import_module(name)
 heavy = {{"keras", "tensorflow", "tensorflow_text", "jax", "matplotlib", "sacrebleu", "fastapi"}}
 print(json.dumps(sorted(heavy & {{name.split(".")[0] for name in sys.modules}})))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.compilation import keep_compiled
+from nmt.startup.compilation import keep_compiled
 
 TENSORFLOW = """
     import tensorflow as tf
@@ -33,7 +33,7 @@ def run(program: str, folder: Path, factor: float) -> tuple[str, dict[str, int]]
     """Return what the program prints, and the kept files with their times."""
     code = f"""
     from pathlib import Path
-    from nmt.compilation import keep_compiled
+    from nmt.startup.compilation import keep_compiled
     keep_compiled(Path({str(folder)!r}))
     {program.format(factor=factor)}
     """

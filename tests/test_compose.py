@@ -16,8 +16,8 @@ from hydra.errors import ConfigCompositionException, HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt import compose
-from nmt import config as configuration
+from nmt.config import command_line as compose
+from nmt.config import files
 from nmt.config import Config
 from nmt.errors import UserError
 

@@ -13,7 +13,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from nmt import config as configuration
+from nmt.config import files
 from nmt.config import Config
 from nmt.errors import UserError, nearest
 from nmt.training.schedule import learning_rate

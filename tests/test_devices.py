@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nmt.devices import cores, one_thread_per_operation
+from nmt.startup.devices import cores, one_thread_per_operation
 
 SETTING = "TF_NUM_INTRAOP_THREADS"
 

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from nmt.errors import UserError
 from nmt.inspect.__main__ import parser
-from nmt.inspection import head_report, heads
+from nmt.inspection.heads import report as head_report
+from nmt.inspection.heads import ablation as heads
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt.memory import collect_rarely, keep_freed_memory
+from nmt.startup.memory import collect_rarely, keep_freed_memory
 
 CHURN = """
 import resource, numpy as np
@@ -36,7 +36,7 @@ def faults(setting: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")
 def test_blocks_freed_by_one_step_are_not_faulted_in_by_the_next() -> None:
-    kept = faults("from nmt.memory import keep_freed_memory; assert keep_freed_memory()")
+    kept = faults("from nmt.startup.memory import keep_freed_memory; assert keep_freed_memory()")
     assert kept < 0.1 * faults("")
 
 

@@ -9,10 +9,10 @@ import pytest
 from conftest import tiny_overrides
 from rich.console import Console
 
-from nmt import config as configuration
+from nmt.config import files
 from nmt.config import Config
-from nmt.prepare import dropout_for, learning_rate_for
-from nmt.run import RunFolder
+from nmt.training.preparation import dropout_for, learning_rate_for
+from nmt.runs.folder import RunFolder
 from nmt.train import train
 
 

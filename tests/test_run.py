@@ -11,8 +11,8 @@ import pytest
 from nmt import Translator
 from nmt.config import Config
 from nmt.errors import UserError
-from nmt.run import RunFolder
-from nmt.training.checkpoint import read_arrays, write_arrays
+from nmt.runs.folder import RunFolder
+from nmt.runs.checkpoint import read_arrays, write_arrays
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

@@ -21,7 +21,7 @@ from conftest import users_environment
 
 from nmt import serve
 from nmt.errors import UserError
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

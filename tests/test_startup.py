@@ -8,7 +8,7 @@ import sys
 
 CODE = """
 import gc, os, sys, warnings
-from nmt.startup import start_translating
+from nmt.startup.commands import start_translating
 start_translating()
 for _ in range(2):
     warnings.warn("a text is too long")

@@ -1,4 +1,4 @@
-"""Sentence pairs: read from files, cleaned, and split without leaks.
+"""Sentence pairs: read from named sources, cleaned, and split without leaks.
 
 `load_corpus` is the one entry. A line is either kept as one `Pair` or counted under exactly one
 reason; none disappears.
@@ -7,116 +7,243 @@ reason; none disappears.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
-from unicodedata import category, normalize
 
 from rich.table import Table
 
+from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
-from nmt.data.reading import Line, aligned_lines, grammar_dir, phrasebook_dir, read_lines
-from nmt.data.splitting import Pair, normalized, split
+from nmt.data.reading import Line, grammar_dir, read_aligned, read_lines
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
 from nmt.errors import UserError
 
-if TYPE_CHECKING:  # nmt.config loads Hydra, which reading a corpus does not need
-    from nmt.config import DataConfig
+if TYPE_CHECKING:
+    from nmt.config import DataConfig, SourceConfig
 
-__all__ = [
-    "Corpus",
-    "Pair",
-    "clean_text",
-    "load_corpus",
-    "normalized",
-    "phrasebook_dir",
-    "read_parallel",
-    "rejection_table",
-]
+_HELD_OUT = "in dev or test"  # why a line that is fit to train on is not trained on
 
-JOINERS = "\u200c\u200d"  # zero width (non-)joiner: Persian spelling and emoji need them
-SPACE_SIGN = "▁"  # stands for a space inside tokenizers, which could not tell it from one
-INVISIBLE = ("Cc", "Cf", "Cs")  # Unicode categories: control, format, lone surrogate
+
+@dataclass(frozen=True)
+class Part:
+    """What one source gives to train on."""
+
+    source: str  # its name
+    pairs: list[Pair]
+    repeats: int  # how often an epoch has each of them
+    read: bool  # from lines, and not made by a grammar
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The three splits, each in the order of its files, and what became of the other lines."""
+    """What there is to train on, source by source, the two other splits, and all other lines."""
 
-    train: list[Pair]
+    parts: tuple[Part, ...]
     dev: list[Pair]
     test: list[Pair]
     rejected: dict[str, int]  # reason -> lines, the most frequent first
     lines: int  # read; rejected, or one pair of one split
-    patterns: int = 0  # pairs at the end of train that come from patterns, not from lines
-    repeats: int = 1  # how often train has each of its other pairs
+
+    @cached_property
+    def train(self) -> list[Pair]:
+        """An epoch: the pairs of every source, as often as it has them, in the order of files."""
+        return [pair for part in self.parts for pair in part.pairs * part.repeats]
 
 
 def load_corpus(
-    config: DataConfig, *, cache_dir: Path, report: Callable[[str], None] = lambda message: None
+    config: DataConfig,
+    *,
+    cache_dir: Path,
+    read_only: bool = False,
+    rejected_file: Path | None = None,
+    log: Callable[[str], None] = lambda message: None,
 ) -> Corpus:
     """Read, clean and split the configured corpus; the same files always give the same corpus.
 
     Args:
         config: the ``data`` group of the configuration.
         cache_dir: folder that keeps a downloaded archive.
-        report: takes one-line messages about what is going on.
+        read_only: whether ``cache_dir`` is only looked into.
+        rejected_file: where rejected lines are written, with their reasons. It is an argument so
+            that reading the corpus of a run never writes where the run's configuration says.
+        log: takes one-line messages about what is going on.
 
     Raises:
         UserError: a file that is missing or damaged, a failed download, no usable line, or
             ``data.dev`` and ``data.test`` larger than the corpus allows.
     """
-    pairs: list[Pair] = []
-    seen: set[Pair] = set()
-    rejected: Counter[str] = Counter()
-    with _rejected_sink(config) as sink:
-        for line in read_lines(config, cache_dir, report):
-            verdict = _judge(line, config, seen)
+    with _rejected_sink(config, rejected_file) as sink:
+        reader = _Reader(config, sink)
+        kept = {
+            name: reader.read(
+                source, read_lines(config.sources, name, cache_dir, log, read_only=read_only)
+            )
+            for name, source in config.sources.items()
+            if source.kind != "grammar"
+        }
+        if not any(kept.values()):
+            raise UserError(_no_pairs(config.name, reader.lines, reader.rejected))
+        splits = _split_sources(config, kept, log)
+        splits[TRAIN] |= _expanded(config.sources)
+        reader.leave_out_held_out(splits)
+    parts = _parts(config.sources, splits[TRAIN])
+    if not parts:
+        raise UserError(_no_pairs(config.name, reader.lines, reader.rejected))
+    corpus = Corpus(
+        parts,
+        dev=_tagged(config.sources, splits[DEV]),
+        test=_tagged(config.sources, splits[TEST]),
+        rejected=dict(reader.rejected.most_common()),
+        lines=reader.lines,
+    )
+    _log_sizes(corpus, log)
+    return corpus
+
+
+BySource = dict[str, list[Pair]]
+
+
+class _Reader:
+    """Judges lines, and counts what it refuses."""
+
+    def __init__(self, config: DataConfig, sink: TextIO | None) -> None:
+        self._config = config
+        self._sink = sink
+        self._seen: set[Pair] = set()
+        self._places: dict[Pair, str] = {}  # where the lines stand that may turn out held out
+        self.rejected: Counter[str] = Counter()
+        self.lines = 0
+        self._late = any(source.split != "shares" for source in config.sources.values())
+
+    def read(self, source: SourceConfig, lines: Iterator[Line]) -> list[Pair]:
+        """Return the usable pairs of a source."""
+        training = source.split in ("shares", "train")
+        pairs = []
+        for line in lines:
+            self.lines += 1
+            # Dev and test files are not chosen from: their scores are to be compared.
+            verdict = _judge(line, self._config, self._seen) if training else _clean_pair(line)
+            place = f"{line.file}:{line.number}\t{line.raw}"
             if isinstance(verdict, Pair):
-                seen.add(verdict)
+                if training:
+                    self._seen.add(verdict)
+                    if self._late:
+                        self._places[verdict] = place
                 pairs.append(verdict)
+            else:
+                self._reject(verdict, place)
+        return pairs
+
+    def leave_out_held_out(self, splits: dict[str, BySource]) -> None:
+        """Take out of training what shares a side with dev or test, compared without accents.
+
+        Pairs of sources that dev and test are shares of share none: they were split by groups.
+        """
+        sources = self._config.sources
+        files = [name for name, source in sources.items() if source.split in (DEV, TEST)]
+        held_out = [
+            pair for name in (DEV, TEST) for pairs in splits[name].values() for pair in pairs
+        ]
+        sides = [{normalized(pair[side]) for pair in held_out} for side in (0, 1)]
+        for name, pairs in splits[TRAIN].items():
+            if sources[name].split == "shares" and not files:
                 continue
-            rejected[verdict] += 1
-            if sink:
-                sink.write(f"{verdict}\t{line.file}:{line.number}\t{line.raw}\n")
-    lines = len(pairs) + rejected.total()
-    if not pairs:
-        raise UserError(_no_pairs(config.kind, lines, rejected))
-    train, dev, test = split(pairs, config, report)
-    report(
-        f"corpus: {lines:,} lines, {len(pairs):,} pairs kept: "
-        f"{len(train):,} train, {len(dev):,} dev, {len(test):,} test"
-    )
-    expanded: list[Pair] = []
-    repeats = 1
-    if config.patterns:
-        expanded = _expanded(config.patterns, dev + test)
-        others = len(expanded) * (1 / config.pattern_share - 1)
-        repeats = max(1, round(others / len(train)))
-        report(
-            f"patterns: {len(expanded):,} pairs more to train on; hand-written ones {repeats} times"
-        )
-    return Corpus(
-        train=train * repeats + expanded,
-        dev=dev,
-        test=test,
-        rejected=dict(rejected.most_common()),
-        lines=lines,
-        patterns=len(expanded),
-        repeats=repeats,
-    )
+            kept = []
+            for pair in pairs:
+                if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
+                    kept.append(pair)
+                elif sources[name].kind != "grammar":
+                    self._reject(_HELD_OUT, self._places[pair])
+            splits[TRAIN][name] = kept
+
+    def _reject(self, reason: str, place: str) -> None:
+        self.rejected[reason] += 1
+        if self._sink:
+            self._sink.write(f"{reason}\t{place}\n")
 
 
-def _expanded(count: int, held_out: list[Pair]) -> list[Pair]:
-    """Expand the grammar, without what shares a side with a held-out pair."""
-    sources = {normalized(pair.source) for pair in held_out}
-    targets = {normalized(pair.target) for pair in held_out}
-    return [
-        pair
-        for pair in expand(grammar_dir(), count)
-        if normalized(pair.source) not in sources and normalized(pair.target) not in targets
+def _split_sources(
+    config: DataConfig, kept: BySource, log: Callable[[str], None]
+) -> dict[str, BySource]:
+    """Return the pairs of each split by source: shares of some sources, and files of their own."""
+    splits: dict[str, BySource] = {TRAIN: {}, DEV: {}, TEST: {}}
+    sources = config.sources
+    for name, pairs in kept.items():
+        if sources[name].split != "shares":
+            splits[sources[name].split][name] = pairs
+    shared = [
+        (name, pair) for name in kept if sources[name].split == "shares" for pair in kept[name]
     ]
+    if shared:
+        found = split(
+            [pair for _, pair in shared],
+            dev=0 if splits[DEV] else config.dev,
+            test=0 if splits[TEST] else config.test,
+            seed=config.split_seed,
+            log=log,
+        )
+        for (name, pair), which in zip(shared, found, strict=True):
+            splits[which].setdefault(name, []).append(pair)
+    return splits
+
+
+def _expanded(sources: Mapping[str, SourceConfig]) -> BySource:
+    """Expand the grammar for every source that is one."""
+    return {
+        name: expand(grammar_dir(), source.pairs)
+        for name, source in sources.items()
+        if source.kind == "grammar" and source.pairs
+    }
+
+
+def _parts(sources: Mapping[str, SourceConfig], train: BySource) -> tuple[Part, ...]:
+    """Weigh the sources against each other.
+
+    The source that has most pairs for its weight gives each of them once; the others repeat theirs
+    to come near their weights.
+    """
+    train = {name: train[name] for name in sources if train.get(name)}
+    per_weight = [
+        len(pairs) / (sources[name].weight or 1)
+        for name, pairs in train.items()
+        if sources[name].weight is not None
+    ]
+    parts = []
+    for name, pairs in train.items():
+        weight = sources[name].weight
+        repeats = 1 if weight is None else max(1, round(max(per_weight) * weight / len(pairs)))
+        read = sources[name].kind != "grammar"
+        parts.append(Part(name, _tagged(sources, {name: pairs}), repeats, read))
+    return tuple(parts)
+
+
+def _tagged(sources: Mapping[str, SourceConfig], pairs: BySource) -> list[Pair]:
+    """Return pairs in the order of their sources, with the tag of each before its sentences."""
+    found: list[Pair] = []
+    for name, source in sources.items():
+        of_source = pairs.get(name, [])
+        if source.tag is None:
+            found += of_source
+        else:
+            found += [Pair(f"{source.tag} {pair.source}", pair.target) for pair in of_source]
+    return found
+
+
+def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
+    train = sum(len(part.pairs) for part in corpus.parts if part.read)
+    kept = train + len(corpus.dev) + len(corpus.test)
+    log(
+        f"corpus: {corpus.lines:,} lines, {kept:,} pairs kept: "
+        f"{train:,} train, {len(corpus.dev):,} dev, {len(corpus.test):,} test"
+    )
+    if len(corpus.parts) > 1 or any(part.repeats > 1 for part in corpus.parts):
+        for part in corpus.parts:
+            times = f", {part.repeats} times an epoch" if part.repeats > 1 else ""
+            log(f"source '{part.source}': {len(part.pairs):,} pairs to train on{times}")
 
 
 def read_parallel(source: Path, reference: Path) -> list[Pair]:
@@ -125,7 +252,7 @@ def read_parallel(source: Path, reference: Path) -> list[Pair]:
     Raises:
         UserError: a file that is missing or damaged, or the numbers of lines differ.
     """
-    lines = aligned_lines(source, reference, "--source", "--reference")
+    lines = read_aligned(source, reference, "--source", "--reference")
     return [Pair(*line.sides) for line in lines if line.sides is not None]
 
 
@@ -140,7 +267,7 @@ def rejection_table(corpus: Corpus) -> Table:
     for reason, count in corpus.rejected.items():
         row(f"rejected: {reason}", count)
     table.add_section()
-    train = (len(corpus.train) - corpus.patterns) // corpus.repeats
+    train = sum(len(part.pairs) for part in corpus.parts if part.read)
     row("kept", train + len(corpus.dev) + len(corpus.test))
     table.add_section()
     row("train", train)
@@ -149,32 +276,21 @@ def rejection_table(corpus: Corpus) -> Table:
     return table
 
 
-def clean_text(text: str) -> str:
-    """Return NFC text without control characters, every run of white space one space.
-
-    Zero-width joiners stay. Applying it twice changes nothing. The translator cleans its input
-    with it too, so that a model meets the text it was trained on.
-    """
-    if not text.isprintable():  # printable text has no control character, ASCII or other
-        text = "".join(
-            sign
-            for sign in text
-            if sign.isspace() or sign in JOINERS or category(sign) not in INVISIBLE
-        )
-    if not text.isascii():
-        text = normalize("NFC", text).replace(SPACE_SIGN, "_")
-    return " ".join(text.split())
-
-
-def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
+def _clean_pair(line: Line) -> Pair | str:
     """Return the cleaned pair, or the reason why there is none."""
     if not line.well_formed:
         return "malformed UTF-8"
     if line.sides is None:
         return "missing column"
     pair = Pair(clean_text(line.sides[0]), clean_text(line.sides[1]))
-    if not all(side.strip(JOINERS) for side in pair):
-        return "empty side"
+    return pair if all(side.strip(JOINERS) for side in pair) else "empty side"
+
+
+def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
+    """Return the cleaned pair to train on, or the reason why there is none."""
+    pair = _clean_pair(line)
+    if isinstance(pair, str):
+        return pair
     words = [side.count(" ") + 1 for side in pair]
     if min(words) < config.min_words:
         return "too short"
@@ -186,26 +302,33 @@ def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
     return "duplicate" if pair in seen else pair
 
 
-def _no_pairs(kind: str, lines: int, rejected: Counter[str]) -> str:
+def _no_pairs(name: str, lines: int, rejected: Counter[str]) -> str:
     if not lines:
-        return f"data={kind}: the corpus is empty, 0 lines were read: add sentence pairs"
+        return f"data={name}: the corpus is empty, 0 lines were read: add sentence pairs"
+    if not rejected:
+        return f"data={name}: none of the {lines:,} lines read is left to train on"
     reason, count = rejected.most_common(1)[0]
     return (
-        f"data={kind}: none of the {lines:,} lines read is usable, most often because of "
+        f"data={name}: none of the {lines:,} lines read is usable, most often because of "
         f"'{reason}' ({count:,}): check data.columns and the length limits, or see each line "
         "with data.rejected_file=FILE"
     )
 
 
 @contextmanager
-def _rejected_sink(config: DataConfig) -> Iterator[TextIO | None]:
-    """Open ``data.rejected_file`` for writing where one is configured."""
-    if not config.rejected_file:
+def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | None]:
+    """Open the file for rejected lines where there is to be one."""
+    if path is None:
         yield None
         return
-    path = Path(config.rejected_file).expanduser()
-    inputs = (config.path, config.source_path, config.target_path, config.archive)
-    if path.resolve() in [Path(name).expanduser().resolve() for name in inputs if name]:
+    path = path.expanduser()
+    inputs = [
+        name
+        for source in config.sources.values()
+        for name in (source.path, source.source_path, source.target_path, source.archive)
+        if name
+    ]
+    if path.resolve() in [Path(name).expanduser().resolve() for name in inputs]:
         raise UserError(f"data.rejected_file={path} would overwrite the corpus: name another file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

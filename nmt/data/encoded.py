@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nmt.data.corpus import Pair
+from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
 
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel

@@ -1,4 +1,4 @@
-"""Raw lines of a corpus: from the embedded files, a zip archive, a table, or two aligned files.
+"""Raw lines of a source: from the embedded files, a zip archive, a table, or two aligned files.
 
 Lines are read as bytes and split on the line feed alone, because other line separators occur
 inside real sentences.
@@ -7,37 +7,19 @@ inside real sentences.
 from __future__ import annotations
 
 import gzip
-import os
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
-from http.client import HTTPException
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
-from urllib.parse import urlsplit
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from typing import NamedTuple
 
 import nmt
+from nmt.config.data import SourceConfig, key_of
+from nmt.data.downloading import fetch_archive
 from nmt.errors import UserError
-
-if TYPE_CHECKING:  # nmt.config loads Hydra, which reading a corpus does not need
-    from nmt.config import DataConfig
-
-DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
-_CHUNK = 1 << 16  # bytes
 
 # How a file begins that is not UTF-8 text, and what to do about it.
 _NOT_TEXT = {
@@ -75,14 +57,34 @@ def _data_dir(name: str) -> Path:
 
 
 def read_lines(
-    config: DataConfig, cache_dir: Path, report: Callable[[str], None]
+    sources: Mapping[str, SourceConfig],
+    name: str,
+    cache_dir: Path,
+    log: Callable[[str], None],
+    *,
+    read_only: bool = False,
 ) -> Iterator[Line]:
-    """Yield every line of the configured corpus.
+    """Yield every line of one source.
+
+    Args:
+        sources: of the configuration, by name; the others tell how to speak of this one's keys.
+        name: of the source.
+        cache_dir: keeps a downloaded archive.
+        log: takes one-line messages.
+        read_only: an archive that is not in ``cache_dir`` is not kept there either.
 
     Raises:
         UserError: a file that is missing or damaged, or a failed download.
     """
-    if config.kind == "phrasebook":
+    source = sources[name]
+
+    def given(key: str) -> tuple[str, Path]:
+        shown, value = key_of(sources, name, key), getattr(source, key)
+        if not value:
+            raise UserError(f"no file to read: give {shown}=FILE")
+        return shown, Path(value).expanduser()  # no shell expands the ~ of data.path=~/corpus.tsv
+
+    if source.kind == "phrasebook":
         files = sorted(phrasebook_dir().glob("*.tsv"))
         if not files:
             raise UserError(
@@ -90,32 +92,28 @@ def read_lines(
                 "data=tsv data.path=FILE"
             )
         for path in files:
-            yield from _columns(path.name, _file_lines(path, "phrasebook"), config)
-    elif config.kind == "tatoeba":
-        if config.url and not config.archive:
-            archive = _download(config.url, cache_dir, report)
+            yield from _columns(path.name, _file_lines(path, "phrasebook"), source.columns)
+    elif source.kind == "zip":
+        key = key_of(sources, name, "archive")
+        if source.url and not source.archive:
+            with fetch_archive(source.url, cache_dir, key, log, keep=not read_only) as path:
+                yield from _columns(str(path), _zip_lines(path, key), source.columns)
         else:
-            archive = _given("data.archive", config.archive)
-        yield from _columns(str(archive), _zip_lines(archive), config)
-    elif config.kind == "tsv":
-        path = _given("data.path", config.path)
-        yield from _columns(str(path), _file_lines(path, "data.path"), config)
-    elif config.kind == "parallel":
-        source_path = _given("data.source_path", config.source_path)
-        target_path = _given("data.target_path", config.target_path)
-        yield from aligned_lines(source_path, target_path)
+            key, path = given("archive")
+            yield from _columns(str(path), _zip_lines(path, key), source.columns)
+    elif source.kind == "tsv":
+        key, path = given("path")
+        yield from _columns(str(path), _file_lines(path, key), source.columns)
+    elif source.kind == "parallel":
+        source_key, source_path = given("source_path")
+        target_key, target_path = given("target_path")
+        yield from read_aligned(source_path, target_path, source_key, target_key)
     else:
-        raise ValueError(f"data.kind={config.kind} has no reader")  # nmt.config refuses it first
+        raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
-def _given(key: str, value: str | None) -> Path:
-    if not value:
-        raise UserError(f"no file to read: give {key}=FILE")
-    return Path(value).expanduser()  # no shell expands the ~ of data.path=~/corpus.tsv
-
-
-def _columns(file: str, lines: Iterable[bytes], config: DataConfig) -> Iterator[Line]:
-    source, target = config.columns
+def _columns(file: str, lines: Iterable[bytes], columns: Sequence[int]) -> Iterator[Line]:
+    source, target = columns
     for number, (raw, well_formed) in enumerate(map(_decode, lines), 1):
         cells = raw.split("\t")
         complete = max(source, target) < len(cells)
@@ -123,11 +121,8 @@ def _columns(file: str, lines: Iterable[bytes], config: DataConfig) -> Iterator[
         yield Line(file, number, raw, sides, well_formed)
 
 
-def aligned_lines(
-    source_path: Path,
-    target_path: Path,
-    source_key: str = "data.source_path",
-    target_key: str = "data.target_path",
+def read_aligned(
+    source_path: Path, target_path: Path, source_key: str, target_key: str
 ) -> Iterator[Line]:
     """Yield the lines of two files that translate each other line by line.
 
@@ -175,23 +170,23 @@ def _file_lines(path: Path, key: str) -> Iterator[bytes]:
         yield from text
 
 
-def _zip_lines(path: Path) -> Iterator[bytes]:
+def _zip_lines(path: Path, key: str) -> Iterator[bytes]:
     """Yield the lines of the one text file of pairs in a zip; nothing is unpacked to disk."""
-    with _reading(path, "data.archive"), zipfile.ZipFile(path) as archive:
-        member = _pairs_member(path, archive.namelist())
+    with _reading(path, key), zipfile.ZipFile(path) as archive:
+        member = _pairs_member(key, path, archive.namelist())
         if archive.getinfo(member).flag_bits & 1:
-            raise UserError(f"data.archive={path} is encrypted: give one without a password")
+            raise UserError(f"{key}={path} is encrypted: give one without a password")
         with archive.open(member) as file:
             yield from file
 
 
-def _pairs_member(path: Path, names: list[str]) -> str:
+def _pairs_member(key: str, path: Path, names: list[str]) -> str:
     """Return ``spa.txt``, or the only other text file, among the members of an archive."""
     for name in names:
         parts = name.replace("\\", "/").split("/")
         if parts[0] == "" or parts[0].endswith(":") or ".." in parts:
             raise UserError(
-                f"data.archive={path} is refused, its member {name!r} points outside of the "
+                f"{key}={path} is refused, its member {name!r} points outside of the "
                 "archive's folder: get the archive from a source you trust"
             )
     texts = [
@@ -203,7 +198,7 @@ def _pairs_member(path: Path, names: list[str]) -> str:
     if len(chosen) != 1:
         found = f"{len(chosen)} text files ({', '.join(chosen[:3])})" if chosen else "no text file"
         raise UserError(
-            f"data.archive={path} holds {found} where one of sentence pairs is expected, such as "
+            f"{key}={path} holds {found} where one of sentence pairs is expected, such as "
             "spa.txt: unpack it and use data=tsv data.path=FILE"
         )
     return chosen[0]
@@ -236,60 +231,3 @@ def _absence(path: Path) -> str:
     names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     close = get_close_matches(path.name, names, n=1)
     return "does not exist" + (f"; did you mean '{close[0]}'?" if close else ": check the path")
-
-
-# --- Download ---------------------------------------------------------------------------------
-
-
-def _download(url: str, folder: Path, report: Callable[[str], None]) -> Path:
-    """Return the archive behind ``url``, fetched into ``folder`` unless it is there, whole."""
-    name = PurePosixPath(urlsplit(url).path).name
-    path = folder / (name if name.endswith(".zip") else "spa-eng.zip")
-    if _is_whole_zip(path):
-        report(f"using the archive downloaded before: {path}")
-        return path
-    report(f"downloading {url}")
-    part = folder / f"{path.name}.{os.getpid()}.part"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            _fetch(url, file)
-        if not _is_whole_zip(part):
-            raise ValueError(f"its {part.stat().st_size:,} bytes are not a whole zip archive")
-        part.replace(path)
-    except (OSError, HTTPException, ValueError) as error:
-        why = error.reason if type(error) is urllib.error.URLError else error
-        raise UserError(
-            f"the download of {url} to {path} failed: {' '.join(str(why).split())}; "
-            "pass data.archive=/path/to/spa-eng.zip"
-        ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
-    return path
-
-
-def _fetch(url: str, file: BinaryIO) -> None:
-    """Copy the content of ``url`` to ``file``, with a progress bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, disable=not console.is_terminal)
-    # Some hosts, manythings.org among them, refuse urllib's own name.
-    request = urllib.request.Request(url, headers={"User-Agent": "nmt"})
-    with progress, urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as response:
-        length = response.headers.get("Content-Length")
-        total = int(length) if length else None
-        task = progress.add_task("downloading", total=total)
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            progress.update(task, advance=len(chunk))
-    if total is not None and file.tell() < total:
-        raise ValueError(f"the connection ended after {file.tell():,} of {total:,} bytes")
-
-
-def _is_whole_zip(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-        return False

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from unicodedata import category, normalize
 
 from nmt.errors import UserError
 
-if TYPE_CHECKING:  # nmt.config loads Hydra, which splitting does not need
-    from nmt.config import DataConfig
-
 T = TypeVar("T")
+
+TRAIN, DEV, TEST = "train", "dev", "test"
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
@@ -94,49 +93,62 @@ def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
 
 
 def split(
-    pairs: list[Pair], config: DataConfig, report: Callable[[str], None]
-) -> tuple[list[Pair], list[Pair], list[Pair]]:
-    """Return train, dev and test: whole groups, so that no sentence is in two of them."""
-    wanted = {"test": _size(config.test, len(pairs)), "dev": _size(config.dev, len(pairs))}
+    pairs: list[Pair], *, dev: float, test: float, seed: int, log: Callable[[str], None]
+) -> list[str]:
+    """Return the split of every pair: whole groups, so that no sentence is in two of them.
+
+    Args:
+        pairs: all.
+        dev: pairs for it, a count or a share below 1.
+        test: the same.
+        seed: another one chooses other groups.
+        log: takes one-line messages.
+
+    Raises:
+        UserError: so many are wanted that less than half would be left to train on.
+    """
+    wanted = {TEST: _size(test, len(pairs)), DEV: _size(dev, len(pairs))}
     remedy = "set data.dev=0 data.test=0 (or smaller sizes than now), or add data"
     if 2 * sum(wanted.values()) > len(pairs):
         raise UserError(
-            f"data.dev={config.dev:g} and data.test={config.test:g} take "
-            f"{wanted['dev']:,} + {wanted['test']:,} of {len(pairs):,} usable pairs, and at least "
+            f"data.dev={dev:g} and data.test={test:g} take "
+            f"{wanted[DEV]:,} + {wanted[TEST]:,} of {len(pairs):,} usable pairs, and at least "
             f"half must stay for training: {remedy}"
         )
-    rest = _groups(pairs, config.split_seed)
-    split_of = ["train"] * len(pairs)
-    for split, size in wanted.items():
-        missing = size
-        taken: list[list[int]] = []
-        left: list[list[int]] = []
-        for group in rest:
-            if len(group) <= missing:
-                taken.append(group)
-                missing -= len(group)
-            else:
-                left.append(group)
-        if size and not taken and left:  # no group is small enough: better a few pairs too many
-            smallest = min(left, key=len)
-            left.remove(smallest)
-            taken.append(smallest)
-        elif missing:
-            report(f"{split}: {size - missing:,} of {size:,} pairs; every other group is too large")
+    rest = _groups(pairs, seed) if any(wanted.values()) else []
+    split_of = [TRAIN] * len(pairs)
+    for name, size in wanted.items():
+        taken, rest = _take(rest, size)
+        found = sum(map(len, taken))
+        if found < size:
+            log(f"{name}: {found:,} of {size:,} pairs; every other group is too large")
         for group in taken:
             for index in group:
-                split_of[index] = split
-        rest = left
-    if 2 * (len(pairs) - split_of.count("train")) > len(pairs):
+                split_of[index] = name
+    if 2 * (len(pairs) - split_of.count(TRAIN)) > len(pairs):
         raise UserError(
             f"the {len(pairs):,} usable pairs share so many sentences that dev and test would "
             f"take more than half of them: {remedy}"
         )
-    train, dev, test = (
-        [pair for pair, name in zip(pairs, split_of, strict=True) if name == split]
-        for split in ("train", "dev", "test")
-    )
-    return train, dev, test
+    return split_of
+
+
+def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Take groups of ``size`` pairs together; return them, and the others."""
+    missing = size
+    taken: list[list[int]] = []
+    left: list[list[int]] = []
+    for group in groups:
+        if len(group) <= missing:
+            taken.append(group)
+            missing -= len(group)
+        else:
+            left.append(group)
+    if size and not taken and left:  # no group is small enough: better a few pairs too many
+        smallest = min(left, key=len)
+        left.remove(smallest)
+        taken.append(smallest)
+    return taken, left
 
 
 def _size(amount: float, pairs: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from nmt.config import TokenizerConfig
 from nmt.errors import UserError
-from nmt.quiet import quiet_start
+from nmt.startup.quiet import quiet_start
 
 PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 

@@ -16,16 +16,17 @@ from typing import Any, cast
 import numpy as np
 from keras import ops
 
-from nmt import config as configuration
-from nmt.config import Config
-from nmt.data.corpus import clean_text
+from nmt.config import Config, files
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer, load_tokenizer
-from nmt.devices import cores
 from nmt.errors import UserError
 from nmt.inference.engine import NEVER, Beam, Found
-from nmt.inference.translator import Translation, Translator
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator
 from nmt.model.blocks import NORM_EPSILON
+from nmt.model.contract import Model
 from nmt.model.transformer import Transformer
+from nmt.startup.devices import cores
 
 QUANTIZATIONS = ("float32", "int8", "float16")
 
@@ -40,7 +41,7 @@ _IMPOSSIBLE = -1e9  # what CTranslate2 scores hypotheses with that a prefix forb
 
 
 def write(
-    model: Transformer, tokenizer: Tokenizer, config: Config, folder: Path, quantization: str
+    model: Model, tokenizer: Tokenizer, config: Config, folder: Path, quantization: str
 ) -> None:
     """Write a folder that `load` reads, and CTranslate2's own translator too.
 
@@ -52,8 +53,10 @@ def write(
         quantization: one of `QUANTIZATIONS`, of the weights.
 
     Raises:
-        UserError: two pieces of the vocabulary are the same string.
+        UserError: two pieces of the vocabulary are the same string, or the model is no transformer.
     """
+    if not isinstance(model, Transformer):
+        raise UserError("CTranslate2 computes transformers only: use --format savedmodel")
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     if len(set(pieces)) < len(pieces):
         raise UserError(
@@ -71,7 +74,7 @@ def write(
     spec.optimize(quantization)
     spec.save(str(folder))
     tokenizer.save(folder)
-    configuration.save(config, folder / "config.yaml")
+    files.save(config, folder / "config.yaml")
 
 
 def specification(model: Transformer) -> Any:
@@ -79,18 +82,18 @@ def specification(model: Transformer) -> Any:
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
 
-    sizes = model.get_config()
+    sizes = model.sizes
     # relu(x) ** 2 is relu(x) * x: a gated block whose gate has the weights of its inner layer.
     activation, gated = {
         "relu": (Activation.RELU, False),
         "relu2": (Activation.RELU, True),
         "gelu": (Activation.GELUTanh, False),  # Keras's default is the approximation by tanh
         "swiglu": (Activation.SWISH, True),
-    }[sizes["activation"]]
+    }[sizes.activation]
     spec = TransformerSpec.from_config(
-        (sizes["encoder_layers"], sizes["decoder_layers"]),
-        sizes["num_heads"],
-        pre_norm=sizes["norm"] == "pre",
+        (sizes.encoder_layers, sizes.decoder_layers),
+        sizes.num_heads,
+        pre_norm=sizes.norm == "pre",
         activation=activation,
         ffn_glu=gated,
     )
@@ -112,7 +115,7 @@ def specification(model: Transformer) -> Any:
         _fill_linear(layer.attention.linear[1], cross.key, cross.value)
         _fill_linear(layer.attention.linear[2], cross.output_projection)
         _fill_feed_forward(layer.ffn, block)
-    if sizes["norm"] == "pre":
+    if sizes.norm == "pre":
         _fill_norm(spec.encoder.layer_norm, model.encoder_norm)
         _fill_norm(spec.decoder.layer_norm, model.decoder_norm)
     return spec
@@ -143,12 +146,12 @@ def _fill_feed_forward(spec: Any, block: Any) -> None:
     feed_forward = block.feed_forward
     _fill_norm(spec.layer_norm, block.feed_forward_norm)
     _fill_linear(spec.linear_1, feed_forward.outer)
-    if feed_forward.activation == "swiglu":
+    if feed_forward.sizes.activation == "swiglu":
         _fill_linear(spec.linear_0, feed_forward.gate)
         _fill_linear(spec.linear_0_noact, feed_forward.inner)
         return
     _fill_linear(spec.linear_0, feed_forward.inner)
-    if feed_forward.activation == "relu2":
+    if feed_forward.sizes.activation == "relu2":
         _fill_linear(spec.linear_0_noact, feed_forward.inner)
 
 
@@ -160,7 +163,7 @@ def load(folder: str | Path) -> Translator:
     """
     folder = Path(folder)
     tokenizer = load_tokenizer(folder)
-    config = configuration.load(folder / "config.yaml")
+    config = files.load(folder / "config.yaml")
     longest = max(config.training.row_lengths)
     engine = CTranslate2Engine(folder, tokenizer)
     return Translator(engine, tokenizer, config.decoding, longest=longest)
@@ -204,7 +207,7 @@ class CTranslate2Engine:
         self._threads = threads or cores()
         self._pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        self.max_length: int = configuration.load(folder / "config.yaml").model.max_length
+        self.max_length: int = files.load(folder / "config.yaml").model.max_length
         level = ctranslate2.get_log_level()
         ctranslate2.set_log_level(logging.ERROR)  # it warns where float16 is computed in float32
         try:
@@ -241,8 +244,8 @@ class CTranslate2Engine:
         """
         if beam.coverage_penalty:
             raise UserError(
-                "CTranslate2 cannot search with this project's coverage penalty: set "
-                "decoding.coverage_penalty=0"
+                "CTranslate2 cannot search with this project's coverage penalty: leave "
+                "--coverage-penalty out"
             )
         hypotheses = self._limited(sources, limits, beam, prefix)
         # CTranslate2 does not know ids that no output holds. Forbidding them costs the exact

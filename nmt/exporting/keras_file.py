@@ -6,20 +6,19 @@ from pathlib import Path
 
 import keras
 
-import nmt.model  # noqa: F401  (registers the layers that the file names)
-from nmt import config as configuration
-from nmt.config import Config
+import nmt.model.transformer  # noqa: F401  (registers the layers that the file names)
+from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
-from nmt.model.transformer import Transformer
+from nmt.model.contract import Model
 
 MODEL_FILE = "model.keras"
 CONFIG_FILE = "config.yaml"
 
 
-def write(model: Transformer, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
+def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
     """Write the model, and beside it what a translator needs too.
 
     Args:
@@ -30,7 +29,7 @@ def write(model: Transformer, tokenizer: Tokenizer, config: Config, folder: Path
     """
     model.save(folder / MODEL_FILE)
     tokenizer.save(folder)
-    configuration.save(config, folder / CONFIG_FILE)
+    files.save(config, folder / CONFIG_FILE)
 
 
 def load(folder: str | Path) -> Translator:
@@ -43,6 +42,6 @@ def load(folder: str | Path) -> Translator:
     if not (folder / MODEL_FILE).is_file():
         raise UserError(f"{folder} is not an export with --format keras: it has no {MODEL_FILE}")
     model = keras.saving.load_model(folder / MODEL_FILE)
-    config = configuration.load(folder / CONFIG_FILE)
+    config = files.load(folder / CONFIG_FILE)
     longest = max(config.training.row_lengths)
     return Translator(KerasEngine(model), load_tokenizer(folder), config.decoding, longest=longest)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.data.corpus import clean_text
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.exporting.folder import MANIFEST_FILE
-from nmt.inference.translator import Translation
+from nmt.inference.results import Translation
 
 TIE = 1e-3  # nats: hypotheses so close in log-probability may change places
 

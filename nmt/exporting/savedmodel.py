@@ -15,12 +15,12 @@ from unicodedata import category
 from keras.export import ExportArchive
 
 from nmt.config import DecodingConfig
-from nmt.data.corpus import INVISIBLE, JOINERS, SPACE_SIGN
+from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
-from nmt.inference.engine import Beam, graph_search
-from nmt.inference.translator import Translation
-from nmt.model.transformer import Transformer
-from nmt.quiet import quiet_start
+from nmt.inference.engine import Beam, search_in_graph
+from nmt.inference.results import Translation
+from nmt.model.contract import Model
+from nmt.startup.quiet import quiet_start
 
 SIGNATURE = "serving_default"
 
@@ -41,7 +41,7 @@ def signature(max_length: int) -> dict[str, Any]:
     }
 
 
-def write(model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
+def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
     """Write a SavedModel whose one signature translates a batch, see `signature`.
 
     Args:
@@ -69,7 +69,7 @@ def write(model: Transformer, tokenizer: Tokenizer, decoding: DecodingConfig, fo
         # A limit of 1 leaves nothing but the end mark.
         limits = tf.where(empty, 1, tf.minimum(limits, model.max_length))
         room = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of an empty batch: 1
-        found = graph_search(model, source, limits, beam, room)
+        found = search_in_graph(model, source, limits, beam, room)
         return {
             "translation": decode(found.tokens[:, 0]),
             "score": tf.where(empty, 0.0, found.scores[:, 0]),

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.data.corpus import clean_text
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
-from nmt.inference.engine import Beam, graph_search
-from nmt.inference.translator import Translation
-from nmt.model.transformer import Transformer
-from nmt.quiet import quiet_start
+from nmt.inference.engine import Beam, search_in_graph
+from nmt.inference.results import Translation
+from nmt.model.contract import Model
+from nmt.startup.quiet import quiet_start
 
 MODEL_FILE = "model.tflite"
 SIGNATURE = "serving_default"
@@ -43,7 +43,7 @@ def signature(positions: int) -> dict[str, Any]:
 
 
 def write(
-    model: Transformer,
+    model: Model,
     tokenizer: Tokenizer,
     decoding: DecodingConfig,
     folder: Path,
@@ -73,7 +73,7 @@ def write(
     def translate(source: Any) -> dict[str, Any]:
         length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # [1]
         limit = tf.gather(tf.constant(limits), length)
-        found = graph_search(model, source, limit, beam, int(limits.max()))
+        found = search_in_graph(model, source, limit, beam, int(limits.max()))
         return {
             "tokens": found.tokens[0, 0],
             "score": found.scores[0, 0],

@@ -8,27 +8,41 @@ from typing import Any
 import keras
 import numpy as np
 
+from nmt.model.contract import Model
 
-def compiled(model: keras.Model, function: Callable[..., Any], ranks: tuple[int, ...]) -> Any:
-    """Compile ``function`` over int32 arrays of the given ranks.
+
+def compile_over(
+    model: Model, function: Callable[..., Any], ranks: tuple[int, ...], *, floats: int = 0
+) -> Any:
+    """Compile ``function`` over int32 arrays of the given ranks, and then float32 scalars.
 
     The model's weights are read at every call, so a model that goes on training gives its newest.
     On TensorFlow the function is traced once for all shapes; on JAX once per shape.
 
+    Args:
+        model: whose weights the function reads.
+        function: of tensors.
+        ranks: of its first arguments.
+        floats: how many scalars follow them.
+
     Returns:
-        A callable that takes NumPy arrays and returns a structure of NumPy arrays.
+        A callable that takes NumPy arrays and numbers, and returns a structure of NumPy arrays.
     """
+    dtypes = ["int32"] * len(ranks) + ["float32"] * floats
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
         traced = tf.function(
             function,
-            input_signature=[tf.TensorSpec([None] * rank, tf.int32) for rank in ranks],
+            input_signature=[
+                tf.TensorSpec([None] * rank, dtype)
+                for rank, dtype in zip((*ranks, *[0] * floats), dtypes, strict=True)
+            ],
             autograph=False,
         )
 
-        def run(*arrays: np.ndarray) -> Any:
-            outputs = traced(*(tf.constant(array, tf.int32) for array in arrays))
+        def run(*arrays: Any) -> Any:
+            outputs = traced(*map(tf.constant, arrays, dtypes))
             return keras.tree.map_structure(lambda tensor: tensor.numpy(), outputs)
 
         return run
@@ -43,9 +57,9 @@ def compiled(model: keras.Model, function: Callable[..., Any], ranks: tuple[int,
 
         jitted = jax.jit(with_weights)
 
-        def run_jax(*arrays: np.ndarray) -> Any:
+        def run_jax(*arrays: Any) -> Any:
             weights = [variable.value for variable in model.variables]
-            outputs = jitted(weights, *(array.astype(np.int32) for array in arrays))
+            outputs = jitted(weights, *map(np.asarray, arrays, dtypes))
             return keras.tree.map_structure(np.asarray, outputs)
 
         return run_jax

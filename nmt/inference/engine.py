@@ -11,8 +11,7 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
-from nmt.devices import cores, gpus
-from nmt.inference.compiled import compiled
+from nmt.inference.compiled import compile_over
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
@@ -20,17 +19,28 @@ from nmt.inference.search import (
     BeamSearch,
     Greedy,
     Hypotheses,
+    Numbers,
     Rules,
     Sample,
-    coverage_penalty,
     run,
 )
-from nmt.model.transformer import DecodingState, Transformer
+from nmt.model.contract import Decoder, Model
+from nmt.startup.devices import cores, gpus
 
 _LENGTH_STEP = 8  # positions decoded, or padded to, at a time
 _ROW_STEP, _WIDTH_STEP = 8, 4  # sentences and source positions by which larger batches differ
 _KEPT_SHARE = 0.75  # of a batch left unfinished: at most so many, and the others leave it
 NEVER = (PAD, BOS)  # ids that no output holds
+
+
+class Kind(NamedTuple):
+    """What makes one compiled search another: all but its numbers."""
+
+    hypotheses: int  # k, per sentence
+    covered: bool = False  # whether attention received is summed up
+    sampled: bool = False
+    top_k: int = 0
+    nucleus: bool = False
 
 
 class Beam(NamedTuple):
@@ -41,6 +51,16 @@ class Beam(NamedTuple):
     coverage_penalty: float = 0.0  # beta of the same
     n_best: int = 1  # hypotheses wanted per sentence, at most `size`
 
+    @property
+    def kind(self) -> Kind:
+        """What is compiled for it."""
+        return Kind(self.size, covered=self.size > 1 and self.coverage_penalty > 0)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What the compiled search is given."""
+        return Numbers(self.length_penalty, self.coverage_penalty, self.n_best)
+
 
 class Sampling(NamedTuple):
     """How to draw: see `nmt.inference.search.Sample`."""
@@ -49,6 +69,21 @@ class Sampling(NamedTuple):
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+
+    @property
+    def n_best(self) -> int:
+        """All samples are wanted."""
+        return self.samples
+
+    @property
+    def kind(self) -> Kind:
+        """What is compiled for it."""
+        return Kind(self.samples, sampled=True, top_k=self.top_k, nucleus=self.top_p < 1)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What the compiled search is given."""
+        return Numbers(temperature=self.temperature, top_p=self.top_p)
 
 
 class Found(NamedTuple):
@@ -95,22 +130,25 @@ class KerasEngine:
     one go over few shapes.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         on_cpu = keras.config.backend() == "tensorflow" and not gpus()
         self.parallel = cores() if on_cpu else 1
         self.max_length = model.max_length
-        self._programs: dict[Any, Any] = {}
+        self._programs: dict[Kind, Any] = {}
         self._lock = threading.Lock()
-        self._attention = compiled(model, self._weights, (2, 2))
-        self._scores = compiled(model, self._log_probs, (2, 2, 2))
+        self._attention = compile_over(model, self._weights, (2, 2))
+        self._scores = compile_over(model, self._log_probs, (2, 2, 2))
+
+    @property
+    def programs(self) -> int:
+        """How many searches have been compiled: one for each `Kind`, whatever the numbers."""
+        return len(self._programs)
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
     ) -> list[list[Found]]:
         """Search for the best outputs of a batch: see `Engine`."""
-        if beam.size == 1:
-            beam = Beam(1, 0.0)
         return self._run(beam, sources, limits, prefix, np.zeros(len(sources), np.int32))
 
     def sample(
@@ -139,7 +177,7 @@ class KerasEngine:
 
     def attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    ) -> list[dict[str, np.ndarray]]:
         """Return the weights of each pair, float32, without padded positions.
 
         Args:
@@ -147,18 +185,25 @@ class KerasEngine:
             targets: ids without end mark, T - 1 of them, one per source.
 
         Returns:
-            Per pair: encoder [layers, H, S, S], decoder [layers, H, T, T], cross [layers, H, T, S].
+            Per pair and kind of attention: [layers, H, rows, columns], S or T each.
         """
         found = self._attention(*self._forced(sources, targets)[:2])
-        lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(sources, targets, strict=True)]
-        return [
-            (
-                np.stack([layer[row, :, :s, :s] for layer in found[0]]),
-                np.stack([layer[row, :, :t, :t] for layer in found[1]]),
-                np.stack([layer[row, :, :t, :s] for layer in found[2]]),
+        weights = []
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            extent = {"source": len(source) + 1, "target_in": len(target) + 1}
+            extent["target_out"] = extent["target_in"]
+            weights.append(
+                {
+                    kind.name: np.stack(
+                        [
+                            layer[row, :, : extent[kind.rows], : extent[kind.columns]]
+                            for layer in found[kind.name]
+                        ]
+                    )
+                    for kind in self.model.attention_kinds
+                }
             )
-            for row, (s, t) in enumerate(lengths)
-        ]
+        return weights
 
     def _forced(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -172,7 +217,7 @@ class KerasEngine:
         return source, shifted, target
 
     def _weights(self, source: Any, target: Any) -> Any:
-        return tuple(self.model({"source": source, "target": target}, return_attention=True)[1])
+        return self.model({"source": source, "target": target}, return_attention=True)[1]
 
     def _log_probs(self, source: Any, target: Any, labels: Any) -> Any:
         logits = self.model({"source": source, "target": target})
@@ -192,52 +237,66 @@ class KerasEngine:
         if not prefixes.shape[1]:
             prefixes = np.full((len(sources), 1), FREE, np.int32)
         search = self._tensorflow if keras.config.backend() == "tensorflow" else self._whole
-        found = search(how, source, Rules(limits.astype(np.int32), prefixes), keys)
+        rules = Rules(limits.astype(np.int32), prefixes, how.numbers)
+        found = search(how.kind, source, rules, keys)
         return [
             [
                 Found(tuple(map(int, tokens[:length])), float(log_prob), float(score))
                 for tokens, length, log_prob, score in zip(*sentence, strict=True)
                 if score > IMPOSSIBLE / 2
-            ]
+            ][: how.n_best]
             for sentence in zip(*found, strict=True)
         ]
 
-    def _whole(
-        self, how: Beam | Sampling, source: np.ndarray, rules: Rules, keys: np.ndarray
-    ) -> Hypotheses:
+    def _whole(self, kind: Kind, source: np.ndarray, rules: Rules, keys: np.ndarray) -> Hypotheses:
         """Search in one compiled call, over few shapes."""
         count, width = source.shape
         rows = 1 << (count - 1).bit_length()
         padded, rules, keys = _filled(source, rules, keys, rows, min(_up(width), self.max_length))
         room = np.arange(_up(int(rules.limits.max())))
 
-        def search(source: Any, limits: Any, prefix: Any, keys: Any, room: Any) -> Any:
+        def search(
+            source: Any, limits: Any, prefix: Any, keys: Any, room: Any, n_best: Any, *floats: Any
+        ) -> Any:
             max_length = ops.shape(room)[0]
-            state = start_state(self.model, source, how, max_length)
-            algorithm = algorithm_for(self.model, how, ops.cast(keys, "uint32"))
-            return tuple(run(algorithm, state, Rules(limits, prefix), max_length=max_length))
+            state = start_state(self.model, source, kind, max_length)
+            algorithm = make_algorithm(self.model, kind, key=ops.cast(keys, "uint32"))
+            alpha, beta, temperature, top_p = floats
+            numbers = Numbers(alpha, beta, n_best, temperature, top_p)
+            rules = Rules(limits, prefix, numbers)
+            return tuple(run(algorithm, state, rules, max_length=max_length))
 
         with self._lock:
-            if how not in self._programs:
-                self._programs[how] = compiled(self.model, search, (2, 1, 2, 1, 1))
-        found = self._programs[how](padded, *rules, keys, room)
+            if kind not in self._programs:
+                ranks = (2, 1, 2, 1, 1, 0)
+                self._programs[kind] = compile_over(self.model, search, ranks, floats=4)
+        limits, prefix, (alpha, beta, n_best, temperature, top_p) = rules
+        found = self._programs[kind](
+            padded, limits, prefix, keys, room, n_best, alpha, beta, temperature, top_p
+        )
         return Hypotheses(*(part[:count] for part in found))
 
     def _tensorflow(
-        self, how: Beam | Sampling, source: np.ndarray, rules: Rules, keys: np.ndarray
+        self, kind: Kind, source: np.ndarray, rules: Rules, keys: np.ndarray
     ) -> Hypotheses:
         """Search a few positions at a time, with ever fewer sentences."""
         import tensorflow as tf
 
         with self._lock:
-            if how not in self._programs:
-                self._programs[how] = self._traced(how)
-        begin, advance = self._programs[how]
+            if kind not in self._programs:
+                self._programs[kind] = self._traced(kind)
+        begin, advance = self._programs[kind]
         longest = int(rules.limits.max())
         count, width = source.shape
         width = min(_up(width, _WIDTH_STEP), self.max_length)
         source, rules, keys = _filled(source, rules, keys, _few(count), width)
-        rules = Rules(*map(tf.constant, rules))
+        numbers = Numbers(
+            **{
+                name: tf.constant(number, tf.int32 if name == "n_best" else tf.float32)
+                for name, number in rules.numbers._asdict().items()
+            }
+        )
+        rules = Rules(tf.constant(rules.limits), tf.constant(rules.prefix), numbers)
         progress = begin(tf.constant(source), rules, tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None
         alive = rows = np.arange(len(source))
@@ -265,17 +324,18 @@ class KerasEngine:
         assert not left.size, "every output ends at its limit"
         return Hypotheses(*(output[:count] for output in outputs))
 
-    def _traced(self, how: Beam | Sampling) -> tuple[Any, Any]:
+    def _traced(self, kind: Kind) -> tuple[Any, Any]:
         """Return the two functions of a search: begin, and advance."""
         import tensorflow as tf
 
         def begin(source: Any, rules: Rules, keys: Any, longest: Any) -> Any:
-            state = start_state(self.model, source, how, 0)
-            algorithm = algorithm_for(self.model, how, tf.cast(keys, tf.uint32))
+            state = start_state(self.model, source, kind, 0)
+            algorithm = make_algorithm(self.model, kind, key=tf.cast(keys, tf.uint32))
             return algorithm.begin(state, rules, longest)
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
-        rules = Rules(integers[1], integers[2])
+        numbers = Numbers(*[tf.TensorSpec([], tf.float32)] * 5)._replace(n_best=integers[0])
+        rules = Rules(integers[1], integers[2], numbers)
 
         def traced(function: Any, *signature: Any) -> Any:
             # Called itself, and not by way of its concrete function, it would warn of retracing
@@ -295,83 +355,83 @@ class KerasEngine:
                 lambda tensor: tf.gather(tensor, rows) if tensor.shape.rank else tensor,
                 (progress, rules),
             )
-            more = until - tf.shape(progress.state.ancestors)[2]
+            more = until - self.model.room(progress.state)
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
-            algorithm = algorithm_for(self.model, how)
+            algorithm = make_algorithm(self.model, kind)
             progress = algorithm.advance(progress, rules, until)
             unfinished = algorithm.unfinished(progress, rules)
             return progress, rules, unfinished, algorithm.result(progress)
 
-        # The cache has grown when it comes back.
-        state = progress.state
-        loose = state._replace(
-            cache=tf.nest.map_structure(
-                lambda spec: tf.TensorSpec([None, *_loose(spec.shape)], spec.dtype), state.cache
-            ),
-            ancestors=tf.TensorSpec([None, state.ancestors.shape[1], None], tf.int32),
-        )
-        progress = progress._replace(state=loose)
+        # What grows has grown when it comes back.
+        axes = self.model.growing_axes(progress.state)
+        progress = progress._replace(state=tf.nest.map_structure(_loose, progress.state, axes))
         return first, traced(advance, progress, rules, integers[1], integers[0])
 
 
-def graph_search(
-    model: Transformer, source: Any, limits: Any, beam: Beam, max_length: Any
+def search_in_graph(
+    model: Decoder, source: Any, limits: Any, beam: Beam, max_length: Any
 ) -> Hypotheses:
     """Search within a graph.
 
     Args:
-        model: the transformer.
+        model: what is searched with.
         source: int32 [B, S], end marks included, padded.
         limits: int32 [B], most tokens of each output, end mark included.
         beam: how to search.
         max_length: at least the largest limit.
     """
-    state = start_state(model, source, beam, max_length)
+    state = start_state(model, source, beam.kind, max_length)
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    return run(algorithm_for(model, beam), state, Rules(limits, free), max_length=max_length)
+    algorithm = make_algorithm(model, beam.kind, kept=beam.n_best)
+    return run(algorithm, state, Rules(limits, free, beam.numbers), max_length=max_length)
 
 
-def start_state(
-    model: Transformer, source: Any, how: Beam | Sampling, max_length: Any
-) -> DecodingState:
-    """Encode ``source`` int32 [B, S], and make room for ``max_length`` positions of a search."""
-    covered = isinstance(how, Beam) and how.coverage_penalty > 0
-    hypotheses = how.size if isinstance(how, Beam) else how.samples
-    return model.start(source, hypotheses=hypotheses, max_length=max_length, track_coverage=covered)
+def start_state(model: Decoder, source: Any, kind: Kind, max_length: Any) -> Any:
+    """Read ``source`` int32 [B, S], and make room for ``max_length`` positions of a search."""
+    return model.start(
+        source,
+        hypotheses=kind.hypotheses,
+        max_length=max_length,
+        track_coverage=kind.covered,
+    )
 
 
-def algorithm_for(model: Transformer, how: Beam | Sampling, key: Any = None) -> Algorithm:
-    """Return the search over a model's own steps; ``key`` uint32 [B] is for `Sample` alone."""
+def make_algorithm(
+    model: Decoder, kind: Kind, *, kept: int | None = None, key: Any = None
+) -> Algorithm:
+    """Return the search over a model's own steps.
+
+    Args:
+        model: what is searched with.
+        kind: of search.
+        kept: ended hypotheses that a beam search keeps; None: as many as it is wide, so that any
+            number of them can be asked for.
+        key: uint32 [B], for `Sample` alone.
+    """
     marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
-    if isinstance(how, Sampling):
+    if kind.sampled:
         return Sample(
-            key=key,
-            samples=how.samples,
-            temperature=how.temperature,
-            top_k=how.top_k,
-            top_p=how.top_p,
-            **marks,
+            key=key, samples=kind.hypotheses, top_k=kind.top_k, nucleus=kind.nucleus, **marks
         )
-    if how.size == 1:
+    if kind.hypotheses == 1:
         return Greedy(**marks)
-    beta = how.coverage_penalty
-
-    def penalty(state: DecodingState) -> Any:
-        return coverage_penalty(state.coverage, state.memory_mask[:, 0], beta)
-
     return BeamSearch(
         reorder=model.reorder,
-        size=how.size,
-        alpha=how.length_penalty,
-        n_best=how.n_best,
-        penalty=penalty if beta else None,
+        size=kind.hypotheses,
+        kept=kept or kind.hypotheses,
+        coverage=model.coverage if kind.covered else None,
         **marks,
     )
 
 
-def _loose(shape: Any) -> list[int | None]:
-    """Forget the slots of a cache: [B, H, K, slots] or [B, H, slots, K]."""
-    return [extent if extent else None for extent in shape[1:]]
+def _loose(spec: Any, axis: int) -> Any:
+    """Forget how many sentences a tensor is of, and its extent along the axis that grows."""
+    import tensorflow as tf
+
+    shape = [None, *spec.shape[1:]]
+    if axis >= 0:
+        shape[axis] = None
+    return tf.TensorSpec(shape, spec.dtype)
 
 
 def _few(rows: int) -> int:
@@ -392,7 +452,7 @@ def _filled(
         for part in (np.asarray(rules.limits), np.asarray(rules.prefix), keys)
     )
     limits[count:] = 1
-    return padded, Rules(limits, prefix), keys
+    return padded, Rules(limits, prefix, rules.numbers), keys
 
 
 def _up(length: int, step: int = _LENGTH_STEP) -> int:

@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nmt.data.corpus import Pair
+from nmt.config import DecodingConfig
+from nmt.data.splitting import Pair
 from nmt.errors import UserError
-from nmt.inference.metrics import Score, corpus_scores, sentence_scores
-from nmt.inference.translator import PairScore, Translator
+from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
+from nmt.inference.results import PairScore
+from nmt.inference.translator import Translator
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -101,6 +103,34 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """By how much a system's score differs from a baseline's."""
+
+    value: float
+    p_value: float  # of "no difference", by the paired bootstrap
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs on the same pairs."""
+
+    run: str
+    other: str
+    theirs: Evaluation
+    differences: dict[str, Difference]  # by metric
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the differences, for a file."""
+        return {
+            "compared_with": self.other,
+            "compared": {
+                name: {"difference": one.value, "p_value": one.p_value}
+                for name, one in self.differences.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
 class Perplexity:
     """How surprised the model is by given translations."""
 
@@ -108,6 +138,30 @@ class Perplexity:
     nats_per_piece: float  # mean negative log-probability
     per_piece: float  # exp of it
     per_word: float  # the same nats spread over white-space words and ends: compares vocabularies
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Given translations, and how probable a model finds them."""
+
+    pairs: Sequence[Pair]
+    scores: Sequence[PairScore]
+
+    @property
+    def perplexity(self) -> Perplexity:
+        """Of all pairs together."""
+        return perplexity(self.scores)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the scores with every piece, for a file."""
+        return {
+            "perplexity": asdict(self.perplexity),
+            "pairs": [
+                {"source": pair.source, "target": pair.target, "log_prob": score.log_prob}
+                | {"pieces": score.pieces, "log_probs": score.log_probs}
+                for pair, score in zip(self.pairs, self.scores, strict=True)
+            ],
+        }
 
 
 def perplexity(scores: Sequence[PairScore]) -> Perplexity:
@@ -150,9 +204,7 @@ def translate_with_progress(
     )
 
 
-def force_with_progress(
-    translator: Translator, pairs: Sequence[Pair], console: Console
-) -> list[PairScore]:
+def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Forced:
     """Score many given translations, showing how far it is.
 
     Raises:
@@ -160,7 +212,7 @@ def force_with_progress(
     """
     if not pairs:
         raise UserError("there is nothing to score: there are no pairs")
-    return _with_progress(translator.score, pairs, "scoring", console)
+    return Forced(pairs, _with_progress(translator.score, pairs, "scoring", console))
 
 
 def evaluate(
@@ -178,3 +230,23 @@ def evaluate(
     )
     scores = corpus_scores(outputs, [pair.target for pair in pairs], intervals=True)
     return Evaluation(pairs, outputs, scores)
+
+
+def compare(run: str, found: Evaluation, other: str, theirs: Evaluation) -> Comparison:
+    """Compare a run with another one on the same pairs, by the paired bootstrap."""
+    references = [pair.target for pair in found.pairs]
+    compared = paired_bootstrap(theirs.outputs, found.outputs, references)
+    differences = {
+        name: Difference(system.value - baseline.value, p_value)
+        for name, (baseline, system, p_value) in compared.items()
+    }
+    return Comparison(run, other, theirs, differences)
+
+
+def name_of(
+    decoding: DecodingConfig, *, beam_size: int | None, length_penalty: float | None
+) -> str:
+    """Return how it was searched, for the name of a file: "beam_4_penalty_0.6" or "greedy"."""
+    size = decoding.beam_size if beam_size is None else beam_size
+    alpha = decoding.length_penalty if length_penalty is None else length_penalty
+    return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"

@@ -28,11 +28,23 @@ IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that s
 FREE = -1  # in a prefix: the position is not forced
 
 
+class Numbers(NamedTuple):
+    """The numbers of a search, scalars: inputs of a compiled search, not part of what it is."""
+
+    length_penalty: Tensor | float = 0.0  # alpha of `length_penalty`, at least 0
+    coverage_penalty: Tensor | float = 0.0  # beta of `coverage_penalty`, at least 0
+    n_best: Tensor | int = 1  # hypotheses wanted per sentence: when to stop; int32
+    temperature: Tensor | float = 1.0  # logits are divided by it before a draw; above 0
+    # Draw from the fewest tokens that together have this probability (Holtzman et al. 2020).
+    top_p: Tensor | float = 1.0
+
+
 class Rules(NamedTuple):
     """What each sentence's output must obey."""
 
     limits: Tensor  # int32 [B]: most tokens, end mark included; at least 1
     prefix: Tensor  # int32 [B, P]: ids that the output begins with, then `FREE`; P at least 1
+    numbers: Numbers = Numbers()
 
 
 class Hypotheses(NamedTuple):
@@ -72,12 +84,12 @@ def run(
     return algorithm.result(algorithm.advance(progress, rules, max_length))
 
 
-def length_penalty(length: Tensor, alpha: float) -> Tensor:
+def length_penalty(length: Tensor, alpha: Tensor | float) -> Tensor:
     """((5 + length) / 6) ** alpha: Wu et al. 2016, equation 14. ``alpha`` 0 is no penalty."""
     return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
-def coverage_penalty(coverage: Tensor, mask: Tensor, beta: float) -> Tensor:
+def coverage_penalty(coverage: Tensor, mask: Tensor, beta: Tensor | float) -> Tensor:
     """beta * sum_i log(min(coverage_i, 1)): Wu et al. 2016, equation 14; at most 0.
 
     Args:
@@ -193,7 +205,9 @@ class Greedy:
         """Return bool [B]: whether a hypothesis has not ended."""
         return ops.logical_not(ops.all(progress.done, axis=1))
 
-    def choose(self, logits: Tensor, forced: Tensor, progress: _Chains) -> tuple[Tensor, Tensor]:
+    def choose(
+        self, logits: Tensor, forced: Tensor, progress: _Chains, numbers: Numbers
+    ) -> tuple[Tensor, Tensor]:
         """Return the chosen ids int32 [B, k] and their log-probabilities [B, k]."""
         log_probs, tokens = _candidates(logits, forced, 1, self.never)
         gained, best = ops.top_k(log_probs, 1)  # argmax looks at the bits of zeros, LiteRT cannot
@@ -211,7 +225,8 @@ class Greedy:
             now = _Chains(*fields)
             logits, state = self.step(now.last, now.index, now.state)
             logits = ops.cast(logits, "float32")
-            chosen, gained = self.choose(logits, _forced(rules, now.index, self.eos), now)
+            forced = _forced(rules, now.index, self.eos)
+            chosen, gained = self.choose(logits, forced, now, rules.numbers)
             chosen = ops.where(now.done, 0, chosen)
             return tuple(
                 _Chains(
@@ -246,37 +261,36 @@ class Sample(Greedy):
     Attributes:
         key: uint32 [B], one key per sentence.
         samples: k.
-        temperature: logits are divided by it; above 0.
         top_k: draw from the k most probable tokens only (Fan et al. 2018); 0: from all.
-        top_p: draw from the fewest tokens that together have this probability (Holtzman et al.
-            2020); 1: from all.
+        nucleus: whether `Numbers.top_p` counts.
     """
 
     key: Tensor = None
     samples: int = 1
-    temperature: float = 1.0
     top_k: int = 0
-    top_p: float = 1.0
+    nucleus: bool = False
 
     def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Chains:
         """Return the progress before the first token."""
         numbers = ops.arange(self.samples, dtype="int32")[None, :]
         return self._begin(state, fold(self.key[:, None], numbers), max_length)
 
-    def choose(self, logits: Tensor, forced: Tensor, progress: _Chains) -> tuple[Tensor, Tensor]:
+    def choose(
+        self, logits: Tensor, forced: Tensor, progress: _Chains, numbers: Numbers
+    ) -> tuple[Tensor, Tensor]:
         """Draw by the Gumbel-max trick: the largest of logit plus Gumbel noise."""
         vocabulary = logits.shape[-1]
         barred = sum(ops.one_hot(token, vocabulary) for token in self.never) if self.never else 0.0
-        heat = (logits + IMPOSSIBLE * barred) / self.temperature
+        heat = (logits + IMPOSSIBLE * barred) / numbers.temperature
         count = min(self.top_k or vocabulary, vocabulary)
         tokens = ops.broadcast_to(ops.arange(vocabulary, dtype="int32"), ops.shape(logits))
-        if count < vocabulary or self.top_p < 1:
+        if count < vocabulary or self.nucleus:
             heat, tokens = ops.top_k(heat, count)
             tokens = ops.cast(tokens, "int32")
-            if self.top_p < 1 and count > 1:
+            if self.nucleus and count > 1:
                 shares = ops.softmax(heat, axis=-1)
                 before = ops.cumsum(shares, axis=-1) - shares
-                heat = ops.where(before < self.top_p, heat, IMPOSSIBLE)
+                heat = ops.where(before < numbers.top_p, heat, IMPOSSIBLE)
         # Noise belongs to the token, not to its rank.
         places = ops.expand_dims(fold(progress.keys, progress.index), -1)
         noise = -ops.log(-ops.log(uniform(fold(places, tokens))))
@@ -306,7 +320,7 @@ class BeamSearch:
     """Keep the ``size`` best prefixes, and apart from them the best ended hypotheses.
 
     A sentence is finished when no live prefix can still beat the worst ended hypothesis that is
-    wanted, so stopping early never changes the result.
+    wanted (`Numbers.n_best`), so stopping early never changes the result.
 
     Attributes:
         step: see the module.
@@ -314,11 +328,10 @@ class BeamSearch:
         bos: id of the begin mark.
         eos: id of the end mark.
         size: k.
-        alpha: exponent of `length_penalty`, at least 0.
-        n_best: n, hypotheses wanted per sentence; at most k.
+        kept: n, ended hypotheses kept per sentence; at most k, and at least as many as are wanted.
         never: ids that are never put out, the end mark not among them.
-        penalty: of a state: float32 [B, k], at most 0, added to the score of what ends there;
-            None: nothing is.
+        coverage: of a state: (received [B, k, S], mask [B, 1, S]), see `coverage_penalty`; None:
+            it does not count.
     """
 
     step: Step
@@ -326,14 +339,13 @@ class BeamSearch:
     bos: int
     eos: int
     size: int
-    alpha: float
-    n_best: int
+    kept: int
     never: tuple[int, ...] = ()
-    penalty: Callable[[State], Tensor] | None = None
+    coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
 
     def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Beam:
         """Return the progress before the first token."""
-        k, n, batch = self.size, self.n_best, ops.shape(rules.limits)[0]
+        k, n, batch = self.size, self.kept, ops.shape(rules.limits)[0]
         return _Beam(
             index=ops.convert_to_tensor(0, "int32"),
             live_tokens=ops.zeros((batch, k, max_length), "int32"),
@@ -350,10 +362,10 @@ class BeamSearch:
     def unfinished(self, progress: _Beam, rules: Rules) -> Tensor:
         """Return bool [B]: whether a prefix could still become one of the n best."""
         # A log-probability only falls, and its divisor is at most that of the longest output.
-        attainable = progress.live_log_probs[:, 0] / length_penalty(rules.limits, self.alpha)
-        return ops.logical_and(
-            attainable > progress.ended_scores[:, -1], progress.index < rules.limits
-        )
+        alpha, wanted = rules.numbers.length_penalty, rules.numbers.n_best
+        attainable = progress.live_log_probs[:, 0] / length_penalty(rules.limits, alpha)
+        worst = progress.ended_scores[:, wanted - 1]
+        return ops.logical_and(attainable > worst, progress.index < rules.limits)
 
     def advance(self, progress: _Beam, rules: Rules, until: Tensor) -> _Beam:
         """Go on to position ``until``, or until all sentences are finished."""
@@ -390,11 +402,12 @@ class BeamSearch:
 
         # A limited sentence has one ending per prefix; the impossible ones must not count.
         possible = ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
-        ended = log_probs / length_penalty(beam.index + 1, self.alpha)
-        if self.penalty is not None:
-            ended = ended + ops.take_along_axis(self.penalty(state), parent, axis=1)
+        ended = log_probs / length_penalty(beam.index + 1, rules.numbers.length_penalty)
+        if self.coverage is not None:
+            received = coverage_penalty(*self.coverage(state), rules.numbers.coverage_penalty)
+            ended = ended + ops.take_along_axis(received, parent, axis=1)
         pool = ops.concatenate([beam.ended_scores, ops.where(possible, ended, IMPOSSIBLE)], axis=1)
-        ended_scores, kept = ops.top_k(pool, self.n_best)  # of [B, n + 2k]
+        ended_scores, kept = ops.top_k(pool, self.kept)  # of [B, n + 2k]
         kept = ops.cast(kept, "int32")
         pool_tokens = ops.concatenate([beam.ended_tokens, tokens], axis=1)
         pool_log_probs = ops.concatenate([beam.ended_log_probs, log_probs], axis=1)

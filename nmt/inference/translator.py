@@ -2,68 +2,30 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.data.corpus import clean_text
-from nmt.data.tokenizer import BOS, EOS, Tokenizer
+from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.cutting import Cutter, clean_input
 from nmt.inference.engine import Beam, Engine, Found, KerasEngine, Sampling
+from nmt.inference.forcing import (
+    attend_pairs,
+    encode_both,
+    label_attention,
+    plan_batches,
+    score_pairs,
+)
 from nmt.inference.metrics import expected_chrf
+from nmt.inference.results import Attention, PairScore, Translation
 
-Result = TypeVar("Result")
-
-# Where a text that is too long is cut, the first that helps: after sentences, after clauses.
-_CUTS = (re.compile(r"(?<=[.!?…])\s+"), re.compile(r"(?<=[,;:)\]»—–])\s+"))
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One hypothesis for one input."""
-
-    text: str
-    log_prob: float  # of all its tokens, end mark included, in nats
-    score: float  # what hypotheses are ranked by: log_prob / length penalty, + coverage penalty
-    tokens: tuple[int, ...]  # target ids, end mark included
-
-
-@dataclass(frozen=True)
-class PairScore:
-    """How probable the model finds a given translation."""
-
-    pieces: list[str]  # of the target, end mark included
-    log_probs: list[float]  # of each piece, in nats
-
-    @property
-    def log_prob(self) -> float:
-        """Of the whole target, in nats."""
-        return sum(self.log_probs)
-
-
-@dataclass(frozen=True)
-class Attention:
-    """The attention weights of one sentence pair, float32, with the tokens on both axes.
-
-    The target is given twice, as the decoder reads it (shifted, begin mark first) and as it writes
-    it: row t of ``decoder`` and ``cross`` is the position that reads ``target_in[t]`` and writes
-    ``target_out[t]``.
-    """
-
-    source: list[str]  # S tokens
-    target_in: list[str]  # T tokens
-    target_out: list[str]  # T tokens
-    encoder: np.ndarray  # [layers, H, S, S]
-    decoder: np.ndarray  # [layers, H, T, T]
-    cross: np.ndarray  # [layers, H, T, S]
+# A sampled byte can be a line feed, or belong to another sign that ends lines: texts have none.
+_LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 
 class Translator:
@@ -89,7 +51,7 @@ class Translator:
         self.tokenizer = tokenizer
         self.decoding = decoding
         self.room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
-        self._warned = False
+        self._cutter = Cutter(tokenizer, self.room)
 
     @classmethod
     def load(cls, run: str | Path = "runs/latest") -> Translator:
@@ -98,7 +60,7 @@ class Translator:
         Raises:
             UserError: there is no run, or it has no weights yet.
         """
-        from nmt.run import RunFolder
+        from nmt.runs.folder import RunFolder
 
         folder = RunFolder.open(Path(run))
         config = folder.config
@@ -239,11 +201,8 @@ class Translator:
         Raises:
             UserError: the engine cannot score, or a text has more tokens than the model positions.
         """
-        found, sides = self._force(self.own_engine("scores").score, pairs)
-        return [
-            PairScore(self.tokenizer.pieces([*target, EOS]), [float(value) for value in values])
-            for target, values in zip(sides[1], found, strict=True)
-        ]
+        engine = self.own_engine("scores")
+        return score_pairs(engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
 
     def attentions(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
         """Return the weights with which given translations are written (forced decoding).
@@ -255,15 +214,12 @@ class Translator:
             UserError: the engine does not show its attention, or a text has more tokens than the
                 model positions.
         """
-        found, sides = self._force(self.own_engine("attention").attention, pairs)
-        return [
-            self._labelled(source, target, EOS, weights)
-            for source, target, weights in zip(*sides, found, strict=True)
-        ]
+        engine = self.own_engine("attention")
+        return attend_pairs(engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
 
     def lengths(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """Return the tokens of the longer side of each pair, end mark included."""
-        sides = zip(*self._both_encoded(pairs), strict=True)
+        sides = zip(*encode_both(self.tokenizer, pairs), strict=True)
         return [max(len(source), len(target)) + 1 for source, target in sides]
 
     def attention(self, text: str, translation: Translation | None = None) -> Attention | None:
@@ -280,54 +236,14 @@ class Translator:
             UserError: the engine does not show its attention.
         """
         engine = self.own_engine("attention")
-        parts = self._encoded(text)
+        parts = self._cutter.cut(text)
         if len(parts) != 1:
             return None
         if translation is None:
             translation = self.hypotheses([text])[0][0]
         target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
-        return self._labelled(parts[0], target, last, *engine.attention(parts, [target]))
-
-    def _labelled(
-        self,
-        source: np.ndarray,
-        target: np.ndarray,
-        last: int,
-        weights: tuple[np.ndarray, np.ndarray, np.ndarray],
-    ) -> Attention:
-        """Name what the weights of a pair are of; ``last`` is written after ``target``."""
-        return Attention(
-            self.tokenizer.pieces([*source, EOS]),
-            self.tokenizer.pieces([BOS, *target]),
-            self.tokenizer.pieces([*target, last]),
-            *weights,
-        )
-
-    def _force(
-        self, work: Callable[..., list[Result]], pairs: Sequence[tuple[str, str]]
-    ) -> tuple[list[Result], list[list[np.ndarray]]]:
-        """Do ``work`` on the ids of pairs, in batches of similar length.
-
-        Returns:
-            (what it found, pair by pair; the ids of the sources and of the targets).
-        """
-        sides = self._both_encoded(pairs)
-        lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
-        most = self.engine.max_length - 1
-        for number, both in enumerate(lengths, start=1):
-            if max(both) > most:
-                raise UserError(
-                    f"pair {number} is longer than the {most} tokens that the model has "
-                    "positions for"
-                )
-        found: dict[int, Result] = {}
-        for members in self._batches([sum(both) for both in lengths]):
-            results = work(*([side[i] for i in members] for side in sides))
-            found |= zip(members, results, strict=True)
-        return [found[i] for i in range(len(pairs))], sides
-
-    def _both_encoded(self, pairs: Sequence[tuple[str, str]]) -> list[list[np.ndarray]]:
-        return [self.tokenizer.encode([_clean(pair[side]) for pair in pairs]) for side in (0, 1)]
+        [weights] = engine.attention(parts, [target])
+        return label_attention(engine, self.tokenizer, parts[0], target, last, weights)
 
     def own_engine(self, wanted: str) -> KerasEngine:
         """Return the engine, if it is the model itself.
@@ -346,7 +262,7 @@ class Translator:
         parts: list[np.ndarray] = []
         spans = []
         for text in texts:
-            cut = self._encoded(text)
+            cut = self._cutter.cut(text)
             spans.append((len(parts), len(parts) + len(cut)))
             parts.extend(cut)
         forced = self.prefix_ids(prefix)
@@ -360,7 +276,9 @@ class Translator:
             decoded = iter(self.tokenizer.decode(tokens))
             for i, candidates in zip(members, outputs, strict=True):
                 found[i] = [
-                    Translation(next(decoded), one.log_prob, one.score, one.tokens)
+                    Translation(
+                        next(decoded).translate(_LINE_ENDS), one.log_prob, one.score, one.tokens
+                    )
                     for one in candidates
                 ]
 
@@ -375,19 +293,14 @@ class Translator:
         jobs = [
             ([members[i] for i in batch], prefixed)
             for members, prefixed in groups
-            for batch in self._batches([len(parts[i]) for i in members])
+            for batch in plan_batches(
+                [len(parts[i]) for i in members], self.decoding.batch_size, self.engine.parallel
+            )
         ]
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             for done in [pool.submit(work, *job) for job in jobs]:
                 done.result()
         return [_joined(found[begin:end]) for begin, end in spans]
-
-    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Yield the indices of sentences of similar length, the longest first."""
-        size = min(self.decoding.batch_size, -(-len(lengths) // self.engine.parallel) or 1)
-        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-        for start in range(0, len(order), size):
-            yield order[start : start + size]
 
     def prefix_ids(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -395,7 +308,7 @@ class Translator:
         Raises:
             UserError: the prefix is too long.
         """
-        cleaned = _clean(prefix)
+        cleaned = clean_input(prefix)
         ids = self.tokenizer.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
         if len(ids) >= self.engine.max_length:
             raise UserError(f"the prefix has {len(ids)} tokens, more than the model can write")
@@ -413,71 +326,7 @@ class Translator:
         Raises:
             UserError: the text is empty, or would be cut in parts.
         """
-        parts = self._encoded(text)
-        if not parts:
-            raise UserError("the sentence is empty: there is nothing to translate")
-        if len(parts) > 1:
-            raise UserError(
-                f"the sentence is longer than the {self.room} tokens of the longest in training, "
-                "and would be translated in parts: give the parts"
-            )
-        return parts[0]
-
-    def _encoded(self, text: str) -> list[np.ndarray]:
-        """Clean and encode a text; cut it where it is longer than any sentence of training."""
-        text = _clean(text)
-        if not text:
-            return []
-        ids = self.tokenizer.encode([text])[0]
-        if len(ids) <= self.room:
-            return [ids]
-        if not self._warned:
-            warnings.warn(
-                f"a text of {len(ids)} tokens is longer than the {self.room} of the longest "
-                "sentence in training: such texts are translated in parts",
-                stacklevel=4,
-            )
-            self._warned = True
-        return list(self._parts(text, ids))
-
-    def _parts(
-        self, text: str, ids: np.ndarray, cuts: Sequence[re.Pattern[str]] = _CUTS
-    ) -> Iterator[np.ndarray]:
-        """Yield parts of at most `room` tokens, as few as the best places to cut allow."""
-        if len(ids) <= self.room:
-            yield ids
-            return
-        if not cuts:
-            while len(ids) > self.room:
-                cut = self._last_word_begin(ids[: self.room + 1])
-                yield ids[:cut]
-                ids = ids[cut:]
-            yield ids
-            return
-        pieces = cuts[0].split(text)
-        encoded = self.tokenizer.encode(pieces)
-        current: list[np.ndarray] = []
-        for piece, piece_ids in zip(pieces, encoded, strict=True):
-            if current and sum(map(len, current)) + len(piece_ids) > self.room:
-                yield np.concatenate(current)
-                current = []
-            if len(piece_ids) > self.room:
-                yield from self._parts(piece, piece_ids, cuts[1:])
-            elif len(piece_ids):
-                current.append(piece_ids)
-        if current:
-            yield np.concatenate(current)
-
-    def _last_word_begin(self, ids: np.ndarray) -> int:
-        for position in range(len(ids) - 1, 0, -1):
-            if self.tokenizer.pieces(ids[position : position + 1])[0].startswith("▁"):
-                return position
-        return len(ids) - 1
-
-
-def _clean(text: str) -> str:
-    """Clean a text; what the shell could not decode comes as lone surrogates."""
-    return clean_text(text.encode("utf-8", "replace").decode("utf-8"))
+        return self._cutter.whole(text)
 
 
 def _joined(parts: list[list[Translation]]) -> list[Translation]:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from nmt.errors import exit_on_user_error
 from nmt.inspect import align, attribute, project, report, summary, trace, weights
-from nmt.startup import start_translating
+from nmt.startup.commands import start_translating, warn_in_one_line
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Run the command line."""
     start_translating()
+    warn_in_one_line()
     arguments = parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: arguments.run_command(arguments, console))

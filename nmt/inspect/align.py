@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run
-from nmt.data.corpus import Pair, clean_text, read_parallel
+from nmt.data.cleaning import clean_text
+from nmt.data.corpus import read_parallel
+from nmt.data.splitting import Pair
 from nmt.errors import UserError
-from nmt.inspection.listing import show
 from nmt.inspection.progress import tracked
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder, write_json
+from nmt.inspection.tables import show
+from nmt.runs.files import write_json
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
-    from nmt.inspection.alignment import Method
+    from nmt.inspection.heads.alignment import Method
 
 _JUDGED = 256  # pairs by which a head is chosen
 
@@ -86,7 +89,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = read_parallel(arguments.source, arguments.reference)
     with quiet_start():
         from nmt.inference.translator import Translator
-        from nmt.inspection.alignment import (
+        from nmt.inspection.heads.alignment import (
             Sentences,
             aligned,
             links,
@@ -157,10 +160,12 @@ def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> lis
     Raises:
         UserError: the model has no such layer or head.
     """
-    from nmt.inspection.alignment import methods
+    from nmt.inspection.heads.alignment import methods
 
     model = translator.own_engine("attention").model
-    layers, heads = len(model.decoder_blocks), model.num_heads
+    crossing = [kind for kind in model.attention_kinds if kind.crosses]
+    attention = model.attention_layers(crossing[0].name)
+    layers, heads = len(attention), attention[0].num_heads
     wanted = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))
     for name, value, most in wanted:
         if value is not None and not 1 <= value <= most:
@@ -182,8 +187,8 @@ def judge(arguments: argparse.Namespace, translator: Translator, console: Consol
     Raises:
         UserError: the file is no such file, holds one pair only, or one too long for the model.
     """
-    from nmt.inspection.alignment import aligned
-    from nmt.inspection.gold import Comparison, read_gold
+    from nmt.inspection.heads.alignment import aligned
+    from nmt.inspection.heads.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
     if len(gold) < 2:

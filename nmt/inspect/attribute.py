@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 
 def add(subcommands: Subcommands) -> None:
@@ -34,14 +34,15 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print, and draw if asked, what the best translation of a sentence owes to its source."""
-    from nmt.inspection import heatmaps, terminal
+    from nmt.inspection import terminal
+    from nmt.inspection.pictures import heatmaps
 
     if arguments.output is not None:
         heatmaps.check_suffix(arguments.output)
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.inference.translator import Translator
-        from nmt.inspection.attribution import attribute
+        from nmt.inspection.heads.attribution import attribute
 
         translator = Translator.load(folder.path)
         found = attribute(translator, arguments.sentence)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 
 def add(subcommands: Subcommands) -> None:
@@ -35,22 +33,22 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Write the run's embeddings beside its events."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
-        from nmt import prepare
-        from nmt.data.encoded import load_encoded
-        from nmt.inspection.projector import Counts, write_projector
+        from nmt.data.encoded import encode_pairs
+        from nmt.inspection.dashboard.projector import Counts, write_projector
+        from nmt.runs.corpus import read_corpus
 
         model, tokenizer = folder.load_model(), folder.load_tokenizer()
     counts = None
     if not arguments.no_counts:
-        corpus = prepare.corpus_of_run(folder, console)
+        corpus = read_corpus(folder, console.print)
         data = folder.config.data
         counts = Counts.of(
-            load_encoded(corpus.train, tokenizer, Path(folder.config.cache_dir)),
+            encode_pairs(corpus.train, tokenizer),  # in memory: nothing is written for a reader
             tokenizer.vocabulary_size,
             (data.source_language, data.target_language),
         )
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
-    for path in write_projector(folder.logs, np.asarray(model.embedding.table), pieces, counts):
+    for path in write_projector(folder.logs, model.token_table(), pieces, counts):
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     console.print(
         f"to see them: tensorboard --logdir {folder.path.parent}, started anew, and there Projector"

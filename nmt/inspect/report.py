@@ -10,10 +10,11 @@ from rich.console import Console
 from nmt.arguments import Subcommands, add_run
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
-from nmt.inspection.listing import show
 from nmt.inspection.progress import tracked
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder, write_json, write_text
+from nmt.inspection.tables import show
+from nmt.runs.files import write_json, write_text
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 _BATCH = 32  # pairs whose attention is in memory at the same time
 
@@ -61,14 +62,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     except OSError as error:
         raise UserError(f"{output} cannot be made: {error.strerror}") from error
     with quiet_start():
-        from nmt import prepare
         from nmt.inference.translator import Translator
-        from nmt.inspection.head_report import HeadReport
-        from nmt.inspection.heatmaps import save_figure
-        from nmt.inspection.statistics import means, sums
+        from nmt.inspection.heads.report import HeadReport
+        from nmt.inspection.heads.statistics import means, sums
+        from nmt.inspection.pictures.heatmaps import save_figure
+        from nmt.runs.corpus import read_corpus
 
         translator = Translator.load(folder.path)
-    dev = prepare.corpus_of_run(folder, console).dev
+    dev = read_corpus(folder, console.print).dev
     # As in training, without what is longer than its rows.
     lengths = translator.lengths(dev)
     short = [pair for pair, n in zip(dev, lengths, strict=True) if n <= translator.room + 1]
@@ -81,7 +82,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
     attentions = (one for batch in batches for one in translator.attentions(batch))
     statistics = means(map(sums, tracked(attentions, len(pairs), "reading", console)))
-    found = HeadReport(folder.path.name, len(pairs), statistics)
+    kinds = translator.own_engine("its heads").model.attention_kinds
+    found = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
         try:
             found.take_away(translator, pairs, others, console)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from nmt.arguments import Subcommands
 from nmt.errors import UserError
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
     from nmt.config import Config
@@ -58,20 +58,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.overrides:
         if arguments.run is not None:
             raise UserError("give a configuration or --run, not both")
-        from nmt.compose import composed
+        from nmt.config.command_line import compose_config
 
-        config = composed(arguments.overrides)
+        config = compose_config(arguments.overrides)
         vocabulary_size = config.tokenizer.vocabulary_size
     else:
         folder = RunFolder.open(arguments.run or Path("runs/latest"))
         config = folder.config
         with quiet_start():
-            from nmt.inspection.anatomy import parameters_by_part
+            from nmt.inspection.anatomy.counts import parameters_by_part
 
             model = folder.load_model()
         counted, vocabulary_size = parameters_by_part(model), model.vocabulary_size
     from nmt.inspection import terminal
-    from nmt.inspection.anatomy import closed_form, flops_per_token
+    from nmt.inspection.anatomy.counts import closed_form, flops_per_token
 
     batches = arguments.batch or _batches(config)
     longest = max(length for _, length in batches)

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run, not_negative, positive
 from nmt.errors import UserError
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder, write_json, write_text
+from nmt.runs.files import write_json, write_text
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 _PAGE_WIDTH = 160  # characters of a line in an HTML page
 
@@ -48,8 +49,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.inference.translator import Translator
-        from nmt.inspection.trace import parting, record
-        from nmt.inspection.tree import report
+        from nmt.inspection.searches.trace import parting, record
+        from nmt.inspection.searches.tree import report
 
         translator = Translator.load(folder.path)
     page = Console(record=True, file=io.StringIO(), width=_PAGE_WIDTH)

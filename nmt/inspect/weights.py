@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run
-from nmt.quiet import quiet_start
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
 
 
 def add(subcommands: Subcommands) -> None:
@@ -32,15 +32,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Draw pictures of a run's weights."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
-        from nmt.inspection import weights as pictures
-        from nmt.inspection.heatmaps import save_figure
+        from nmt.inspection.anatomy.norms import weight_norms
+        from nmt.inspection.pictures import weights as pictures
+        from nmt.inspection.pictures.heatmaps import save_figure
 
         model = folder.load_model()
     out = arguments.output or folder.path / "inspection"
-    table = pictures.position_table(model)
+    table = model.position_table()
     figures = {
         "positions": pictures.positions_figure(table, folder.config.model.positions),
-        "weight_norms": pictures.norms_figure(pictures.weight_norms(model)),
+        "weight_norms": pictures.norms_figure(weight_norms(model)),
     }
     for name, figure in figures.items():
         path = out / f"{name}.{arguments.format}"

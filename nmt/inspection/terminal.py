@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from nmt.config import ModelConfig
-from nmt.inspection.activations import PRECISIONS, activations
-from nmt.inspection.anatomy import TRAINING, Flops, Part
+from nmt.inspection.anatomy.activations import PRECISIONS, activations
+from nmt.inspection.anatomy.counts import TRAINING, Flops, Part
 
 if TYPE_CHECKING:  # closed forms need no Keras
-    from nmt.inspection.attribution import Attribution
+    from nmt.inspection.heads.attribution import Attribution
 
 _SHOWN = 3  # source pieces named per output piece
 

@@ -7,12 +7,14 @@ below, and broadcast to [B, H, T, S]. Layers take them as ``attention_mask``: an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any, NamedTuple, Self
 
 import keras
 from keras import ops
 
 from nmt.model.dropout import dropout
+from nmt.model.sizes import AttentionSizes
 
 Tensor = Any
 
@@ -142,50 +144,34 @@ class MultiHeadAttention(keras.layers.Layer):
     The base of the three roles below, which differ only in what they pass to `attend`. The four
     kernels are matrices [D, D] (all heads in one), so that each is a single matrix product and
     2-D optimizers apply to them.
-
-    Args:
-        d_model: D.
-        num_heads: H; 1 is plain single-head attention.
-        dropout: rate on the attention weights.
-        kernel: "explicit" or "fused", see `scaled_dot_product_attention`.
-
-    Raises:
-        ValueError: D is not divisible by H, or the kernel is unknown.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        num_heads: int,
-        *,
-        dropout: float,
-        kernel: str = "explicit",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, sizes: AttentionSizes, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if d_model % num_heads:
-            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
-        if kernel not in ("explicit", "fused"):
-            raise ValueError(f"kernel={kernel!r} is neither 'explicit' nor 'fused'")
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.kernel = kernel
-        self.query = keras.layers.Dense(d_model, name="query", dtype=self.dtype_policy)
-        self.key = keras.layers.Dense(d_model, name="key", dtype=self.dtype_policy)
-        self.value = keras.layers.Dense(d_model, name="value", dtype=self.dtype_policy)
-        self.output_projection = keras.layers.Dense(d_model, name="output", dtype=self.dtype_policy)
+        self.sizes = sizes
+        self.query = self._projection("query")
+        self.key = self._projection("key")
+        self.value = self._projection("value")
+        self.output_projection = self._projection("output")
+
+    def _projection(self, name: str) -> keras.layers.Layer:
+        return keras.layers.Dense(self.sizes.d_model, name=name, dtype=self.dtype_policy)
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+        return self.sizes.num_heads
 
     def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights; their shapes depend on D alone."""
         for layer in (self.query, self.key, self.value, self.output_projection):
-            layer.build((None, None, self.d_model))
+            layer.build((None, None, self.sizes.d_model))
         self.built = True
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, L, D] -> [B, L, H, K]."""
         batch, length = ops.shape(x)[0], ops.shape(x)[1]
-        return ops.reshape(x, (batch, length, self.num_heads, self.d_model // self.num_heads))
+        return ops.reshape(x, (batch, length, self.num_heads, self.sizes.head_width))
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values [B, S, H, K] of ``memory`` [B, S, D]."""
@@ -211,13 +197,13 @@ class MultiHeadAttention(keras.layers.Layer):
             keys,
             values,
             mask,
-            dropout_rate=self.dropout,
+            dropout_rate=self.sizes.dropout,
             dropout_key=dropout_key,
-            kernel=self.kernel,
+            kernel=self.sizes.kernel,
             return_weights=return_weights,
         )
         batch, length = ops.shape(x)[0], ops.shape(x)[1]
-        merged = ops.reshape(output, (batch, length, self.d_model))  # [B, T, D]
+        merged = ops.reshape(output, (batch, length, self.sizes.d_model))  # [B, T, D]
         return self.output_projection(merged), weights
 
     def keep(self, memory: Tensor) -> KeyValues:
@@ -229,7 +215,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _places(self, x: Tensor, places: int) -> Tensor:
         """[B * k, D] -> [B, k, H, K]."""
-        return ops.reshape(x, (-1, places, self.num_heads, self.d_model // self.num_heads))
+        return ops.reshape(x, (-1, places, self.num_heads, self.sizes.head_width))
 
     def look_up(
         self, x: Tensor, kept: KeyValues, mask: Tensor, places: int
@@ -250,16 +236,25 @@ class MultiHeadAttention(keras.layers.Layer):
         weights = _weights("bthk,bhks->bhts", query, kept.keys, mask)
         values = kept.values
         output = ops.einsum("bhts,bhsk->bthk", ops.cast(weights, values.dtype), values)
-        return self.output_projection(ops.reshape(output, (-1, self.d_model))), weights
+        return self.output_projection(ops.reshape(output, (-1, self.sizes.d_model))), weights
+
+    def head_rows(self, number: int) -> slice:
+        """Return the rows of the output kernel [D, D] that head ``number`` (from 0) passes through.
+
+        It multiplies the outputs of all heads side by side, [.., H * K]: with these rows at zero,
+        nothing of the head comes through.
+        """
+        return slice(number * self.sizes.head_width, (number + 1) * self.sizes.head_width)
 
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
-        return super().get_config() | {
-            "d_model": self.d_model,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "kernel": self.kernel,
-        }
+        return super().get_config() | {"sizes": dataclasses.asdict(self.sizes)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Rebuild the layer."""
+        sizes = config["sizes"]
+        return cls(**config | {"sizes": AttentionSizes(**sizes)})
 
 
 @keras.saving.register_keras_serializable("nmt")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -10,11 +11,11 @@ from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
+from nmt.model.sizes import POSITIONS, Sizes
 
 Tensor = Any
 
 NORM_EPSILON = 1e-6
-ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
 
 
 def sinusoids(length: int, width: int) -> np.ndarray:
@@ -69,7 +70,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if kind not in ("sinusoidal", "learned"):
+        if kind not in POSITIONS:
             raise ValueError(f"positions={kind!r} is neither 'sinusoidal' nor 'learned'")
         self.kind = kind
         self.max_length = max_length
@@ -101,39 +102,48 @@ class PositionEmbedding(keras.layers.Layer):
         }
 
 
+class Sized(keras.layers.Layer):
+    """A layer that is made of `Sizes`, and rebuilt from them."""
+
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.sizes = sizes
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | dataclasses.asdict(self.sizes)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Rebuild the layer."""
+        sizes, others = Sizes.split_off(config)
+        return cls(sizes, **others)
+
+
 @keras.saving.register_keras_serializable("nmt")
-class FeedForward(keras.layers.Layer):
+class FeedForward(Sized):
     """Position-wise feed-forward block: Vaswani et al. 2017, equation 2.
 
     "relu", "gelu" and "relu2" (the square of relu: So et al. 2021, section 4) have two matrices;
     "swiglu" (Shazeer 2020) multiplies by a gate and has three.
     """
 
-    def __init__(
-        self, d_model: int, width: int, activation: str, dropout: float, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        if activation not in ACTIVATIONS:
-            known = ", ".join(map(repr, ACTIVATIONS))
-            raise ValueError(f"activation={activation!r} is none of {known}")
-        self.d_model = d_model
-        self.width = width
-        self.activation = activation
-        self.dropout = dropout
-        self.gate = (
-            keras.layers.Dense(width, name="gate", dtype=self.dtype_policy)
-            if activation == "swiglu"
-            else None
-        )
-        self.inner = keras.layers.Dense(width, name="inner", dtype=self.dtype_policy)
-        self.outer = keras.layers.Dense(d_model, name="outer", dtype=self.dtype_policy)
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        gated = sizes.activation == "swiglu"
+        self.gate = self._projection("gate", sizes.ffn_width) if gated else None
+        self.inner = self._projection("inner", sizes.ffn_width)
+        self.outer = self._projection("outer", sizes.d_model)
+
+    def _projection(self, name: str, width: int) -> keras.layers.Layer:
+        return keras.layers.Dense(width, name=name, dtype=self.dtype_policy)
 
     def build(self, *input_shapes: Any) -> None:
         """Create the weights; their shapes depend on D and F alone."""
-        self.inner.build((None, None, self.d_model))
-        self.outer.build((None, None, self.width))
+        self.inner.build((None, None, self.sizes.d_model))
+        self.outer.build((None, None, self.sizes.ffn_width))
         if self.gate is not None:
-            self.gate.build((None, None, self.d_model))
+            self.gate.build((None, None, self.sizes.d_model))
         self.built = True
 
     def call(self, x: Tensor, dropout_key: Tensor | None = None) -> Tensor:
@@ -141,73 +151,21 @@ class FeedForward(keras.layers.Layer):
         hidden = self.inner(x)  # [B, L, F]
         if self.gate is not None:
             hidden = ops.silu(self.gate(x)) * hidden
-        elif self.activation == "gelu":
+        elif self.sizes.activation == "gelu":
             hidden = ops.gelu(hidden)
         else:
             hidden = ops.relu(hidden)
-            if self.activation == "relu2":
+            if self.sizes.activation == "relu2":
                 hidden = ops.square(hidden)
-        return self.outer(dropout(hidden, self.dropout, dropout_key))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
-        return super().get_config() | {
-            "d_model": self.d_model,
-            "width": self.width,
-            "activation": self.activation,
-            "dropout": self.dropout,
-        }
+        return self.outer(dropout(hidden, self.sizes.ffn_dropout, dropout_key))
 
 
-class _Block(keras.layers.Layer):
-    """What encoder and decoder blocks share: configuration, and residual branches."""
+class _Block(Sized):
+    """What encoder and decoder blocks share: residual branches, and the feed-forward one."""
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        ffn_width: int,
-        norm: str,
-        activation: str,
-        dropout: float,
-        attention_dropout: float,
-        ffn_dropout: float,
-        attention_kernel: str,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        if norm not in ("pre", "post"):
-            raise ValueError(f"norm={norm!r} is neither 'pre' nor 'post'")
-        self._config = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "ffn_width": ffn_width,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "ffn_dropout": ffn_dropout,
-            "attention_kernel": attention_kernel,
-        }
-        self.d_model = d_model
-        self.norm = norm
-        self.dropout = dropout
-        self._attention_arguments: dict[str, Any] = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "dropout": attention_dropout,
-            "kernel": attention_kernel,
-            "dtype": self.dtype_policy,
-        }
-        self.feed_forward = FeedForward(
-            d_model,
-            ffn_width,
-            activation,
-            ffn_dropout,
-            name="feed_forward",
-            dtype=self.dtype_policy,
-        )
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        self.feed_forward = FeedForward(sizes, name="feed_forward", dtype=self.dtype_policy)
         self.feed_forward_norm = self._normalization("feed_forward_norm")
 
     def _normalization(self, name: str) -> keras.layers.Layer:
@@ -218,36 +176,34 @@ class _Block(keras.layers.Layer):
     def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights of every part; their shapes depend on the sizes alone."""
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.d_model))
+            layer.build((None, None, self.sizes.d_model))
         self.built = True
 
     def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
         """Return what a residual branch reads."""
-        return norm(x) if self.norm == "pre" else x
+        return norm(x) if self.sizes.norm == "pre" else x
 
     def after(
         self, norm: keras.layers.Layer, x: Tensor, branch: Tensor, key: Tensor | None
     ) -> Tensor:
         """Add what a residual branch gave."""
-        x = x + dropout(branch, self.dropout, key)
-        return norm(x) if self.norm == "post" else x
+        x = x + dropout(branch, self.sizes.dropout, key)
+        return norm(x) if self.sizes.norm == "post" else x
 
     def _feed_forward(self, x: Tensor, key: Tensor | None) -> Tensor:
         branch = self.feed_forward(self.before(self.feed_forward_norm, x), dropout_key=fold(key, 0))
         return self.after(self.feed_forward_norm, x, branch, fold(key, 1))
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the block."""
-        return super().get_config() | self._config
 
 
 @keras.saving.register_keras_serializable("nmt")
 class EncoderBlock(_Block):
     """Self-attention and feed-forward, each in a residual branch."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.attention = SelfAttention(name="self_attention", **self._attention_arguments)
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        self.attention = SelfAttention(
+            sizes.attention, name="self_attention", dtype=self.dtype_policy
+        )
         self.attention_norm = self._normalization("self_attention_norm")
 
     def call(
@@ -272,13 +228,15 @@ class EncoderBlock(_Block):
 class DecoderBlock(_Block):
     """Causal self-attention, cross-attention and feed-forward, each in a residual branch."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
         self.self_attention = CausalSelfAttention(
-            name="causal_self_attention", **self._attention_arguments
+            sizes.attention, name="causal_self_attention", dtype=self.dtype_policy
         )
         self.self_attention_norm = self._normalization("causal_self_attention_norm")
-        self.cross_attention = CrossAttention(name="cross_attention", **self._attention_arguments)
+        self.cross_attention = CrossAttention(
+            sizes.attention, name="cross_attention", dtype=self.dtype_policy
+        )
         self.cross_attention_norm = self._normalization("cross_attention_norm")
 
     def call(

@@ -66,8 +66,10 @@ def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
 
 def uniform(keys: Tensor) -> Tensor:
     """Return float32 numbers in (0, 1), one for each key: uint32 of any shape, from `fold`."""
-    # 24 bits are what a float32 holds; the half keeps 0 out.
-    return (ops.cast(ops.right_shift(keys, _uint32(8)), "float32") + 0.5) * 2.0**-24
+    # 24 bits are what a float32 holds; the half keeps 0 out. The largest of them, 2^24 - 0.5, is no
+    # float32 and is rounded up to 2^24.
+    numbers = (ops.cast(ops.right_shift(keys, _uint32(8)), "float32") + 0.5) * 2.0**-24
+    return ops.minimum(numbers, 1 - 2.0**-24)
 
 
 def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:

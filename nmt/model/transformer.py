@@ -5,29 +5,39 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
-from nmt.model.attention import KeyValues, ancestor_mask, causal_mask, segment_mask
+from nmt.model.attention import (
+    KeyValues,
+    MultiHeadAttention,
+    ancestor_mask,
+    causal_mask,
+    segment_mask,
+)
 from nmt.model.blocks import (
     NORM_EPSILON,
     DecoderBlock,
     EncoderBlock,
     PositionEmbedding,
+    Sized,
     TokenEmbedding,
 )
+from nmt.model.contract import AttentionKind
 from nmt.model.dropout import dropout, fold
+from nmt.model.sizes import Sizes
 
 Tensor = Any
 
 PAD = 0  # the id of padding, as every tokenizer here has it
 
 
-class AttentionWeights(NamedTuple):
-    """All attention weights of one forward pass, one entry per layer, float32."""
-
-    encoder: list[Tensor]  # [B, H, S, S]
-    decoder: list[Tensor]  # [B, H, T, T]
-    cross: list[Tensor]  # [B, H, T, S]
+ENCODER = AttentionKind("encoder", "encoder self-attention", "source", "source")
+DECODER = AttentionKind(
+    "decoder", "decoder masked self-attention", "target_in", "target_in", causal=True
+)
+# Labelled with the token that a position writes: alignment is of what comes out.
+CROSS = AttentionKind("cross", "cross-attention", "target_out", "source")
 
 
 class DecodingState(NamedTuple):
@@ -44,91 +54,35 @@ class DecodingState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt")
-class Transformer(keras.Model):
+class Transformer(Sized, keras.Model):
     """The model: token ids in, next-token logits out.
 
-    Weights exist as soon as it is constructed. Dropout is on exactly when a key is given.
-
-    Args:
-        vocabulary_size: V, shared by source and target; embeddings and output are tied.
-        d_model: D.
-        num_heads: H.
-        ffn_width: F.
-        encoder_layers: number of encoder blocks.
-        decoder_layers: number of decoder blocks.
-        norm: "pre" or "post" (the paper's).
-        positions: "sinusoidal" or "learned".
-        activation: "relu", "relu2", "gelu" or "swiglu".
-        dropout: rate on embeddings and residual branches.
-        attention_dropout: rate on attention weights.
-        ffn_dropout: rate inside the feed-forward block.
-        max_length: longest sequence in tokens, source or target.
-        attention_kernel: "explicit" or "fused".
-        remat: recompute each block in the backward pass instead of keeping its activations.
+    Weights exist as soon as it is constructed. Dropout is on exactly when a key is given. It is a
+    `nmt.model.contract.Model`.
     """
 
     built: bool
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        d_model: int,
-        num_heads: int,
-        ffn_width: int,
-        encoder_layers: int,
-        decoder_layers: int,
-        norm: str,
-        positions: str,
-        activation: str,
-        dropout: float,
-        attention_dropout: float,
-        ffn_dropout: float,
-        max_length: int,
-        attention_kernel: str,
-        remat: bool,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        block: dict[str, Any] = {
-            "d_model": d_model,
-            "num_heads": num_heads,
-            "ffn_width": ffn_width,
-            "norm": norm,
-            "activation": activation,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "ffn_dropout": ffn_dropout,
-            "attention_kernel": attention_kernel,
-        }
-        self._config = block | {
-            "vocabulary_size": vocabulary_size,
-            "encoder_layers": encoder_layers,
-            "decoder_layers": decoder_layers,
-            "positions": positions,
-            "max_length": max_length,
-            "remat": remat,
-        }
-        self.vocabulary_size = vocabulary_size
-        self.d_model = d_model
-        self.num_heads = num_heads
-        self.max_length = max_length
-        self.dropout = dropout
-        self.remat = remat
+    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
         policy = self.dtype_policy
-        self.embedding = TokenEmbedding(vocabulary_size, d_model, name="embedding", dtype=policy)
+        self.embedding = TokenEmbedding(
+            sizes.vocabulary_size, sizes.d_model, name="embedding", dtype=policy
+        )
         self.positions = PositionEmbedding(
-            positions, max_length, d_model, name="positions", dtype=policy
+            sizes.positions, sizes.max_length, sizes.d_model, name="positions", dtype=policy
         )
         self.encoder_blocks = [
-            EncoderBlock(name=f"encoder_{i}", dtype=policy, **block) for i in range(encoder_layers)
+            EncoderBlock(sizes, name=f"encoder_{i}", dtype=policy)
+            for i in range(sizes.encoder_layers)
         ]
         self.decoder_blocks = [
-            DecoderBlock(name=f"decoder_{i}", dtype=policy, **block) for i in range(decoder_layers)
+            DecoderBlock(sizes, name=f"decoder_{i}", dtype=policy)
+            for i in range(sizes.decoder_layers)
         ]
         # Pre-norm leaves the residual stream unnormalised: one more norm ends each stack.
         self.encoder_norm = self.decoder_norm = None
-        if norm == "pre":
+        if sizes.norm == "pre":
             self.encoder_norm = keras.layers.LayerNormalization(
                 epsilon=NORM_EPSILON, name="encoder_norm", dtype=policy
             )
@@ -137,19 +91,44 @@ class Transformer(keras.Model):
             )
         self.build()
 
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+        return self.sizes.vocabulary_size
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence in tokens, source or target."""
+        return self.sizes.max_length
+
+    @property
+    def attention_kinds(self) -> tuple[AttentionKind, ...]:
+        """The three roles of attention."""
+        return ENCODER, DECODER, CROSS
+
+    def attention_layers(self, kind: str) -> list[MultiHeadAttention]:
+        """Return the layers of one kind of attention, the first block's first."""
+        if kind == ENCODER.name:
+            return [block.attention for block in self.encoder_blocks]
+        if kind == DECODER.name:
+            return [block.self_attention for block in self.decoder_blocks]
+        return [block.cross_attention for block in self.decoder_blocks]
+
     def build(self, *input_shapes: Any) -> None:
         """Create every weight; no shape depends on the input."""
         if self.built:
             return
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.d_model))
+            layer.build((None, None, self.sizes.d_model))
         self.built = True
 
     def embed(self, ids: Tensor, positions: Tensor | None, dropout_key: Tensor | None) -> Tensor:
         """Add token and position embeddings: ids [B, L] -> [B, L, D]."""
         if positions is None:
             positions = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
-        return dropout(self.embedding(ids) + self.positions(positions), self.dropout, dropout_key)
+        return dropout(
+            self.embedding(ids) + self.positions(positions), self.sizes.dropout, dropout_key
+        )
 
     def encode(
         self,
@@ -252,7 +231,8 @@ class Transformer(keras.Model):
             return_attention: whether attention weights are returned too.
 
         Returns:
-            logits float32 [B, T, V], or (logits, `AttentionWeights`).
+            logits float32 [B, T, V], or (logits, {kind: [weights float32 [B, H, rows, columns] of
+            each layer]}).
         """
         source, target = inputs["source"], inputs["target"]
         source_segments = inputs.get("source_segments")
@@ -280,7 +260,9 @@ class Transformer(keras.Model):
             return_weights=return_attention,
         )
         if return_attention:
-            return logits, AttentionWeights(of_encoder, of_decoder, of_cross)
+            of_kinds = (of_encoder, of_decoder, of_cross)
+            names = [kind.name for kind in self.attention_kinds]
+            return logits, dict(zip(names, of_kinds, strict=True))
         return logits
 
     def start(
@@ -302,9 +284,9 @@ class Transformer(keras.Model):
         mask = ops.not_equal(source, PAD)[:, None, None, :]  # [B, 1, 1, S]
         memory, _ = self.encode(source, mask)
         batch, slots = ops.shape(source)[0], max_length * hypotheses
-        width = self.d_model // self.num_heads
-        keys = ops.zeros((batch, self.num_heads, width, slots), self.compute_dtype)
-        values = ops.zeros((batch, self.num_heads, slots, width), self.compute_dtype)
+        heads, width = self.sizes.num_heads, self.sizes.attention.head_width
+        keys = ops.zeros((batch, heads, width, slots), self.compute_dtype)
+        values = ops.zeros((batch, heads, slots, width), self.compute_dtype)
         nothing = ops.zeros((batch, hypotheses, ops.shape(source)[1]), "float32")
         return DecodingState(
             cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
@@ -328,7 +310,7 @@ class Transformer(keras.Model):
         ancestors = ops.where(here, places[:, None], state.ancestors)
         mask = ancestor_mask(ancestors)
         x = self.embed(tokens, ops.reshape(index, (1, 1)), None)  # [B, k, D]
-        x = ops.reshape(x, (-1, self.d_model))  # [B * k, D]
+        x = ops.reshape(x, (-1, self.sizes.d_model))  # [B * k, D]
         caches = []
         weights = None
         for block, cache, memory in zip(
@@ -359,6 +341,11 @@ class Transformer(keras.Model):
         )
 
     @staticmethod
+    def room(state: DecodingState) -> Tensor:
+        """Return T, the positions of the cache."""
+        return ops.shape(state.ancestors)[2]
+
+    @staticmethod
     def grow(state: DecodingState, positions: Tensor) -> DecodingState:
         """Make room for more positions at the end of the cache."""
         batch, places = ops.shape(state.ancestors)[0], ops.shape(state.ancestors)[1]
@@ -378,18 +365,44 @@ class Transformer(keras.Model):
             ancestors=ops.concatenate([state.ancestors, unwritten], axis=2),
         )
 
+    @staticmethod
+    def growing_axes(state: DecodingState) -> DecodingState:
+        """Return, for every tensor of a state, the axis that `grow` makes longer; -1: none."""
+        fixed = DecodingState(*keras.tree.map_structure(lambda tensor: -1, tuple(state)))
+        return fixed._replace(cache=tuple(KeyValues(3, 2) for _ in state.cache), ancestors=2)
+
+    @staticmethod
+    def coverage(state: DecodingState) -> tuple[Tensor, Tensor]:
+        """Return the attention received so far [B, k, S], and which tokens can receive any."""
+        return state.coverage, state.memory_mask[:, 0]
+
+    def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Return two tensors [B, S, D] for int [B, S]: what the encoder reads, and tokens alone."""
+        return self.embed(source, None, None), self.embedding(source)
+
+    def score_embedded(self, embedded: Tensor, target: Tensor) -> Tensor:
+        """Return logits float32 [B, T, V] from embeddings [B, S, D] and ``target`` int [B, T]."""
+        everything = ops.ones((1, 1, 1, ops.shape(embedded)[1]), "bool")
+        memory, _ = self.encode_embedded(embedded, everything)
+        causal = causal_mask(ops.shape(target)[1])
+        return self.decode(target, memory, causal, everything)[0]
+
+    def token_table(self) -> np.ndarray:
+        """Return the vectors of tokens, float32 [V, D]."""
+        return np.asarray(self.embedding.table, np.float32)
+
+    def position_table(self) -> np.ndarray:
+        """Return the vectors of positions, float32 [max_length, D]."""
+        return np.asarray(self.positions.table, np.float32)
+
     def named_weights(self) -> dict[str, keras.Variable]:
         """Return every weight by its path inside the model, whatever the model is called."""
         return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
 
     def _run(self, block: keras.layers.Layer, *tensors: Tensor, **arguments: Any) -> Any:
         """Call a block; with `remat`, so that its activations are recomputed when needed."""
-        if not self.remat or arguments["return_weights"]:
+        if not self.sizes.remat or arguments["return_weights"]:
             return block(*tensors, **arguments)
         # A rematerialised function takes and returns tensors only; the rest is closed over.
         x = keras.remat(lambda *inner: block(*inner, **arguments)[0])(*tensors)
         return (x, None) if isinstance(block, EncoderBlock) else (x, None, None)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the model."""
-        return super().get_config() | self._config

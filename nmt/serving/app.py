@@ -40,7 +40,8 @@ from nmt.errors import nearest
 from nmt.serving.batching import Batcher, ClosedError, QueueFullError
 
 if TYPE_CHECKING:  # imports Keras
-    from nmt.inference.translator import Translation, Translator
+    from nmt.inference.results import Translation
+    from nmt.inference.translator import Translator
 
 MAX_BEAM = 16  # memory and time of a search grow with it; beyond, translations get no better
 MAX_LENGTH_PENALTY = 2.0

@@ -18,8 +18,8 @@ import numpy as np
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
+from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
-from nmt.model.transformer import Transformer
 from nmt.training.groups import Groups
 from nmt.training.objective import TokenLoss, cross_entropy, with_unknown_words
 from nmt.training.optimizer import (
@@ -36,14 +36,12 @@ Arrays = list[Any]
 class JaxStep:
     """The update of one process on one device."""
 
-    def __init__(
-        self, model: Transformer, config: TrainingConfig, *, precision: str, seed: int
-    ) -> None:
+    def __init__(self, model: Model, config: TrainingConfig, *, seed: int) -> None:
         self._model = model
         self._config = config
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
         self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
-        self._optimizer = make_optimizer(config, precision)
+        self._optimizer = make_optimizer(config)
         self._weights = list(model.named_weights().values())
         self._groups = Groups(self._weights, config.optimizer)
         joined = self._groups.variables(self._weights)

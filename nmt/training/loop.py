@@ -18,15 +18,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nmt.config import Config
 from nmt.data.batches import Batch, Batches
-from nmt.data.corpus import Pair
-from nmt.data.splitting import evenly
+from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
-from nmt.inference.translator import Attention, Translator
-from nmt.model.transformer import Transformer
-from nmt.run import RunFolder
-from nmt.training.checkpoint import write_arrays
-from nmt.training.report import Report, TrainingWindow, Validation
+from nmt.inference.results import Attention
+from nmt.inference.translator import Translator
+from nmt.model.contract import Model
+from nmt.runs.checkpoint import write_arrays
+from nmt.runs.folder import RunFolder
+from nmt.training.journal import Journal, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.step import Step, Update
 
@@ -82,7 +82,7 @@ class Trainer:
         *,
         run: RunFolder,
         config: Config,
-        model: Transformer,
+        model: Model,
         step: Step,
         batches: Batches,
         dev_batches: Batches | None,
@@ -112,9 +112,9 @@ class Trainer:
             console.print(f"resumed {run.path} after update {self.position.step}")
         self._evaluated = self.position.step  # the last update that was evaluated
         self._ticked = time.monotonic()
-        self._report = Report(run, resumed_at=None if stored is None else self.position.step)
+        self._journal = Journal(run, resumed_at=None if stored is None else self.position.step)
         if stored is None:
-            self._report.configuration(config, summary)
+            self._journal.configuration(config, summary)
 
     def train(self) -> bool:
         """Train to the end, or until a signal asks to stop.
@@ -142,7 +142,7 @@ class Trainer:
                     nll = self._read(window)  # waits for the device
                     window.seconds += self._tick()
                     measured = self._measured(window, nll, rate)
-                    self._report.window(position.step, position.seconds, measured)
+                    self._journal.window(position.step, position.seconds, measured)
                     window = _Window()
                     bar.update(task, completed=self._progress(), **self._shown(measured))
                     if not self._console.is_terminal and self._ticked - spoken > LINE_SECONDS:
@@ -156,7 +156,7 @@ class Trainer:
                     self._save()
                 elif position.step % training.attention_every == 0 and not self._complete():
                     with self._step.averaged():
-                        self._report.attention(position.step, list(self._probes()))
+                        self._journal.attention(position.step, list(self._probes()))
                     self._tick()
             complete = self._complete()
             if complete and self._evaluated != position.step:
@@ -164,7 +164,7 @@ class Trainer:
                 self._tick()
         if position.step not in self._run.checkpoints.steps():
             self._save()
-        self._report.close()
+        self._journal.close()
         return complete
 
     def _tick(self) -> float:
@@ -211,7 +211,7 @@ class Trainer:
         self._evaluated = position.step
         with self._step.averaged():
             found = self._validate()
-            self._report.validation(position.step, position.seconds, found)
+            self._journal.validation(position.step, position.seconds, found)
             score = found.scores[0].value if found.scores else None
             better = score is not None and (
                 position.best_score is None or score > position.best_score

@@ -18,7 +18,7 @@ Sums = tuple[list[Tensor], Tensor, Tensor]  # of gradients, nll in nats, and tar
 EMA_WARMUP = 10  # an average over t updates decays by at most (1 + t) / (EMA_WARMUP + t)
 
 
-def make_optimizer(config: TrainingConfig, precision: str) -> keras.optimizers.Optimizer:
+def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
     """Build the optimizer; clipping, averaging and accumulation are the step's, not its."""
     arguments: dict[str, Any] = {
         "learning_rate": 0.0,  # set at every update
@@ -43,7 +43,7 @@ def make_optimizer(config: TrainingConfig, precision: str) -> keras.optimizers.O
     optimizer.exclude_from_weight_decay(
         var_names=["bias", "gamma", "beta", "table", "^undecayed"]  # the last one: `Groups`
     )
-    if precision == "mixed_float16":
+    if config.precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
 

@@ -65,7 +65,7 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
         factor = ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     else:
         factor = ramp
-    assert config.learning_rate is not None, "nmt.train resolves null"
+    assert config.learning_rate is not None, "the configuration is not finished"
     return config.learning_rate * factor
 
 

@@ -1,35 +1,21 @@
-"""One compiled update: forward, backward, all-reduce, clip, apply, average.
+"""One compiled update, as the loop knows it; each backend has its own behind this interface.
 
-`make_step` returns the update of the backend that Keras runs on; the loop knows only the `Step`
-interface. Every function here takes sums and token counts, never means, and reduces them over
-replicas before it divides, so that one replica and several compute the same update.
+`nmt.training.backend.make_step` returns the one of the backend that Keras runs on. Every update
+takes sums and token counts, never means, and reduces them over replicas before it divides, so that
+one replica and several compute the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-import keras
 import numpy as np
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
-from nmt.devices import gpus
 from nmt.errors import UserError
-from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
-from nmt.model.transformer import Transformer
-from nmt.training.groups import Groups
-from nmt.training.objective import cross_entropy, with_unknown_words
-from nmt.training.optimizer import (
-    averaging_decay,
-    make_optimizer,
-    norm_and_factor,
-    sums_in_parts,
-)
-
-CPU_PARTS = 2  # whatever the number of cores: dropout masks, and so results, depend on it
+from nmt.model.contract import Model
 
 
 class Update(NamedTuple):
@@ -73,35 +59,15 @@ class Step(Protocol):
         ...
 
 
-def resolve_precision(precision: str) -> str:
-    """Return the dtype policy that ``auto`` stands for on this machine's devices."""
-    if precision != "auto":
-        return precision
-    found = gpus()
-    if not found:
-        return "float32"
-    # bfloat16 units came with compute capability 8.0 (Ampere).
-    capable = all(gpu.capability >= (8, 0) for gpu in found)
-    return "mixed_bfloat16" if capable else "mixed_float16"
-
-
 def parts_of(config: TrainingConfig, rows: int) -> int:
-    """Return how many parts of a batch of ``rows`` are worked on at the same time.
-
-    The products of a small model are too small for all cores of a CPU to share: two parts side by
-    side keep two cores busier than one part on both. A GPU takes the batch whole, and so does JAX,
-    which would work on one part after the other.
-    """
-    wanted = config.parallel_parts
-    if wanted is None:
-        together = keras.config.backend() == "tensorflow" and not gpus()
-        wanted = CPU_PARTS if together else 1
+    """Return how many parts of a batch of ``rows`` are worked on at the same time."""
+    assert config.parallel_parts is not None, "the configuration is not finished"
     micro_rows = rows // config.accumulate
-    return wanted if micro_rows % wanted == 0 else 1
+    return config.parallel_parts if micro_rows % config.parallel_parts == 0 else 1
 
 
 def state_names(
-    model: Transformer, slots: int, averaging: bool
+    model: Model, slots: int, averaging: bool
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the names in a checkpoint of the weights, the optimizer's slots and the averages."""
     weights = list(model.named_weights())
@@ -124,216 +90,3 @@ def check_fits(named: Iterable[str], state: Iterable[str]) -> None:
             f"the checkpoint does not fit this configuration: {different[0]} is on one side "
             "only (was the optimizer, the averaging or the model changed?)"
         )
-
-
-def make_step(model: Transformer, config: TrainingConfig, *, precision: str, seed: int) -> Step:
-    """Return the compiled update for the backend in use.
-
-    Raises:
-        UserError: training is not available on that backend.
-    """
-    if keras.config.backend() == "tensorflow":
-        return TensorFlowStep(model, config, precision=precision, seed=seed)
-    if keras.config.backend() == "jax":
-        from nmt.training.jax_step import JaxStep
-
-        return JaxStep(model, config, precision=precision, seed=seed)
-    raise UserError(
-        f"training does not run on the {keras.config.backend()} backend: set "
-        "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"
-    )
-
-
-class TensorFlowStep:
-    """The update as TensorFlow functions, under whichever `tf.distribute` strategy is in scope."""
-
-    def __init__(
-        self, model: Transformer, config: TrainingConfig, *, precision: str, seed: int
-    ) -> None:
-        import tensorflow as tf
-
-        self._tf = tf
-        self._model = model
-        self._config = config
-        self._seed = seed
-        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
-        self._strategy = tf.distribute.get_strategy()
-        self._optimizer = make_optimizer(config, precision)
-        self._weights = list(model.named_weights().values())
-        replicas = self._strategy.num_replicas_in_sync
-        self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
-        self._joined = self._groups.variables(self._weights)  # what the optimizer updates
-        self._optimizer.build(self._joined)
-        averaged = self._joined if config.ema_decay is not None else []
-        self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
-        compiles = config.jit_compile != "off"
-        self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
-        # With several replicas the update crosses them, which no nested function may do.
-        self._apply = (
-            tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
-            if replicas == 1
-            else self._apply_gradients
-        )
-        self._update = tf.function(self._distributed_update, autograph=False)
-        self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)
-
-    def update(
-        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
-    ) -> Update:
-        """Change the weights by one update."""
-        tf = self._tf
-        return self._update(
-            {name: tf.constant(array) for name, array in batch.items()},
-            tf.constant(learning_rate, tf.float32),
-            tf.constant(step, tf.uint32),
-            tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
-        )
-
-    def evaluate(self, batch: Batch) -> tuple[float, float]:
-        """Return (summed negative log-likelihood in nats, target tokens)."""
-        tf = self._tf
-        nll, tokens = self._evaluate({name: tf.constant(array) for name, array in batch.items()})
-        return float(nll), float(tokens)
-
-    def _distributed_update(self, batch: Any, rate: Any, step: Any, share: Any) -> Update:
-        return self._strategy.run(self._replica_update, args=(batch, rate, step, share))
-
-    def _replica_update(self, batch: Any, learning_rate: Any, step: Any, share: Any) -> Update:
-        tf = self._tf
-        replica = tf.distribute.get_replica_context()
-        key: Any = DropoutKey(tf.constant(self._seed & 0xFFFFFFFF, tf.uint32), share)
-        key = fold(fold(key, step), 0)
-        key = fold(key, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
-        alone = self._strategy.num_replicas_in_sync == 1
-        parts = parts_of(self._config, batch["labels"].shape[0]) if alone else 1
-        gradients, nll, tokens = sums_in_parts(self._gradients, batch, key, parts)
-        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
-        norm = self._apply(gradients, tokens, learning_rate)
-        return Update(nll, tokens, norm)
-
-    def _gradients_of(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
-        """Sum gradients of the (scaled) objective, nll and tokens over the micro-batches."""
-        tf = self._tf
-        micro_batches = self._config.accumulate
-        if micro_batches == 1:
-            return self._micro_gradients(batch, key)
-        split = {
-            name: tf.reshape(array, (micro_batches, -1, array.shape[1]))
-            for name, array in batch.items()
-        }
-
-        def accumulate(index: Any, sums: Any) -> Any:
-            part = {name: array[index] for name, array in split.items()}
-            more = self._micro_gradients(part, fold(key, index))
-            return index + 1, tf.nest.map_structure(tf.add, sums, more)
-
-        zeros = ([tf.zeros_like(variable) for variable in self._joined], 0.0, 0.0)
-        _, sums = tf.while_loop(
-            lambda index, _: index < micro_batches,
-            accumulate,
-            (tf.constant(0), tf.nest.map_structure(tf.convert_to_tensor, zeros)),
-            maximum_iterations=micro_batches,
-        )
-        return sums
-
-    def _micro_gradients(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
-        tf = self._tf
-        with tf.GradientTape() as tape:
-            read = with_unknown_words(batch, self._config.word_dropout, key)
-            loss = cross_entropy(
-                self._model(read, dropout_key=key),
-                batch["labels"],
-                tf.greater(batch["target_segments"], 0),
-                label_smoothing=self._config.label_smoothing,
-            )
-            # Sums over a batch overflow float16: gradients are taken of about the mean.
-            objective = loss.objective / self._normalizer
-            if isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
-                objective = self._optimizer.scale_loss(objective)
-        gradients = tape.gradient(objective, [weight.value for weight in self._weights])
-        # The table is used twice, once by row: its gradient must be one dense tensor to be summed.
-        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return self._groups.join(dense), loss.nll, loss.tokens
-
-    def _apply_gradients(self, gradients: list[Any], tokens: Any, learning_rate: Any) -> Any:
-        """Divide, clip and apply; return the norm of the mean gradient."""
-        tf = self._tf
-        optimizer = self._optimizer
-        scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        loss_scale = tf.cast(optimizer.dynamic_scale.value, tf.float32) if scaled else 1.0
-        norm, factor = norm_and_factor(
-            gradients,
-            tokens,
-            normalizer=self._normalizer,
-            loss_scale=loss_scale,
-            clip_norm=self._config.clip_norm,
-        )
-        # Keras sums the gradients of the replicas once more.
-        factor /= self._strategy.num_replicas_in_sync
-        gradients = [gradient * factor for gradient in gradients]
-        inner = optimizer.inner_optimizer if scaled else optimizer
-        inner.learning_rate.assign(learning_rate)
-        optimizer.apply(gradients, self._joined)
-        values = self._groups.part([variable.value for variable in self._joined])
-        for i in self._groups.copied():
-            self._weights[i].assign(values[i])
-        if self._config.ema_decay is not None:
-            decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
-            for average, variable in zip(self._averages, self._joined, strict=True):
-                average.assign(average + (1 - decay) * (variable.value - average))
-        return norm
-
-    def _nll(self, batch: Any) -> tuple[Any, Any]:
-        loss = cross_entropy(
-            self._model(batch),
-            batch["labels"],
-            self._tf.greater(batch["target_segments"], 0),
-            label_smoothing=0.0,
-        )
-        return loss.nll, loss.tokens
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return weights, averages and optimizer state."""
-        weights, slots, averages = self._names()
-        values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
-        values |= zip(slots, self._optimizer.variables, strict=True)
-        if averages:
-            values |= zip(averages, self._groups.part(self._averages), strict=True)
-        return {name: np.asarray(value) for name, value in values.items()}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Set what `state` returned."""
-        weights, slots, averages = self._names()
-        check_fits([*weights, *slots, *averages], state)
-
-        def assign(variables: list[Any], names: list[str], *, joined: bool) -> None:
-            values = [state[name] for name in names]
-            values = self._groups.join(values) if joined else values
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
-
-        assign(self._weights, weights, joined=False)
-        assign(self._joined, weights, joined=True)
-        assign(self._optimizer.variables, slots, joined=False)
-        if averages:
-            assign(self._averages, averages, joined=True)
-
-    def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return state_names(self._model, len(self._optimizer.variables), bool(self._averages))
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Give the model its averaged weights for a while."""
-        if not self._averages:
-            yield
-            return
-        kept = [np.asarray(weight) for weight in self._weights]
-        try:
-            averages = self._groups.part(self._averages)
-            for weight, average in zip(self._weights, averages, strict=True):
-                weight.assign(average)
-            yield
-        finally:
-            for weight, value in zip(self._weights, kept, strict=True):
-                weight.assign(value)

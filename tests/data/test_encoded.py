@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt.data import encoded as encoded_module
-from nmt.data.corpus import Pair
+from nmt.data.splitting import Pair
 from nmt.data.encoded import (
     EncodedCorpus,
     Sequences,

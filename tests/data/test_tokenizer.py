@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
-from nmt.data.corpus import clean_text, phrasebook_dir
+from nmt.data.cleaning import clean_text
+from nmt.data.reading import phrasebook_dir
 from nmt.data.tokenizer import (
     BOS,
     EOS,

@@ -20,7 +20,7 @@ from nmt.exporting.manifest import samples
 from nmt.inference.engine import Beam, Found, KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.transformer import Transformer
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 

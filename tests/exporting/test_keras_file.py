@@ -12,7 +12,7 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.exporting import keras_file
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 

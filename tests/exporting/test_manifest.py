@@ -13,7 +13,7 @@ import numpy as np
 from nmt.config import Config
 from nmt.exporting import manifest
 from nmt.exporting.manifest import Check, Difference
-from nmt.inference.translator import Translation
+from nmt.inference.results import Translation
 
 
 class Letters:

@@ -15,13 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import Config, TokenizerConfig
-from nmt.data.corpus import clean_text
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, train_tokenizer
 from nmt.exporting import savedmodel
 from nmt.exporting.manifest import samples
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
-from nmt.run import RunFolder, build_model
+from nmt.runs.building import build_model
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 

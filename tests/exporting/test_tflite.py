@@ -13,13 +13,15 @@ import pytest
 from conftest import corpus_lines
 
 from nmt.config import Config, TokenizerConfig
-from nmt.data.corpus import clean_text
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, train_tokenizer
 from nmt.exporting import tflite
 from nmt.exporting.manifest import samples
 from nmt.inference.engine import KerasEngine
-from nmt.inference.translator import Translation, Translator
-from nmt.run import RunFolder, build_model
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator
+from nmt.runs.building import build_model
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 

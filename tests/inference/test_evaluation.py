@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from nmt.data.corpus import Pair
+from nmt.data.splitting import Pair
 from nmt.inference.evaluation import Evaluation
 
 

@@ -17,7 +17,7 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.engine import Beam, Found
-from nmt.inference.translator import Translation
+from nmt.inference.results import Translation
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.inference.translator import Attention
-from nmt.inspection import records
+from nmt.inference.results import Attention
+from nmt.viewer import records
 from nmt.training.events import EventWriter
 
 SOURCE = ["▁La", "▁casa", "▁roja", "</s>"]

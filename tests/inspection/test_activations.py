@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nmt.config import ModelConfig
-from nmt.inspection.activations import activations
+from nmt.inspection.anatomy.activations import activations
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.model.transformer import Transformer
 from nmt.training.objective import cross_entropy

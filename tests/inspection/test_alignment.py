@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nmt import Translator
-from nmt.inspection.alignment import (
+from nmt.inspection.heads.alignment import (
     Method,
     Sentences,
     aligned,

@@ -10,7 +10,7 @@ import pytest
 from conftest import PLAIN
 
 from nmt.config import Config, ModelConfig
-from nmt.inspection.anatomy import (
+from nmt.inspection.anatomy.counts import (
     attention_parameters,
     closed_form,
     flops_per_token,
@@ -18,7 +18,7 @@ from nmt.inspection.anatomy import (
     training_flops_per_token,
 )
 from nmt.model.transformer import Transformer
-from nmt.run import build_model
+from nmt.runs.building import build_model
 
 MODELS = sorted(path.stem for path in (Path(__file__).parents[2] / "conf" / "model").glob("*.yaml"))
 

@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS
 from nmt.errors import UserError
 from nmt.inference.compiled import compiled
-from nmt.inspection.attribution import Attribution, attribute, gradient_times_input
+from nmt.inspection.heads.attribution import Attribution, attribute, gradient_times_input
 from nmt.model.attention import causal_mask
 
 pytestmark = pytest.mark.backend

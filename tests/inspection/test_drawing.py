@@ -9,8 +9,8 @@ import pytest
 from made_up import attention
 
 from nmt.errors import UserError
-from nmt.inference.translator import Attention, Translation
-from nmt.inspection import drawing
+from nmt.inference.results import Attention, Translation
+from nmt.inspection.pictures import drawing
 
 TRANSLATION = Translation("The red house.", -1.0, -1.0, (5, 2))
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.inspection.alignment import Links, Method, Sentences
-from nmt.inspection.gold import Comparison, Counts, Gold, added, compared, read_gold
+from nmt.inspection.heads.alignment import Links, Method, Sentences
+from nmt.inspection.heads.gold import Comparison, Counts, Gold, added, compared, read_gold
 
 LINES = """# source TAB target TAB links
 ¿ Dónde vive Ana ?\tWhere does Ana live ?\t0?4 1-0 2-3 2?1 3-2 4-4

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nmt.inspection.head_report import HeadReport
-from nmt.inspection.heads import Ablation, Head, Pruning, Quality
-from nmt.inspection.heatmaps import render_png
-from nmt.inspection.listing import Listing
-from nmt.inspection.statistics import KINDS
+from nmt.inspection.heads.report import HeadReport
+from nmt.inspection.heads.ablation import Ablation, Head, Pruning, Quality
+from nmt.inspection.pictures.heatmaps import render_png
+from nmt.inspection.tables import Listing
+from nmt.inspection.heads.statistics import KINDS
 
 LAYERS, HEADS = 2, 3
 NAMES = ["entropy", "entropy_share", "confidence", "distance", "mark"]

@@ -10,8 +10,8 @@ from conftest import transformer
 from keras import ops
 
 from nmt import Translator
-from nmt.data.corpus import Pair
-from nmt.inspection.heads import (
+from nmt.data.splitting import Pair
+from nmt.inspection.heads.ablation import (
     Ablation,
     Head,
     Quality,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nmt.errors import UserError
-from nmt.inspection.heatmaps import attention_figure, render_png, save_figure
+from nmt.inspection.pictures.heatmaps import attention_figure, render_png, save_figure
 
 Weights = NDArray[np.float32]
 
@@ -460,7 +460,7 @@ def test_neither_pyplot_nor_a_backend_is_imported() -> None:
     program = """
 import sys
 import numpy as np
-from nmt.inspection.heatmaps import attention_figure, render_png
+from nmt.inspection.pictures.heatmaps import attention_figure, render_png
 render_png(attention_figure(np.ones((2, 1, 1)), rows=["a"], columns=["b"], title="t",
                             row_label="r", column_label="c"))
 assert not {"matplotlib.pyplot", "keras", "tensorflow", "jax"} & set(sys.modules)

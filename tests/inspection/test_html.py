@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 import pytest
 from made_up import attention
 
-from nmt.inspection import html, records
+from nmt.viewer import page as html
+from nmt.viewer import records
 
 HOSTILE = ["</script>", "<!--", "<script>", "]]>", "&lt;", '"', "\\", "\u2028", "\ud800", "{title}"]
 

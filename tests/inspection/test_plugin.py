@@ -15,8 +15,8 @@ from tensorboard.default import get_static_plugins
 from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
-from nmt.inspection import records
-from nmt.inspection.plugin import SAMPLES, AttentionLoader
+from nmt.viewer import records
+from nmt.inspection.dashboard.plugin import SAMPLES, AttentionLoader
 
 pytestmark = pytest.mark.xdist_group("attention plugin")
 

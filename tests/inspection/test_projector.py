@@ -16,7 +16,7 @@ from tensorboard.plugins.projector.projector_plugin import ProjectorPlugin
 
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.errors import UserError
-from nmt.inspection.projector import TENSOR_NAME, Counts, visible, write_projector
+from nmt.inspection.dashboard.projector import TENSOR_NAME, Counts, visible, write_projector
 from nmt.training.events import EventWriter
 
 PIECES = ["<pad>", "<s>", "</s>", "<unk>", "▁gato", "o\ts", "##en", ".", "<0x0A>", "\u2028", "▁"]

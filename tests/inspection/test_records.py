@@ -13,10 +13,11 @@ from made_up import attention
 from tensorboard.backend.event_processing.plugin_event_accumulator import TENSORS, EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from nmt.inference.translator import Attention
-from nmt.inspection import records
-from nmt.run import RunFolder, build_model, set_weights
-from nmt.training.checkpoint import read_arrays
+from nmt.inference.results import Attention
+from nmt.viewer import records
+from nmt.runs.building import build_model, set_weights
+from nmt.runs.folder import RunFolder
+from nmt.runs.checkpoint import read_arrays
 
 KINDS = ("encoder", "decoder", "cross")
 

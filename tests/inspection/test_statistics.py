@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nmt.inference.translator import Attention
-from nmt.inspection.statistics import (
+from nmt.inference.results import Attention
+from nmt.inspection.heads.statistics import (
     KINDS,
     diagonal,
     divergence,

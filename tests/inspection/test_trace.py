@@ -15,8 +15,8 @@ from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
 from nmt.inference.compiled import compiled
-from nmt.inspection.trace import CANDIDATES, Trace, parting, record
-from nmt.inspection.tree import report
+from nmt.inspection.searches.trace import CANDIDATES, Trace, parting, record
+from nmt.inspection.searches.tree import report
 
 LENGTH = 24  # positions of the model: all forward passes have one shape
 TEXTS = ["hola", "buenosdias"]

@@ -15,7 +15,7 @@ from made_up import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
 from matplotlib import colormaps
 from tensorboard.program import TensorBoard
 
-from nmt.inspection.html import attention_page
+from nmt.viewer.page import attention_page
 
 api = pytest.importorskip("playwright.sync_api")
 

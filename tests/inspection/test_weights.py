@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nmt import Translator
-from nmt.inspection import weights
+from nmt.inspection.pictures import weights
 from nmt.model.blocks import sinusoids
 from nmt.model.transformer import Transformer
 

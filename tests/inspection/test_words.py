@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.corpus import clean_text
-from nmt.inspection.words import membership, word_spans, written
+from nmt.data.cleaning import clean_text
+from nmt.inspection.heads.words import membership, word_spans, written
 
 
 @pytest.mark.parametrize(

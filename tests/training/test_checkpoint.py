@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from nmt.errors import UserError
-from nmt.training import checkpoint
-from nmt.training.checkpoint import Checkpoints, read_arrays, write_arrays
+from nmt.runs import checkpoint
+from nmt.runs.checkpoint import Checkpoints, read_arrays, write_arrays
 
 ARRAYS = {
     "model/a/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),

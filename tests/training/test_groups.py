@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from nmt.run import build_model
+from nmt.runs.building import build_model
 from nmt.training.groups import LARGE, Groups
 
 pytestmark = pytest.mark.backend

@@ -25,10 +25,10 @@ PROGRAM = """
     import keras
     import numpy as np
     from hydra import compose, initialize_config_dir
-    from nmt import config as configuration
+    from nmt.config import files
     from nmt.data.batches import Batches
     from nmt.data.encoded import EncodedCorpus, Sequences
-    from nmt.run import build_model, set_seed
+    from nmt.runs.building import build_model, set_seed
     from nmt.training.step import make_step
     configuration.register()
     with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
@@ -111,7 +111,7 @@ def test_the_loss_scale_of_float16_is_halved_by_an_overflow(compose: Callable[..
         pytest.skip("tests/training/test_step.py has this test for TensorFlow")
     from nmt.data.batches import Batches
     from nmt.data.encoded import EncodedCorpus, Sequences
-    from nmt.run import build_model
+    from nmt.runs.building import build_model
     from nmt.training.step import make_step
 
     config = compose("model=tiny")

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.errors import UserError
-from nmt.run import RunFolder
+from nmt.runs.folder import RunFolder
 from nmt.train import train
 
 if keras.config.backend() == "jax":

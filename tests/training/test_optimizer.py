@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 from nmt.model.dropout import fold
-from nmt.run import build_model
+from nmt.runs.building import build_model
 from nmt.training.optimizer import averaging_decay, make_optimizer, norm_and_factor, sums_in_parts
 
 

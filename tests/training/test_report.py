@@ -11,10 +11,10 @@ from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.util import tensor_util
 
 from nmt import Translator
-from nmt.inference.translator import Attention
-from nmt.inspection import records
-from nmt.run import RunFolder
-from nmt.training.report import DRAWN_PROBES, Report, Validation
+from nmt.inference.results import Attention
+from nmt.viewer import records
+from nmt.runs.folder import RunFolder
+from nmt.training.journal import DRAWN_PROBES, Report, Validation
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

@@ -16,7 +16,7 @@ import pytest
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.errors import UserError
-from nmt.run import build_model
+from nmt.runs.building import build_model
 from nmt.training.optimizer import EMA_WARMUP
 from nmt.training.step import Step, make_step
 
@@ -352,10 +352,10 @@ def test_two_replicas_with_the_same_batch_make_the_update_of_one() -> None:
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         from hydra import compose, initialize_config_dir
-        from nmt import config as configuration
+        from nmt.config import files
         from nmt.data.batches import Batches
         from nmt.data.encoded import EncodedCorpus, Sequences
-        from nmt.run import build_model
+        from nmt.runs.building import build_model
         from nmt.training.step import make_step
         configuration.register()
         with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):

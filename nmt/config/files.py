@@ -1,0 +1,137 @@
+"""Configuration files: the folder of YAML files, and a run's ``config.yaml`` in and out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from nmt.config.data import SHORT, SourceConfig, upgrade_data, without_short_keys
+from nmt.config.schema import GROUPS, Config, check, known_beside, known_keys
+from nmt.errors import UserError, nearest
+
+# Keys that runs of earlier versions lack, with the value that does what those did.
+_LATER_KEYS = {
+    "training.attention_every": 250,
+    "training.dropout_warmup_epochs": 0,
+    "training.parallel_parts": 1,
+    "training.word_dropout": 0,
+}
+
+# What earlier versions called otherwise.
+_RENAMED = {
+    "data.kind": "data.sources.NAME.kind (or choose a corpus: data=tsv)",
+    "data.patterns": "data.sources.patterns.pairs",
+    "data.pattern_share": "data.sources.patterns.weight and data.sources.written.weight",
+}
+
+
+def conf_dir() -> Path:
+    """Return the folder of YAML files: inside an installed wheel, or at the top of a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_conf"
+    return packaged if packaged.is_dir() else package.parent / "conf"
+
+
+def from_composed(composed: DictConfig) -> Config:
+    """Resolve, convert and check a composed configuration.
+
+    Raises:
+        UserError: an unknown key (Hydra lets ``+group.key=value`` through), a missing value, or a
+            value that contradicts another.
+    """
+    refuse_unknown_keys(composed)
+    try:
+        OmegaConf.resolve(composed)
+        missing = sorted(OmegaConf.missing_keys(composed))
+        deleted = [
+            key
+            for key in known_keys()
+            if OmegaConf.select(composed, key, default=MISSING) == MISSING
+        ]
+        if missing or deleted:
+            raise UserError(f"no value for configuration key '{(missing or deleted)[0]}'")
+        config = cast(Config, OmegaConf.to_object(composed))
+    except OmegaConfBaseException as error:
+        raise UserError(describe(error)) from error
+    config.data = without_short_keys(config.data)
+    check(config)
+    return config
+
+
+def refuse_unknown_keys(composed: DictConfig) -> None:
+    """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
+    for key, known in _unknown_keys(composed, Config, ""):
+        raise UserError(unknown_key(key, known))
+
+
+def _unknown_keys(node: DictConfig, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
+    names = {item.name for item in fields(schema)}
+    for key in node:
+        name = str(key)
+        if name not in names:
+            yield prefix + name, [prefix + known for known in names]
+        elif schema is Config and name in GROUPS:
+            yield from _unknown_keys(node[name], GROUPS[name], f"{name}.")
+        elif prefix + name == "data.sources":
+            for source in node[name]:
+                inner = f"data.sources.{source}."
+                yield from _unknown_keys(node[name][source], SourceConfig, inner)
+
+
+def load(path: Path) -> Config:
+    """Read a run's ``config.yaml`` back, checked against today's schema.
+
+    Raises:
+        UserError: it is missing or damaged, or holds what the schema does not.
+    """
+    try:
+        stored = OmegaConf.load(path)
+        if isinstance(stored, ListConfig):
+            raise UserError(f"{path} is not a configuration")
+        if isinstance(stored.get("data"), DictConfig):
+            stored.data = upgrade_data(cast(dict[str, object], OmegaConf.to_container(stored.data)))
+        merged = OmegaConf.structured(Config)
+        for key, value in _LATER_KEYS.items():
+            OmegaConf.update(merged, key, value)
+        merged = OmegaConf.merge(merged, stored)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{path}: {describe(error)}") from error
+    except (YAMLError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not a readable configuration: {reason}") from error
+    return from_composed(cast(DictConfig, merged))
+
+
+def to_yaml(config: Config) -> str:
+    """Return the configuration as YAML."""
+    plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
+    for key in SHORT:  # null, as each is in its source
+        del plain["data"][key]
+    return OmegaConf.to_yaml(OmegaConf.create(plain))
+
+
+def save(config: Config, path: Path) -> None:
+    """Write the configuration as YAML."""
+    path.write_text(to_yaml(config), encoding="utf-8")
+
+
+def describe(error: OmegaConfBaseException) -> str:
+    """Say in one line what is wrong, with the key and, if it is unknown, the nearest one."""
+    key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # elements of lists
+    reason = str(error.msg or error).splitlines()[0]
+    if key and key not in (known := known_beside(key)):
+        return unknown_key(key, known)
+    return f"configuration key '{key}': {reason}" if key else reason
+
+
+def unknown_key(key: str, known: list[str]) -> str:
+    """Say that there is no such key, and what to write instead."""
+    instead = f"; write {_RENAMED[key]}" if key in _RENAMED else nearest(key, known)
+    return f"unknown configuration key '{key}'{instead}"

@@ -1,0 +1,91 @@
+"""The whole configuration: all groups, their keys in dotted form, and the checks that span them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from nmt.config.checks import MISSING, check_at_least, check_between
+from nmt.config.data import DataConfig, SourceConfig, check_data
+from nmt.config.decoding import DecodingConfig, check_decoding
+from nmt.config.model import ModelConfig, check_model
+from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
+from nmt.config.training import TrainingConfig, check_training
+from nmt.errors import UserError
+
+
+@dataclass
+class Config:
+    """The whole of a run."""
+
+    name: str = MISSING
+    seed: int = MISSING
+    runs_dir: str = MISSING
+    cache_dir: str = MISSING
+    data: DataConfig = field(default_factory=DataConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+
+
+GROUPS: dict[str, type] = {
+    "data": DataConfig,
+    "tokenizer": TokenizerConfig,
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+}
+
+SOURCES = "data.sources"
+
+
+def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield ``("model.d_model", 256)`` and so on, in declaration order."""
+    for item in fields(config):
+        value = getattr(config, item.name)
+        if is_dataclass(value):
+            yield from flatten(value, f"{prefix}{item.name}.")
+        elif isinstance(value, dict):
+            for name, entry in value.items():
+                yield from flatten(entry, f"{prefix}{item.name}.{name}.")
+        else:
+            yield prefix + item.name, value
+
+
+def known_keys() -> list[str]:
+    """Return every key of the schema in dotted form, groups included; of sources, `SOURCES`."""
+    keys = []
+    for item in fields(Config):
+        keys.append(item.name)
+        group = GROUPS.get(item.name)
+        keys += [f"{item.name}.{key.name}" for key in fields(group)] if group else []
+    return keys
+
+
+def known_beside(key: str) -> list[str]:
+    """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
+    parts = key.split(".")
+    if key.startswith(f"{SOURCES}.") and len(parts) > 3:
+        return [".".join([*parts[:3], item.name]) for item in fields(SourceConfig)]
+    return known_keys()
+
+
+def check(config: Config) -> None:
+    """Make the checks that types cannot.
+
+    Raises:
+        UserError: names the first key that is wrong and what it may be.
+    """
+    for key, value in flatten(config):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{key}={value} must be a finite number")
+    check_between("seed", config.seed, 0, 2**32 - 1)
+    check_data(config.data)
+    check_tokenizer(config.tokenizer)
+    check_model(config.model)
+    check_training(config.training)
+    check_at_least("model.max_length", config.model.max_length, max(config.training.row_lengths))
+    check_decoding(config.decoding)

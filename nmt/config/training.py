@@ -1,0 +1,113 @@
+"""The ``training`` group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nmt.config.checks import (
+    MISSING,
+    check_above_zero,
+    check_at_least,
+    check_between,
+    check_one_of,
+)
+from nmt.errors import UserError
+
+PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
+
+
+@dataclass
+class TrainingConfig:
+    """Batches, objective, optimizer, limits and cadence."""
+
+    batch_tokens: int = MISSING  # positions per side in one micro-batch
+    row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
+    accumulate: int = MISSING  # micro-batches per update
+    # Parts of a batch worked on at the same time; null: two on a CPU with TensorFlow, else one.
+    parallel_parts: int | None = MISSING
+
+    label_smoothing: float = MISSING
+    dropout_warmup_epochs: float = MISSING  # over which dropout grows from 0 to its full rates
+    word_dropout: float = MISSING  # share of the target words that the decoder reads as unknown
+    optimizer: str = MISSING  # adam | adamw | muon
+    # Peak rate. null: by the width of the model, see `nmt.training.defaults.learning_rate_for`.
+    learning_rate: float | None = MISSING
+    schedule: str = MISSING  # inverse_sqrt | cosine | constant
+    warmup_steps: int = MISSING  # updates; at most a tenth of max_steps is used
+    beta_1: float = MISSING
+    beta_2: float = MISSING
+    epsilon: float = MISSING
+    weight_decay: float = MISSING  # adamw and muon; kernels only
+    clip_norm: float | None = MISSING  # global norm; null turns clipping off
+    ema_decay: float | None = MISSING  # per update; null turns averaging off
+
+    precision: str = MISSING  # auto | float32 | mixed_bfloat16 | mixed_float16
+    jit_compile: str = MISSING  # auto | on | off
+
+    max_steps: int | None = MISSING  # updates
+    max_epochs: float | None = MISSING
+    max_minutes: float | None = MISSING  # wall clock, validation included, set-up apart
+    log_every: int = MISSING  # updates
+    evaluate_every: int = MISSING  # updates
+    early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: never
+    evaluation_sentences: int = MISSING  # of the dev split, translated greedily at an evaluation
+    keep_checkpoints: int = MISSING
+    resume: str | None = None  # a run folder, or "latest"
+
+    samples: int = MISSING  # dev sentences shown in TensorBoard at every evaluation
+    probes: list[str] = MISSING  # source sentences whose attention is logged; empty: none
+    probe_every: int = MISSING  # evaluations between two drawings of the first two probes
+    attention_every: int = MISSING  # updates between two logs of the probes' weights
+
+
+def check_training(config: TrainingConfig) -> None:
+    """Check what types cannot.
+
+    Raises:
+        UserError: names the first key that is wrong and what it may be.
+    """
+    if not config.row_lengths:
+        raise UserError("training.row_lengths is empty: give one to three row lengths in tokens")
+    for length in config.row_lengths:
+        check_between("training.row_lengths", length, 2, config.batch_tokens)
+    positive = ("batch_tokens", "accumulate", "log_every", "evaluate_every", "probe_every")
+    for key in (*positive, "attention_every", "keep_checkpoints"):
+        check_at_least(f"training.{key}", getattr(config, key), 1)
+    for key in ("parallel_parts", "early_stopping"):
+        if getattr(config, key) is not None:
+            check_at_least(f"training.{key}", getattr(config, key), 1)
+    not_negative = ("dropout_warmup_epochs", "evaluation_sentences", "samples", "warmup_steps")
+    for key in (*not_negative, "weight_decay"):
+        check_at_least(f"training.{key}", getattr(config, key), 0)
+    check_between("training.label_smoothing", config.label_smoothing, 0, 0.9)
+    check_between("training.word_dropout", config.word_dropout, 0, 0.95)
+    check_one_of("training.precision", config.precision, PRECISIONS)
+    check_one_of("training.jit_compile", config.jit_compile, ("auto", "on", "off"))
+    _check_optimizer(config)
+    _check_limits(config)
+
+
+def _check_optimizer(config: TrainingConfig) -> None:
+    check_one_of("training.optimizer", config.optimizer, ("adam", "adamw", "muon"))
+    if config.weight_decay and config.optimizer == "adam":
+        raise UserError("training.weight_decay needs training.optimizer=adamw or muon")
+    check_one_of("training.schedule", config.schedule, ("inverse_sqrt", "cosine", "constant"))
+    for key in ("beta_1", "beta_2"):
+        check_between(f"training.{key}", getattr(config, key), 0, 0.999999)
+    check_above_zero("training.learning_rate", config.learning_rate)
+    check_above_zero("training.clip_norm", config.clip_norm, ", or null")
+    if config.ema_decay is not None:
+        check_between("training.ema_decay", config.ema_decay, 0, 0.999999)
+
+
+def _check_limits(config: TrainingConfig) -> None:
+    limits = (config.max_steps, config.max_epochs, config.max_minutes)
+    if all(limit is None for limit in limits):
+        raise UserError(
+            "training has no end: set training.max_steps, training.max_epochs or "
+            "training.max_minutes"
+        )
+    if any(limit is not None and limit <= 0 for limit in limits):
+        raise UserError(
+            "training.max_steps, training.max_epochs and training.max_minutes must be above 0"
+        )

@@ -1,0 +1,110 @@
+"""Archives from the web, kept in the cache: whole, or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from nmt.errors import UserError
+
+DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
+_CHUNK = 1 << 16  # bytes
+
+
+@contextmanager
+def fetch_archive(
+    url: str, cache_dir: Path, key: str, log: Callable[[str], None], *, keep: bool = True
+) -> Iterator[Path]:
+    """Yield the archive behind ``url``, fetched unless it is in ``cache_dir``, whole.
+
+    Args:
+        url: of a zip.
+        cache_dir: where it is kept, and looked for.
+        key: what a user sets to name a file instead.
+        log: takes one-line messages.
+        keep: False leaves ``cache_dir`` as it is.
+
+    Raises:
+        UserError: the download failed.
+    """
+    name = PurePosixPath(urlsplit(url).path).name
+    path = cache_dir / (name if name.endswith(".zip") else "spa-eng.zip")
+    if _is_whole_zip(path):
+        log(f"using the archive downloaded before: {path}")
+        yield path
+        return
+    log(f"downloading {url}")
+    if keep:
+        _download(url, path, key)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        passing = Path(folder) / path.name
+        _download(url, passing, key)
+        yield passing
+
+
+def _download(url: str, path: Path, key: str) -> None:
+    """Fetch a zip; it is whole or not there."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            _fetch(url, file)
+        if not _is_whole_zip(part):
+            raise ValueError(f"its {part.stat().st_size:,} bytes are not a whole zip archive")
+        part.replace(path)
+    except (OSError, HTTPException, ValueError) as error:
+        why = error.reason if type(error) is urllib.error.URLError else error
+        raise UserError(
+            f"the download of {url} to {path} failed: {' '.join(str(why).split())}; "
+            f"pass {key}=/path/to/{path.name}"
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _fetch(url: str, file: BinaryIO) -> None:
+    """Copy the content of ``url`` to ``file``, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    # Some hosts, manythings.org among them, refuse urllib's own name.
+    request = urllib.request.Request(url, headers={"User-Agent": "nmt"})
+    with progress, urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as response:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length else None
+        task = progress.add_task("downloading", total=total)
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            progress.update(task, advance=len(chunk))
+    if total is not None and file.tell() < total:
+        raise ValueError(f"the connection ended after {file.tell():,} of {total:,} bytes")
+
+
+def _is_whole_zip(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+        return False

@@ -1,0 +1,1 @@
+"""TensorBoard: the dashboard of attention, and the projector."""

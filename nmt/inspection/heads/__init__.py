@@ -1,0 +1,1 @@
+"""What heads attend to and what they are worth, in numbers."""

@@ -1,0 +1,1 @@
+"""Pictures: numbers in, a figure out."""

@@ -1,0 +1,1 @@
+"""What a beam search saw."""

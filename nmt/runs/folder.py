@@ -1,0 +1,206 @@
+"""The run folder: what is in it, saving and loading it.
+
+config.yaml       the full resolved configuration
+corpus.json       counts and digests of the splits
+tokenizer.*       the tokenizer
+checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
+metrics.jsonl     one JSON object per report
+logs/             TensorBoard
+samples/          dev translations at every evaluation
+evaluation_*.json scores and translations of a split or a file
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt.config import Config
+from nmt.errors import UserError, nearest
+from nmt.runs.files import write_inside
+
+if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
+    from nmt.data.tokenizer import Tokenizer
+    from nmt.model.contract import Model
+    from nmt.runs.checkpoint import Checkpoints
+
+CONFIG_FILE = "config.yaml"
+CORPUS_FILE = "corpus.json"
+METRICS_FILE = "metrics.jsonl"
+TEST_SCORES_FILE = "evaluation_test.json"
+LATEST = "latest"
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, config: Config) -> RunFolder:
+        """Make a new folder ``runs_dir/<date>_<time>_<name>`` and point ``latest`` at it."""
+        parent = Path(config.runs_dir)
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        name = re.sub(r"[^\w.-]+", "-", config.name)
+        for attempt in range(1, 1000):
+            path = parent / f"{stamp}_{name}{f'_{attempt}' if attempt > 1 else ''}"
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue  # two runs in one second
+            except OSError as error:
+                raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error
+            run = cls(path)
+            run.write_config(config)
+            run.point_latest()
+            return run
+        raise UserError(f"{parent} already holds a thousand runs of this second")
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open an existing run.
+
+        Raises:
+            UserError: the path is no run folder.
+        """
+        if not path.exists():
+            hint = "train one first: python -m nmt.train"
+            if path.parent.is_dir() and path.name != LATEST:
+                names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+                hint = nearest(path.name, names).lstrip("; ") or hint
+            raise UserError(f"there is no run {path}; {hint}")
+        if not (path / CONFIG_FILE).is_file():
+            raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
+        return cls(path.resolve())
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration of the run."""
+        from nmt.config import files
+
+        return files.load(self.path / CONFIG_FILE)
+
+    def write_config(self, config: Config) -> None:
+        """Write the configuration, as YAML."""
+        from nmt.config import files
+
+        training = dataclasses.replace(config.training, resume=None)
+        stored = dataclasses.replace(config, training=training)
+        write_inside(self.path, CONFIG_FILE, files.to_yaml(stored))
+
+    def point_latest(self) -> None:
+        """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""
+        pointer = self.path.parent / LATEST
+        partial = pointer.with_name(f".{LATEST}-{os.getpid()}")
+        partial.unlink(missing_ok=True)
+        try:
+            partial.symlink_to(self.path.name, target_is_directory=True)
+            partial.replace(pointer)
+        except OSError:
+            # No symbolic links here (or a real folder in the way): the run is named in full then.
+            partial.unlink(missing_ok=True)
+
+    def write_corpus_record(self, record: dict[str, Any]) -> None:
+        """Keep what tells this run's corpus from another."""
+        self.write_json(CORPUS_FILE, record)
+
+    def write_json(self, name: str, content: dict[str, Any]) -> Path:
+        """Write a JSON file into the run's folder, never outside of it; return its path."""
+        text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+        write_inside(self.path, name, text)
+        return self.path / name
+
+    def read_corpus_record(self) -> dict[str, Any]:
+        """Return what was kept of the corpus; empty if nothing was."""
+        path = self.path / CORPUS_FILE
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+    def test_scores(self) -> dict[str, dict[str, float | None]]:
+        """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
+
+        Raises:
+            UserError: the file with the scores is damaged.
+        """
+        path = self.path / TEST_SCORES_FILE
+        if not path.is_file():
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))["scores"]
+            return {
+                name: {"value": score["value"], "half_width": score.get("half_width")}
+                for name, score in found.items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The run's checkpoints."""
+        from nmt.runs.checkpoint import Checkpoints
+
+        return Checkpoints(self.path / "checkpoints", self.config.training.keep_checkpoints)
+
+    @property
+    def logs(self) -> Path:
+        """Where TensorBoard reads."""
+        return self.path / "logs"
+
+    @property
+    def samples(self) -> Path:
+        """Where dev translations are written."""
+        return self.path / "samples"
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Load the run's tokenizer."""
+        from nmt.data.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.path)
+
+    def load_model(self) -> Model:
+        """Load the model in float32 with its best weights, or the last ones if none is best yet.
+
+        Raises:
+            UserError: there are no weights, or they do not fit.
+        """
+        from nmt.runs.building import build_model, set_weights
+        from nmt.runs.checkpoint import read_arrays
+
+        checkpoints = self.checkpoints
+        path = checkpoints.best
+        if not path.is_file():
+            steps = checkpoints.steps()
+            if not steps:
+                raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
+            path = checkpoints.path(steps[-1])
+        arrays, _ = read_arrays(path)
+        model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
+        set_weights(model, arrays, path)
+        return model
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was reported, in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
+        path = self.path / METRICS_FILE
+        if not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def append_metrics(self, record: dict[str, Any]) -> None:
+        """Add one line to ``metrics.jsonl``."""
+        with (self.path / METRICS_FILE).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def drop_metrics_after(self, step: int) -> None:
+        """Remove what a killed session reported beyond its last checkpoint."""
+        path = self.path / METRICS_FILE
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if json.loads(line)["step"] <= step]
+            write_inside(self.path, METRICS_FILE, "".join(kept))

@@ -1,0 +1,36 @@
+"""What commands set up before they import anything heavy."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+from nmt.startup.compilation import keep_compiled
+from nmt.startup.devices import one_thread_per_operation
+from nmt.startup.memory import collect_rarely, keep_freed_memory
+
+
+def start_training(cache_dir: Path) -> None:
+    """Set memory for training, and keep compiled programs in ``cache_dir``.
+
+    Where a backend is imported already, as in a notebook, it is too late for both.
+    """
+    if sys.modules.keys() & {"tensorflow", "jax"}:
+        return
+    keep_freed_memory()
+    collect_rarely()
+    keep_compiled(cache_dir / "compiled")
+
+
+def start_translating() -> None:
+    """Set memory and threads for decoding."""
+    keep_freed_memory()
+    collect_rarely()
+    one_thread_per_operation()
+
+
+def warn_in_one_line() -> None:
+    """Let each warning be one line of this program on standard error."""
+    warnings.simplefilter("always", UserWarning)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)

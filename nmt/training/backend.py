@@ -1,0 +1,35 @@
+"""Which backend's update is used."""
+
+from __future__ import annotations
+
+import keras
+
+from nmt.config import TrainingConfig
+from nmt.errors import UserError
+from nmt.model.contract import Model
+from nmt.training.step import Step
+
+
+def make_step(model: Model, config: TrainingConfig, *, seed: int) -> Step:
+    """Return the compiled update for the backend in use.
+
+    Args:
+        model: whose weights it changes.
+        config: the ``training`` group of a finished configuration.
+        seed: of the dropout masks.
+
+    Raises:
+        UserError: training is not available on that backend.
+    """
+    if keras.config.backend() == "tensorflow":
+        from nmt.training.tensorflow_step import TensorFlowStep
+
+        return TensorFlowStep(model, config, seed=seed)
+    if keras.config.backend() == "jax":
+        from nmt.training.jax_step import JaxStep
+
+        return JaxStep(model, config, seed=seed)
+    raise UserError(
+        f"training does not run on the {keras.config.backend()} backend: set "
+        "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"
+    )

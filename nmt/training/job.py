@@ -1,0 +1,215 @@
+"""The life of a run: prepare, build, train or go on, score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from nmt.config import Config
+from nmt.data.corpus import Corpus, rejection_table
+from nmt.errors import UserError
+from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
+from nmt.startup.quiet import quiet_start
+
+if TYPE_CHECKING:  # loads Keras
+    from nmt.data.batches import Batches
+    from nmt.data.tokenizer import Tokenizer
+    from nmt.inference.evaluation import Evaluation
+    from nmt.inference.translator import Translator
+    from nmt.model.contract import Model
+
+LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it is worth a word
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run after training: its folder, what was reported, and what it makes of the test split."""
+
+    folder: RunFolder
+    complete: bool  # False: a signal stopped it; ``training.resume`` goes on
+    best_score: float | None  # dev BLEU of the weights that are kept; None without a dev split
+    evaluation: Evaluation | None  # of the test split; None without one, or while not complete
+
+    @property
+    def path(self) -> Path:
+        """Of the folder."""
+        return self.folder.path
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """What was reported, in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
+        return self.folder.metrics
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Scores on the test split, by metric; empty without one."""
+        return {name: score["value"] for name, score in self.folder.test_scores().items()}
+
+    def translator(self) -> Translator:
+        """Load the best weights."""
+        from nmt.inference.translator import Translator
+
+        return Translator.load(self.path)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: scores, and the newest table of samples."""
+        lines = [f"<p><b>{escape(self.path.name)}</b></p>"]
+        if self.evaluation is not None:
+            shown = "\n".join(self.evaluation.lines())
+            lines.append(f"<p>test split</p><pre>{escape(shown)}</pre>")
+        if self.best_score is not None:
+            lines.append(f"<p>best dev BLEU {self.best_score:.2f}</p>")
+        newest = max(self.folder.samples.glob("step_*.tsv"), default=None)
+        if newest is not None:
+            rows = [line.split("\t") for line in newest.read_text(encoding="utf-8").splitlines()]
+            cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in rows]
+            lines.append("<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in cells))
+            lines.append("</table>")
+        return "\n".join(lines)
+
+
+def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run:
+    """Train a run, new or resumed, as ``python -m nmt.train`` does, and score it.
+
+    >>> run = fit(["data=tatoeba", "model=small"])
+    >>> run.translator().translate(["Hoy hace frío."])
+
+    Args:
+        overrides: of the configuration, as on the command line.
+        console: where progress is shown; None: standard output.
+
+    Raises:
+        UserError: a wrong key or value, or what is wrong with the corpus or the run.
+    """
+    from nmt.config.command_line import compose_config
+    from nmt.startup.commands import start_training
+
+    config = compose_config(overrides)
+    start_training(Path(config.cache_dir))
+    return train(config, console or Console(highlight=False, markup=False, soft_wrap=True))
+
+
+def train(config: Config, console: Console) -> Run:
+    """Train one run, new or resumed, and score it.
+
+    Args:
+        config: checked; what it leaves open is settled here, see `nmt.training.defaults`.
+        console: where progress is shown.
+
+    Raises:
+        UserError: what is wrong with the corpus or the run.
+    """
+    # Heavy imports wait until the configuration is known to be right.
+    with quiet_start():
+        import keras  # noqa: F401  (its backend prints notes)
+
+        from nmt.runs.building import set_seed
+        from nmt.training.defaults import finish_config
+        from nmt.training.preparation import prepare_corpus
+
+        set_seed(config.seed)  # before any tokenizer is built: it destroys them
+    corpus = prepare_corpus(config, console)
+    console.print(rejection_table(corpus))
+    with quiet_start():  # looks for devices
+        finished = finish_config(config, len(corpus.train))
+    folder, tokenizer = _open_run(finished, corpus, console)
+    complete, best_score = _run_loop(finished, corpus, folder, tokenizer, console)
+    evaluation = None
+    if complete and corpus.test:
+        from nmt.inference.evaluation import evaluate
+        from nmt.inference.translator import Translator
+
+        evaluation = evaluate(Translator.load(folder.path), corpus.test, console)
+        folder.write_json(TEST_SCORES_FILE, evaluation.as_json())
+    return Run(folder, complete, best_score, evaluation)
+
+
+def _open_run(config: Config, corpus: Corpus, console: Console) -> tuple[RunFolder, Tokenizer]:
+    """Make the folder and the tokenizer of a new run, or take those of a resumed one."""
+    from nmt.runs.corpus import has_changed, record_of
+    from nmt.training.preparation import prepare_tokenizer
+
+    if config.training.resume is None:
+        folder = RunFolder.create(config)
+        tokenizer = prepare_tokenizer(config, corpus, console)
+        tokenizer.save(folder.path)
+        folder.write_corpus_record(record_of(corpus))
+        return folder, tokenizer
+    folder = RunFolder.open(Path(config.training.resume))
+    if has_changed(folder, corpus):
+        raise UserError(
+            f"the corpus has changed since {folder.path} was started, so that it cannot go on "
+            "exactly: restore the corpus, or start a new run"
+        )
+    tokenizer = folder.load_tokenizer()
+    folder.write_config(config)
+    return folder, tokenizer
+
+
+def _run_loop(
+    config: Config, corpus: Corpus, folder: RunFolder, tokenizer: Tokenizer, console: Console
+) -> tuple[bool, float | None]:
+    """Train to the end or to a signal; return whether it is the end, and the best dev BLEU."""
+    from nmt.data.splitting import evenly
+    from nmt.inference.engine import KerasEngine
+    from nmt.inference.translator import Translator
+    from nmt.runs.building import build_model
+    from nmt.training.backend import make_step
+    from nmt.training.loop import Trainer
+    from nmt.training.preparation import plan_training, plan_validation
+
+    training = config.training
+    batches = plan_training(config, corpus, tokenizer)
+    dev_batches = plan_validation(config, corpus, tokenizer)
+    model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
+    summary = describe(config, batches, model)
+    console.print(summary)
+    if batches.skipped > LONG_SHARE * (batches.pairs + batches.skipped):
+        longest = max(training.row_lengths)
+        console.print(
+            f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
+            f"'training.row_lengths=[{longest},{2 * longest}]'"
+        )
+    console.print(f"run folder: {folder.path}")
+    trainer = Trainer(
+        run=folder,
+        config=config,
+        model=model,
+        step=make_step(model, training, seed=config.seed),
+        batches=batches,
+        dev_batches=dev_batches,
+        dev=evenly(corpus.dev, training.evaluation_sentences),
+        translator=Translator(KerasEngine(model), tokenizer, config.decoding),
+        console=console,
+        summary=summary,
+    )
+    return trainer.train(), trainer.position.best_score
+
+
+def describe(config: Config, batches: Batches, model: Model) -> str:
+    """Say in a few lines what is trained on, and what is trained.
+
+    Args:
+        config: finished.
+        batches: of the training split.
+        model: built.
+    """
+    from nmt.inspection.anatomy.counts import parameters_by_part, training_flops_per_token
+
+    flops = training_flops_per_token(config.model, model.vocabulary_size)
+    shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
+    return "\n".join(
+        [
+            f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "
+            f"positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
+            f"{model.count_params():,} parameters, {config.training.precision}, dropout "
+            f"{config.model.dropout}:",
+            *(f"  {count:>12,}  {part}" for part, count in parameters_by_part(model).items()),
+            f"{flops / 1e6:,.1f} MFLOP per token in training",
+        ]
+    )

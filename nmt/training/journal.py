@@ -1,0 +1,137 @@
+"""Everything a run shows: TensorBoard, ``metrics.jsonl`` and the sample translations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nmt.config import Config, files
+from nmt.config.schema import flatten
+from nmt.data.splitting import Pair
+from nmt.inference.metrics import Score
+from nmt.inference.results import Attention
+from nmt.inspection.heads.statistics import training_scalars
+from nmt.inspection.pictures.heatmaps import draw_kind, render_png
+from nmt.runs.folder import RunFolder
+from nmt.training.events import EventWriter
+from nmt.viewer import records
+
+# A picture takes hundreds of times as long as its numbers, and fifty times the bytes: the Images
+# dashboard has those of the first probes only, the Attention dashboard the numbers of all.
+DRAWN_PROBES = 2
+
+
+@dataclass(frozen=True)
+class TrainingWindow:
+    """What happened since the last report."""
+
+    nll: float  # nats per target token
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float  # real source and target tokens
+    padding: float  # share of positions that held no token
+    epoch: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What one evaluation found."""
+
+    nll: float  # nats per target token
+    scores: Sequence[Score]  # on greedy translations; empty without dev sentences
+    samples: Sequence[tuple[Pair, str]]
+    probes: Sequence[tuple[str, Attention]]
+    draw: bool  # whether the attention of the first probes is drawn, too
+
+
+def perplexity(nll: float) -> float:
+    """exp of the mean negative log-likelihood; infinite where that overflows."""
+    return math.exp(nll) if nll < 700 else math.inf
+
+
+class Journal:
+    """Writes what the loop measures into a run folder.
+
+    Args:
+        run: the folder.
+        resumed_at: the update a resumed run goes on from: what was reported beyond it is dropped.
+    """
+
+    def __init__(self, run: RunFolder, *, resumed_at: int | None = None) -> None:
+        self._run = run
+        if resumed_at is not None:
+            run.drop_metrics_after(resumed_at)
+        purge = None if resumed_at is None else resumed_at + 1
+        self._events = EventWriter(run.logs, purge_step=purge)
+
+    def configuration(self, config: Config, summary: str) -> None:
+        """Show the configuration (as text and as hparams) and a summary of data and model."""
+        for tag, text in (("configuration", files.to_yaml(config)), ("summary", summary)):
+            indented = "\n".join(f"    {line}" for line in text.splitlines())
+            self._events.text(tag, indented, 0)
+        self._events.hparams(dict(flatten(config)), [])
+        self._events.flush()
+
+    def window(self, step: int, seconds: float, window: TrainingWindow) -> None:
+        """Report a stretch of training."""
+        values = {
+            "train/loss": window.nll,
+            "train/perplexity": perplexity(window.nll),
+            "train/learning_rate": window.learning_rate,
+            "train/gradient_norm": window.gradient_norm,
+            "train/epoch": window.epoch,
+            "speed/tokens_per_second": window.tokens_per_second,
+            "speed/padding_share": window.padding,
+        }
+        self._scalars(step, seconds, values)
+
+    def validation(self, step: int, seconds: float, found: Validation) -> None:
+        """Report an evaluation: scores, sample translations, attention of the probes."""
+        values = {"dev/loss": found.nll, "dev/perplexity": perplexity(found.nll)}
+        values |= {f"dev/{score.name}": score.value for score in found.scores}
+        values |= training_scalars([attention for _, attention in found.probes])
+        self._scalars(step, seconds, values)
+        for score in found.scores:
+            self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)
+        if found.samples:
+            self._samples(step, found.samples)
+        if found.draw:
+            for number, (sentence, attention) in enumerate(found.probes[:DRAWN_PROBES], start=1):
+                self._heatmaps(step, number, sentence, attention)
+        self.attention(step, found.probes)
+
+    def attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+        """Log the attention of the probes for the Attention dashboard."""
+        for number, (sentence, attention) in enumerate(probes, start=1):
+            record = records.encode(sentence, attention)
+            self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
+        self._events.flush()
+
+    def _scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:
+        for tag, value in values.items():
+            self._events.scalar(tag, value, step)
+        self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
+
+    def _samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
+        rows = [(pair.source, pair.target, output) for pair, output in samples]
+        table = ["| source | reference | output |", "|---|---|---|"]
+        table += [
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+        ]
+        self._events.text("samples", "\n".join(table), step)
+        self._run.samples.mkdir(exist_ok=True)
+        text = "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
+        (self._run.samples / f"step_{step:08d}.tsv").write_text(text, encoding="utf-8")
+
+    def _heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
+        for kind in attention.kinds:
+            for layer in range(1, len(attention.weights[kind.name]) + 1):
+                title = f"{kind.title}, layer {layer}, update {step}: {sentence}"
+                figure = draw_kind(attention, kind, layer, title)
+                tag = f"{kind.slug}/probe_{number}_layer_{layer}"
+                self._events.image(tag, render_png(figure), step)
+
+    def close(self) -> None:
+        """Finish writing."""
+        self._events.close()

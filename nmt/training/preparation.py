@@ -1,0 +1,77 @@
+"""From a configuration to what a run needs: corpus, tokenizer, batches. Slow parts are cached."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from nmt.config import Config
+from nmt.data.batches import Batches
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
+from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from nmt.errors import UserError
+
+
+def prepare_corpus(config: Config, console: Console) -> Corpus:
+    """Read, clean and split the corpus of a configuration; write what is rejected if asked to."""
+    rejected = config.data.rejected_file
+    return load_corpus(
+        config.data,
+        cache_dir=Path(config.cache_dir),
+        rejected_file=Path(rejected) if rejected else None,
+        log=console.print,
+    )
+
+
+def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
+    """Train the tokenizer on the training split, or take it from the cache."""
+    texts = [text for pair in corpus.train for text in pair]
+    key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True))
+    said: list[str] = []
+
+    def write(folder: Path) -> None:
+        console.print(f"training the {config.tokenizer.kind} tokenizer on {len(texts):,} lines")
+        train_tokenizer(config.tokenizer, texts, said.append).save(folder)
+        (folder / "log.txt").write_text("\n".join(said), encoding="utf-8")
+
+    folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
+    for line in (folder / "log.txt").read_text(encoding="utf-8").splitlines():
+        console.print(line)
+    return load_tokenizer(folder)
+
+
+def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches:
+    """Encode the training split and plan its batches.
+
+    Raises:
+        UserError: no pair fits into a row.
+    """
+    encoded = load_encoded(corpus.train, tokenizer, Path(config.cache_dir))
+    batches = _batches(config, encoded)
+    if not batches.pairs:
+        raise UserError(
+            "every training pair is longer than training.row_lengths="
+            f"{config.training.row_lengths} tokens: add a longer row length"
+        )
+    return batches
+
+
+def plan_validation(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
+    """Encode the dev split and plan its batches; None if there is nothing to validate on."""
+    batches = _batches(config, encode_pairs(corpus.dev, tokenizer))
+    return batches if batches.pairs else None
+
+
+def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
+    training = config.training
+    return Batches(
+        encoded,
+        row_lengths=training.row_lengths,
+        tokens=training.batch_tokens * training.accumulate,
+        multiple=training.accumulate,
+        seed=config.seed,
+    )
