@@ -1,0 +1,1 @@
+"""The run folder, its checkpoints and its metrics: written whole, read safely."""
