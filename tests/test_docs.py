@@ -2,78 +2,135 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import json
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "data" / "README.md",
+]
 ATTENTION = ROOT / "docs" / "attention.md"
+NOTEBOOK = ROOT / "docs" / "attention.ipynb"
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\(([^()\s]+)\)")  # [text](address)
+# [text](address "title"); of a link to code, the title names the symbol that the text is from.
+_LINK = re.compile(r'\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\(([^()\s]+)(?: "([^"]+)")?\)')
 _PRINTED = re.compile(r"# -> (.*)$", re.MULTILINE)
 
 
-def shown(code: str, line: str) -> bool:
-    """Whether a line of code holds an expression or, if it is a bare name, defines it."""
-    if not code.isidentifier():
-        return code in line
-    return bool(re.search(rf"\b(?:(?:def|class) {code}\b|{code} = )", line))
+def symbols(source: str) -> dict[str, str]:
+    """Return the code of every function, class and constant by its name, such as A.method."""
+    lines = source.splitlines()
+    found: dict[str, str] = {}
+
+    def visit(node: ast.Module | ast.ClassDef, prefix: str) -> None:
+        for child in node.body:
+            names: list[str] = []
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                names = [child.name]
+            elif isinstance(child, ast.Assign):
+                names = [target.id for target in child.targets if isinstance(target, ast.Name)]
+            for name in names:
+                found[prefix + name] = "\n".join(lines[child.lineno - 1 : child.end_lineno])
+            if isinstance(child, ast.ClassDef):
+                visit(child, f"{prefix}{child.name}.")
+
+    visit(ast.parse(source), "")
+    return found
+
+
+def wrong_link(document: Path, text: str, address: str, symbol: str) -> str | None:
+    """Say what is wrong with one relative link or picture."""
+    name, _, fragment = address.partition("#")
+    if ":" in name or not name:
+        return None
+    path = document.parent / name
+    if not path.exists():
+        return "there is no such file"
+    if path.suffix != ".py":
+        return None
+    if re.fullmatch(r"L\d+", fragment):
+        return "lines move: name a symbol"
+    if symbol:
+        known = symbols(path.read_text(encoding="utf-8"))
+        if symbol not in known:
+            return f"there is no {symbol}"
+        if text.strip("`") not in known[symbol]:
+            return f"{symbol} does not have it"
+    return None
 
 
 def wrong_links(document: Path) -> list[str]:
     """Return what is wrong with the relative links and pictures of a document."""
-    found = []
     prose = _FENCED.sub("", document.read_text(encoding="utf-8"))
-    for text, address in _LINK.findall(prose):
-        name, _, fragment = address.partition("#")
-        if ":" in name or not name:
-            continue
-        path = document.parent / name
-        if not path.exists():
-            found.append(f"[{text}]({address}): there is no such file")
-        elif re.fullmatch(r"L\d+", fragment):
-            lines = path.read_text(encoding="utf-8").splitlines()
-            numbered = dict(enumerate(lines, start=1))
-            code = text.strip("`")
-            line = numbered.get(int(fragment[1:]), "")
-            if not shown(code, line):
-                right = [number for number, line in numbered.items() if shown(code, line)]
-                found.append(f"[{text}]({address}): that line is {line!r}; try {right}")
+    found = []
+    for text, address, symbol in _LINK.findall(prose):
+        wrong = wrong_link(document, text, address, symbol)
+        if wrong:
+            found.append(f"[{text}]({address}): {wrong}")
     return found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_relative_links_lead_to_files_and_to_the_lines_they_name(document: Path) -> None:
+def test_relative_links_lead_to_files_and_to_the_symbols_they_name(document: Path) -> None:
     wrong = wrong_links(document)
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_text_on_attention_names_the_symbols_of_its_links() -> None:
+    prose = _FENCED.sub("", ATTENTION.read_text(encoding="utf-8"))
+    to_code = [link for link in _LINK.findall(prose) if link[1].endswith(".py")]
+    assert len(to_code) > 30
+    assert [link for link in to_code if not link[2]] == []
+
+
 def test_wrong_links_are_found(tmp_path: Path) -> None:
-    (tmp_path / "code.py").write_text("\ndef attend(x):\n    return f(x)[0]\n", encoding="utf-8")
+    code = "\nLIMIT = 3\nclass A:\n    def attend(self, x):\n        return f(x)[0]\n"
+    (tmp_path / "code.py").write_text(code, encoding="utf-8")
     document = tmp_path / "document.md"
-    good = "[`attend`](code.py#L2) [`f(x)[0]`](code.py#L3) [web](https://example.com/no.md) [a](#b)"
-    bad = "![lost](lost.png) [`attend`](code.py#L3) [`f(x)[0]`](code.py#L9)"
+    good = (
+        '[`attend`](code.py "A.attend") [`f(x)[0]`](code.py "A.attend") [`LIMIT`](code.py "LIMIT") '
+        "[web](https://example.com/no.md) [a](#b) [code](code.py)"
+    )
+    bad = (
+        '![lost](lost.png) [`attend`](code.py "attend") [`g(x)`](code.py "A") [`x`](code.py#L9) '
+        '[`f`](code.py "LIMIT")'
+    )
     document.write_text(f"{good}\n{bad}\n```\n[no](link.md)\n```\n", encoding="utf-8")
     assert wrong_links(document) == [
         "[lost](lost.png): there is no such file",
-        "[`attend`](code.py#L3): that line is '    return f(x)[0]'; try [2]",
-        "[`f(x)[0]`](code.py#L9): that line is ''; try [3]",
+        "[`attend`](code.py): there is no attend",
+        "[`g(x)`](code.py): A does not have it",
+        "[`x`](code.py#L9): lines move: name a symbol",
+        "[`f`](code.py): LIMIT does not have it",
     ]
 
 
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.backend
-def test_the_code_of_attention_md_prints_what_stands_behind_its_arrows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = ATTENTION.read_text(encoding="utf-8")
-    blocks = [match for match in _FENCED.finditer(text) if match[1] == "python"]
-    assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        above = text.count("\n", 0, block.start(2))  # so that errors name the document's lines
-        exec(compile("\n" * above + block[2], str(ATTENTION), "exec"), names)
-        printed = capsys.readouterr().out.splitlines()
-        assert printed == _PRINTED.findall(block[2]), f"attention.md, block of line {above + 1}"
+def test_the_notebook_on_attention_prints_what_the_text_says() -> None:
+    made = load_script("make_notebook").notebook(ATTENTION.read_text(encoding="utf-8"))
+    code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+    assert len(code) > 10
+    for cell in code:
+        printed = [line.rstrip("\n") for output in cell["outputs"] for line in output["text"]]
+        assert printed == _PRINTED.findall("".join(cell["source"])), "".join(cell["source"])
+    assert made == json.loads(NOTEBOOK.read_text(encoding="utf-8")), (
+        "the notebook is not what python scripts/make_notebook.py makes of the text"
+    )
