@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -38,6 +37,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.errors import nearest
 from nmt.serving.batching import Batcher, ClosedError, QueueFullError
+from nmt.viewer.page import inline_script, inline_style
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Translation
@@ -50,7 +50,7 @@ MAX_ATTENTION_WEIGHTS = 500_000  # of one text: 6 layers of 8 heads over 100 x 1
 
 _HUNG_UP = 499  # not a registered status: in the metrics, of requests whose client went away
 _SHOWN = 50  # characters of what a client sent that an error repeats
-_PAGE = Path(__file__).with_name("page.html")
+_HERE = Path(__file__).parent
 _PATHS = ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class TranslationRequest(BaseModel):
         None,
         ge=0,
         le=MAX_LENGTH_PENALTY,
-        description="0 favours short translations; rounded to one decimal; default: the run's",
+        description="0 favours short translations; default: the run's",
     )
     scores: bool = Field(False, description="give the score and log_prob of every translation")
     attention: bool = Field(
@@ -261,10 +261,7 @@ class Service:
         """Fill in defaults; what means the same is equal, so that it shares batches."""
         decoding = self._translator.decoding
         beam = asked.beam or max(decoding.beam_size, asked.nbest)
-        penalty = decoding.length_penalty
-        if asked.length_penalty is not None:
-            # The translator compiles a search for every value and keeps it: few values.
-            penalty = round(asked.length_penalty, 1)
+        penalty = decoding.length_penalty if asked.length_penalty is None else asked.length_penalty
         return _Search(beam, penalty if beam > 1 else 0.0, asked.nbest)
 
     async def _answers(
@@ -329,7 +326,7 @@ class Service:
 def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
     """Build the application; its state holds the `Service`."""
     service = Service(translator, limits)
-    page = _PAGE.read_text(encoding="utf-8")
+    page, policy = _make_page()
     said = {
         "run": about.run,
         "source_language": about.source_language,
@@ -363,7 +360,7 @@ def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
         responses={status: {"model": Problem} for status in (400, 408, 413, 422, 500, 503)},
     )
     app.state.service = service
-    app.add_middleware(_Door, service=service, policy=_policy(page))
+    app.add_middleware(_Door, service=service, policy=policy)
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _failed)
@@ -485,16 +482,21 @@ def _as_json(translated: _Translated, scores: bool) -> list[dict[str, Any]]:
     return found
 
 
-def _policy(page: str) -> str:
-    """Return a content security policy: this page's own script and style, and this service."""
+def _make_page() -> tuple[str, str]:
+    """Return the page, with all that it needs inside, and its content security policy.
 
-    def digest(tag: str) -> str:
-        content = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]
+    The policy allows this page's own script and style, and questions to this service.
+    """
+    style = inline_style(_HERE / "page.css")
+    script = inline_script(_HERE / "page.js")
+    page = (_HERE / "page.html").read_text(encoding="utf-8").format(style=style, script=script)
+
+    def digest(content: str) -> str:
         return b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest('script')}'; "
-        f"style-src 'sha256-{digest('style')}'; connect-src 'self'; img-src data:; "
+    return page, (
+        f"default-src 'none'; script-src 'sha256-{digest(script)}'; "
+        f"style-src 'sha256-{digest(style)}'; connect-src 'self'; img-src data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 

@@ -1,4 +1,7 @@
-"""Attention as one HTML file: the viewer of the TensorBoard plugin with its data, all inlined."""
+"""Attention as one HTML file: the viewer of the TensorBoard plugin with its data, all inlined.
+
+The viewer's modules become one: what `nmt.serving` adds to its own page is made here as well.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,22 @@ from nmt.viewer.records import Viewed, encode
 
 BROWSER = Path(__file__).parent / "browser"
 # Each stands behind those that it imports from.
-_MODULES = ("record.js", "colours.js", "forms.js", "grid.js", "plot.js", "viewer.js", "file.js")
+VIEWER_MODULES = (
+    "record.js",
+    "colours.js",
+    "forms.js",
+    "tokens.js",
+    "choices.js",
+    "reader.js",
+    "player.js",
+    "controls.js",
+    "grid.js",
+    "matrix.js",
+    "lines.js",
+    "plot.js",
+    "tooltip.js",
+    "viewer.js",
+)
 
 # Nothing may be asked of any server, whatever a token says.
 _PAGE = """<!doctype html>
@@ -58,10 +76,10 @@ def attention_page(attentions: Sequence[tuple[str, Viewed]], title: str) -> str:
     ]
     return _PAGE.format(
         title=html.escape(title),
-        style=(BROWSER / "viewer.css").read_text(encoding="utf-8"),
+        style=inline_style(BROWSER / "page.css"),
         # In JSON a "<" stands in strings only; escaped, no token can end the element.
         data=json.dumps(data).replace("<", "\\u003c"),
-        script="".join(map(_inlined, _MODULES)),
+        script=inline_script(BROWSER / "file.js"),
     )
 
 
@@ -72,16 +90,22 @@ def attention_cell(attention: Viewed, height: int = 640) -> str:
         attention: of one sentence pair.
         height: of the frame, in pixels.
     """
-    sentence = " ".join(attention.tokens("source"))
-    page = attention_page([(sentence, attention)], "Attention")
+    page = attention_page([("", attention)], "Attention")
     return (
         f'<iframe srcdoc="{html.escape(page)}" title="Attention" width="100%" height="{height}" '
         'style="border: 0; resize: vertical; overflow: auto"></iframe>'
     )
 
 
-def _inlined(name: str) -> str:
-    """Return a module of the viewer as a part of one that holds all of them."""
-    source = (BROWSER / name).read_text(encoding="utf-8")
-    source = re.sub(r'^import .* from "\./.*";\n', "", source, flags=re.MULTILINE)
-    return re.sub(r"^export ", "", source, flags=re.MULTILINE)
+def inline_script(script: Path) -> str:
+    """Return a script that mounts the viewer as a module that holds all that it imports."""
+    paths = [*(BROWSER / name for name in VIEWER_MODULES), script]
+    modules = "".join(path.read_text(encoding="utf-8") for path in paths)
+    modules = re.sub(r'^import [^;]* from "[./][^"]*";\n', "", modules, flags=re.MULTILINE)
+    return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
+
+
+def inline_style(style: Path) -> str:
+    """Return the style of a page together with the viewer's."""
+    paths = (BROWSER / "viewer.css", style)
+    return "".join(path.read_text(encoding="utf-8") for path in paths)

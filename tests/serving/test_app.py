@@ -90,7 +90,7 @@ def test_scores_and_alternatives(service: Running) -> None:
         ({"beam": 8}, 8, 0.6),
         ({"nbest": 6}, 6, 0.6),
         ({"length_penalty": 1}, 4, 1.0),
-        ({"length_penalty": 0.4499}, 4, 0.4),
+        ({"length_penalty": 0.4499}, 4, 0.4499),
         ({"beam": None, "length_penalty": None}, 4, 0.6),
         ({"beam": 1, "length_penalty": 1.5}, 1, 0.0),
     ],

@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service() -> Iterator[Running]:
     with serving() as running:
         yield running
@@ -52,6 +52,7 @@ def page(browser: Any, service: Running) -> Iterator[Any]:
     page.goto(service.url)
     yield page
     page.close()
+    service.translator.gate.set()
     assert [url for url in asked if not url.startswith((service.url, "data:"))] == []
     assert problems == []
 
@@ -60,6 +61,17 @@ def weights(page: Any, side: str) -> dict[str, str]:
     """Return the weight that each lit word of a side carries."""
     lit = page.locator(f'.word.lit[data-side="{side}"]')
     return {word.inner_text(): word.get_attribute("data-weight") for word in lit.all()}
+
+
+def pieces(page: Any, side: str) -> list[str]:
+    """Return the weight that each piece of a side of the heatmap carries."""
+    lit = page.locator(f'.token.lit[data-side="{side}"]')
+    return [token.get_attribute("data-weight") for token in lit.all()]
+
+
+def active(page: Any, side: str) -> list[str]:
+    """Return the pieces of a side that are pointed at."""
+    return page.locator(f'.token.active[data-side="{side}"]').all_text_contents()
 
 
 def strength(word: Any) -> float:
@@ -74,7 +86,8 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     page.get_by_label("Spanish", exact=True).press_sequentially("Hola mundo")
     expect(page.locator("#target-words")).to_have_text("world hello ")
     expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
-    assert page.locator("#map .cell").count() == 16
+    tokens = page.locator("#viewer .token").all_text_contents()
+    assert tokens == ["▁world", "▁hel", "lo", "</s>", "▁Ho", "la", "▁mundo", "</s>"]
 
     # Last layer, mean of both heads. "hello" is two target pieces, "Hola" two source pieces.
     hello = page.locator("#target-words .word", has_text="hello")
@@ -86,38 +99,88 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     assert strengths == pytest.approx([0.894, 0.316, 0.316], abs=1e-3)
     tooltip = page.get_by_role("tooltip")
     expect(tooltip).to_have_text("hello looked at\nHola 0.80\nmundo 0.10\nend 0.10")
-    heads = page.locator('#map .head.lit[data-side="source"]').all()
-    assert [head.get_attribute("data-weight") for head in heads] == ["0.80"] * 2 + ["0.10"] * 2
-    band = page.locator("#map .band")
+    # So do its pieces in the heatmap, where the columns of "Hola" have 0.80 in all.
+    assert pieces(page, "column") == ["0.450", "0.350", "0.100", "0.100"]
+    assert active(page, "row") == ["▁hel", "lo"]
+    band = page.locator("#viewer .band.of-row")
     assert band.is_visible()
-    assert (band.get_attribute("height"), band.get_attribute("width")) == ("44", "88")
+    canvas = page.locator("#viewer .plot canvas").bounding_box()
+    box = {side: float(band.get_attribute(side)) for side in ("height", "width")}
+    assert box == {"height": canvas["height"] / 2, "width": canvas["width"]}
 
     source.filter(has_text="mundo").hover()
     assert weights(page, "target") == {"world": "0.80", "hello": "0.10"}
     assert weights(page, "source") == {}
     expect(tooltip).to_contain_text("mundo was looked at by\nworld 0.80")
+    assert pieces(page, "row") == ["0.800", "0.100", "0.100", "0.000"]
+    source.filter(has_text="Hola").hover()
+    assert pieces(page, "row") == ["0.100", "0.900", "0.700", "0.000"]  # both columns in all
 
     page.locator("h1").hover()
     assert weights(page, "source") == weights(page, "target") == {}
+    assert pieces(page, "row") == pieces(page, "column") == []
     expect(tooltip).to_be_hidden()
 
 
 def test_layers_and_heads_can_be_chosen(page: Any) -> None:
     page.locator("#source").press_sequentially("Hola mundo")
     world = page.locator("#target-words .word", has_text="world")
-    page.get_by_label("Head").select_option("1")
+    page.get_by_role("group", name="Heads").get_by_label("1").check()
     world.hover()
     assert weights(page, "source") == {"mundo": "1.00"}
     page.locator("h1").hover()
-    page.get_by_label("Layer").select_option("1")
+    page.get_by_role("combobox", name="Layer").select_option("1")
     world.hover()
     assert weights(page, "source") == {"Hola": "0.50", "mundo": "0.25", "end": "0.25"}
-    cell = page.locator('#map .cell[data-t="0"][data-s="2"]')
-    assert cell.get_attribute("fill-opacity") == "0.25"
     # What was chosen stays while the sentence grows.
     page.locator("#source").fill("la casa")
     page.locator("#target-words .word", has_text="house").hover()
     assert weights(page, "source") == {"la": "0.50", "casa": "0.25", "end": "0.25"}
+    api.expect(page.locator(".caption")).to_contain_text("layer 1, head 1")
+    page.get_by_label("all heads", exact=True).check()
+    assert page.locator("#viewer .grid button").count() == 2 * (2 + 1)
+    page.get_by_role("button", name="layer 2, head 1").click()
+    page.locator("#target-words .word", has_text="house").hover()
+    assert weights(page, "source") == {"casa": "1.00"}
+
+
+def test_what_is_pointed_at_in_the_heatmap_lights_words(page: Any) -> None:
+    page.locator("#source").press_sequentially("Hola mundo")
+    picture = page.get_by_role("application")
+    tooltip = page.get_by_role("tooltip")
+    page.get_by_role("combobox", name="Layer").select_option("1")
+    box = page.locator("#viewer .plot canvas").bounding_box()
+    cell = box["width"] / 4
+    picture.scroll_into_view_if_needed()
+    box = page.locator("#viewer .plot canvas").bounding_box()
+    page.mouse.move(box["x"] + 2.5 * cell, box["y"] + 0.5 * cell)
+    api.expect(tooltip).to_have_text("▁world → ▁mundo  0.250")
+    assert weights(page, "source") == {"Hola": "0.50", "mundo": "0.25", "end": "0.25"}
+    assert page.locator(".word.active").all_inner_texts() == ["world"]
+    page.get_by_role("combobox", name="Layer").select_option("2")
+    page.locator('.token[data-side="column"]', has_text="la").hover()  # half of "Hola"
+    api.expect(tooltip).to_contain_text("lais attended to by")
+    assert weights(page, "target") == {"hello": "0.80", "world": "0.10"}
+    page.locator('.token[data-side="row"]').first.click()  # it stays lit
+    page.locator("h1").hover()
+    assert weights(page, "source") == {"mundo": "0.80", "Hola": "0.10", "end": "0.10"}
+    # Words come first, and then it is lit again.
+    page.locator("#target-words .word", has_text="hello").hover()
+    assert active(page, "row") == ["▁hel", "lo"]
+    assert weights(page, "source")["Hola"] == "0.80"
+    page.locator("h1").hover()
+    assert active(page, "row") == ["▁world"]
+    assert weights(page, "source")["mundo"] == "0.80"
+    picture.focus()
+    page.keyboard.press("Escape")
+    assert weights(page, "source") == {}
+    page.keyboard.press("ArrowDown")
+    assert weights(page, "source")["Hola"] == "0.80"
+    # A new translation begins anew.
+    page.locator("#source").fill("la casa")
+    api.expect(page.locator("#target-words")).to_have_text("house the ")
+    assert active(page, "row") == []
+    assert weights(page, "source") == {}
 
 
 def test_the_keyboard_reaches_every_word(page: Any) -> None:
@@ -179,7 +242,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Any, service: Running, sch
     page = browser.new_page(viewport={"width": 360, "height": 640}, color_scheme=scheme)
     page.goto(service.url)
     page.locator("#source").fill("Hola mundo")
-    page.locator("#map svg").wait_for()
+    page.locator("#viewer svg").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     channels = [int(part) for part in background.removeprefix("rgb(").rstrip(")").split(",")]

@@ -16,12 +16,12 @@ from tensorboard.data import provider
 from tensorboard.plugins import base_plugin
 from werkzeug import Request, Response
 
+from nmt.inspection.dashboard.links import hide_links
 from nmt.viewer.page import BROWSER
 from nmt.viewer.records import PLUGIN, parse_tag
 
 SAMPLES = 200  # evaluations kept per sentence; 200 of a sentence of 10 tokens are 5 MB at `small`
 
-_VIEWER = BROWSER
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 _ALL = 1_000_000  # more points than a series can have here
 
@@ -29,7 +29,10 @@ Application = Callable[..., Any]  # WSGI
 
 
 class AttentionLoader(base_plugin.TBLoader):
-    """Raises TensorBoard's limit of points for this plugin, and makes it."""
+    """Raises TensorBoard's limit of points for this plugin, and makes it.
+
+    For all dashboards it hides what ``runs/latest`` would show a second time.
+    """
 
     def fix_flags(self, flags: Any) -> None:
         """Keep `SAMPLES` evaluations, if ``--samples_per_plugin`` says nothing of this plugin.
@@ -40,7 +43,8 @@ class AttentionLoader(base_plugin.TBLoader):
         flags.samples_per_plugin.setdefault(PLUGIN, SAMPLES)
 
     def load(self, context: base_plugin.TBContext) -> AttentionPlugin:
-        """Return the plugin."""
+        """Return the plugin; from here on no dashboard shows a run under the name of a link."""
+        hide_links(context.data_provider, context.logdir or "")
         return AttentionPlugin(context)
 
 
@@ -54,7 +58,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
 
     def get_plugin_apps(self) -> dict[str, Application]:
         """Return an application per path."""
-        files = [path for path in _VIEWER.iterdir() if path.suffix in _TYPES]
+        files = [path for path in BROWSER.iterdir() if path.suffix in _TYPES]
         return {
             **{f"/{path.name}": _file(path) for path in files},
             "/runs": Request.application(self._runs),
@@ -71,25 +75,14 @@ class AttentionPlugin(base_plugin.TBPlugin):
         return base_plugin.FrontendMetadata(es_module_path="/plugin.js", tab_name="Attention")
 
     def _runs(self, request: Request) -> Response:
-        """Answer with runs, the one written last first, and their sentences.
-
-        Of runs that are the same data under two names, as ``latest`` and the run it points at, the
-        name that sorts first is shown, which begins with a date.
-        """
+        """Answer with runs, the one written last first, and their sentences."""
         listed = self._data.list_blob_sequences(
             plugin_util.context(request.environ),
             experiment_id=plugin_util.experiment_id(request.environ),
             plugin_name=PLUGIN,
         )
-        runs = {}
-        for name in sorted(listed, reverse=True):
-            # No two runs write at the same microsecond.
-            ends = frozenset(
-                (tag, one.max_step, one.max_wall_time) for tag, one in listed[name].items()
-            )
-            runs[ends] = name
         names = sorted(
-            runs.values(), key=lambda name: -max(one.max_wall_time for one in listed[name].values())
+            listed, key=lambda name: -max(one.max_wall_time for one in listed[name].values())
         )
         answer = [
             {

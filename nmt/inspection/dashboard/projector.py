@@ -87,7 +87,7 @@ def write_projector(
         paths[1].parent.mkdir(parents=True, exist_ok=True)
         # As text: of bytes, the projector finds out by failing to decode them, which may succeed.
         np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
-        paths[2].write_text(_labels(pieces, counts), encoding="utf-8")
+        paths[2].write_text(_describe_pieces(pieces, counts), encoding="utf-8")
         # A message shows itself in the text format that is read.
         paths[0].write_text(str(config), encoding="utf-8")
     except OSError as error:
@@ -95,12 +95,12 @@ def write_projector(
     return paths
 
 
-def _labels(pieces: Sequence[str], counts: Counts | None) -> str:
+def _describe_pieces(pieces: Sequence[str], counts: Counts | None) -> str:
     """Return the labels as tab-separated columns with a header."""
     columns: dict[str, Sequence[object]] = {
-        "piece": [visible(piece) for piece in pieces],
+        "piece": [make_visible(piece) for piece in pieces],
         "id": range(len(pieces)),
-        "kind": [_kind(number, piece) for number, piece in enumerate(pieces)],
+        "kind": [_name_kind(number, piece) for number, piece in enumerate(pieces)],
     }
     if counts is not None:
         columns[f"count {counts.source_language}"] = counts.source.tolist()
@@ -110,14 +110,14 @@ def _labels(pieces: Sequence[str], counts: Counts | None) -> str:
     return "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
 
-def visible(piece: str) -> str:
+def make_visible(piece: str) -> str:
     """Write characters that show nothing, or would break a line or a column, as <U+0009>."""
     return "".join(
         f"<U+{ord(char):04X}>" if unicodedata.category(char)[0] in "CZ" else char for char in piece
     )
 
 
-def _kind(number: int, piece: str) -> str:
+def _name_kind(number: int, piece: str) -> str:
     """Say what a piece is: special, begin or inside of a word, punctuation, or a byte."""
     if number in _SPECIAL:
         return _SPECIAL[number]

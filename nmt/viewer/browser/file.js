@@ -1,19 +1,24 @@
-// The viewer in a file of its own: nmt/inspection/html.py puts this behind viewer.js, and the data
-// into the page: a list of {sentence, record}, records in base64.
+// The viewer in a file of its own: nmt/viewer/page.py puts this behind viewer.js, and the data into
+// the page: a list of {sentence, record}, records in base64.
 
+import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
 
 const inlined = JSON.parse(document.getElementById("attention").textContent);
+// A link may say what is chosen; but a frame of a notebook has no address of its own.
+const addressed = location.protocol !== "about:";
 
 mount(document.querySelector("main"), {
   runs: async () => {
     const sentences = inlined.map(({ sentence }, id) => ({ id: String(id), text: sentence }));
-    return [{ name: "", sentences }];
+    return sentences.length ? [{ name: "", sentences }] : [];
   },
   steps: async () => [{ step: null, time: null }],
-  record: async (run, id) =>
-    Uint8Array.from(atob(inlined[Number(id)].record), (sign) => sign.charCodeAt(0)).buffer,
-  recall: () => location.hash.slice(1),
-  remember: (text) => location.replace(`#${text}`),
+  record: async (run, id) => {
+    const text = atob(inlined[Number(id)].record);
+    return parseRecord(Uint8Array.from(text, (sign) => sign.charCodeAt(0)).buffer);
+  },
+  recall: () => (addressed ? location.hash.slice(1) : ""),
+  remember: (text) => addressed && location.replace(`#${text}`),
   nothing: "There is no sentence in this file.",
 });

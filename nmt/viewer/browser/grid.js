@@ -13,9 +13,9 @@ export class Grid {
     this.open = open;
   }
 
-  // content: {kind, colours, most}. Buttons stay while their number does, and the focus with them.
-  draw({ kind, colours, most }) {
-    const all = Array.from({ length: kind.heads }, (_, head) => head);
+  // content: {kind, colours, most, layer, ticked, all}; the last three are what is chosen, see
+  // Choices.within. Buttons stay while their number does, and the focus with them.
+  draw({ kind, colours, most, layer: chosen, ticked, all }) {
     const shape = `${kind.layers} ${kind.heads}`;
     if (this.host.dataset.shape !== shape) {
       this.host.dataset.shape = shape;
@@ -25,6 +25,8 @@ export class Grid {
     const zoom = SIDE / Math.max(rows, columns);
     for (const button of this.host.querySelectorAll("button")) {
       const { layer, head } = button.dataset;
+      const meant = head === "" ? !ticked.length : ticked.includes(Number(head));
+      button.setAttribute("aria-current", Number(layer) === chosen && meant);
       const weights = headMean(kind, Number(layer), head === "" ? all : [Number(head)]);
       paint(button.firstChild, weights, rows, columns, colours, most);
       const size = { width: `${zoom * columns}px`, height: `${zoom * rows}px` };

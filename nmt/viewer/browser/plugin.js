@@ -1,5 +1,6 @@
-// The dashboard in TensorBoard: the viewer, fed by nmt/inspection/plugin.py.
+// The dashboard in TensorBoard: the viewer, fed by nmt/inspection/dashboard/plugin.py.
 
+import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
 
 const MEMORY = "nmt_attention";
@@ -18,7 +19,7 @@ const source = {
   runs: async () => (await ask("runs")).json(),
   steps: async (run, sentence) => (await ask("steps", { run, sentence })).json(),
   record: async (run, sentence, step) =>
-    (await ask("record", { run, sentence, step })).arrayBuffer(),
+    parseRecord(await (await ask("record", { run, sentence, step })).arrayBuffer()),
   recall: () => sessionStorage.getItem(MEMORY) ?? "",
   remember: (text) => sessionStorage.setItem(MEMORY, text),
   nothing: "No attention has been logged yet: training logs it for training.probes at every "
@@ -37,31 +38,34 @@ function onReload(reload) {
   parent.postMessage("experimental.bootstrap", location.origin, [port2]);
 }
 
+function loadStyle(name) {
+  return new Promise((done) => {
+    const link = document.createElement("link");
+    const href = new URL(name, import.meta.url);
+    document.head.append(Object.assign(link, { rel: "stylesheet", href, onload: done }));
+  });
+}
+
 // Called by the page that TensorBoard makes for the dashboard's frame.
 export function render() {
-  const root = document.documentElement;
-  root.lang = "en";
+  document.documentElement.lang = "en";
   document.title = "Attention";
-  document.head.append(
-    Object.assign(document.createElement("link"), {
-      rel: "stylesheet",
-      href: new URL("viewer.css", import.meta.url),
-      onload: begin,
-    }),
-  );
-  function begin() {
-    const main = document.body.appendChild(document.createElement("main"));
-    const outer = parent.document.body;
-    const follow = () => {
-      root.dataset.theme = outer.classList.contains("dark-mode") ? "dark" : "light";
-    };
-    if (parent !== window) follow();
-    const viewer = mount(main, source);
-    if (parent === window) return; // opened by itself: as the browser prefers
-    onReload(viewer.refresh);
-    new MutationObserver(() => {
-      follow();
-      viewer.redraw();
-    }).observe(outer, { attributeFilter: ["class"] });
-  }
+  Promise.all(["page.css", "viewer.css"].map(loadStyle)).then(begin);
+}
+
+function begin() {
+  const main = document.body.appendChild(document.createElement("main"));
+  const outer = parent.document.body;
+  const follow = () => {
+    const theme = outer.classList.contains("dark-mode") ? "dark" : "light";
+    document.documentElement.dataset.theme = theme;
+  };
+  if (parent !== window) follow();
+  const viewer = mount(main, source);
+  if (parent === window) return; // opened by itself: as the browser prefers
+  onReload(() => viewer.refresh());
+  new MutationObserver(() => {
+    follow();
+    viewer.redraw();
+  }).observe(outer, { attributeFilter: ["class"] });
 }

@@ -1,4 +1,4 @@
-// Attention records in the browser; nmt/inspection/records.py says what the bytes are.
+// Attention records in the browser; nmt/viewer/records.py says what the bytes are.
 
 const VERSION = 1;
 const PREAMBLE = 16; // bytes
@@ -9,8 +9,18 @@ const HALVES = Float32Array.from({ length: 0x3c01 }, (_, bits) => {
   return exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
 });
 
-// A record's kinds of attention: {name, title, rows, columns, rowSide, columnSide, same, layers,
-// heads, weights}. rows and columns are tokens; same says that they are the same ones.
+// A record says what a sentence's attention is: {sentence, kinds}, each kind being {name, title,
+// rows, columns, rowSide, columnSide, same, layers, heads, weights}. rows and columns are tokens;
+// same says that they are the same ones; weights go on from row to row, head to head, layer to layer.
+function makeKind({ name, title, rows, columns }, tokens, [layers, heads], weights) {
+  const side = (axis) => (axis.startsWith("source") ? "source" : "target");
+  return {
+    name, title, weights, layers, heads, same: rows === columns,
+    rows: tokens[rows], columns: tokens[columns], rowSide: side(rows), columnSide: side(columns),
+  };
+}
+
+// The record that bytes hold.
 export function parseRecord(buffer) {
   const bytes = new Uint8Array(buffer), view = new DataView(buffer), text = new TextDecoder();
   if (bytes.length < PREAMBLE || text.decode(bytes.subarray(0, 4)) !== "ATTN") {
@@ -23,20 +33,22 @@ export function parseRecord(buffer) {
   const end = PREAMBLE + view.getUint32(12, true);
   const header = JSON.parse(text.decode(bytes.subarray(PREAMBLE, end)));
   let offset = end;
-  const kinds = header.kinds.map(({ name, title, rows, columns, shape }) => {
-    const weights = new Float32Array(shape.reduce((product, size) => product * size));
+  const kinds = header.kinds.map((kind) => {
+    const weights = new Float32Array(kind.shape.reduce((product, size) => product * size));
     for (let i = 0; i < weights.length; i++, offset += 2) {
       weights[i] = HALVES[view.getUint16(offset, true)];
     }
-    const side = (axis) => (axis === "source" ? "source" : "target");
-    return {
-      name, title, weights, same: rows === columns,
-      rows: header.tokens[rows], columns: header.tokens[columns],
-      rowSide: side(rows), columnSide: side(columns),
-      layers: shape[0], heads: shape[1],
-    };
+    return makeKind(kind, header.tokens, kind.shape, weights);
   });
   return { sentence: header.sentence, kinds };
+}
+
+// The record of cross-attention alone, weights being [layers][heads][target tokens][source tokens].
+export function crossRecord(sentence, { source, target, weights }) {
+  const kind = { name: "cross", title: "cross-attention", rows: "target", columns: "source" };
+  const shape = [weights.length, weights[0].length];
+  const flat = Float32Array.from(weights.flat(3));
+  return { sentence, kinds: [makeKind(kind, { source, target }, shape, flat)] };
 }
 
 // The mean of some heads of a layer: weights row after row. Layers and heads count from 0.

@@ -1,0 +1,306 @@
+// The page of the service: what is typed is translated, and words light what they looked at. The
+// heatmap below is the attention viewer, whose layer and heads are also those of the words.
+
+import { make } from "../viewer/browser/forms.js";
+import { crossRecord, strongest } from "../viewer/browser/record.js";
+import { mount } from "../viewer/browser/viewer.js";
+
+const DEBOUNCE = 150; // ms after the last key
+const LIT = 0.05;     // weights below light no word
+const MENTIONED = 5;  // words in a tooltip
+const END_MARK = /^(<\/s>|\[EOS\])$/;
+
+const $ = (id) => document.getElementById(id);
+const lines = { source: $("source-words"), target: $("target-words") };
+const other = { source: "target", target: "source" };
+const request = {
+  latest: 0,     // number of the newest one; answers to older ones are dropped
+  running: null, // its AbortController
+  timer: 0,
+};
+
+// The translation on show: words per side, {text, first, last, end}, first and last being numbers of
+// pieces, and their weights [target words][source words]; null without one, or without attention.
+let shown = null;
+let pointedWord = null; // {side, number, element}: under the pointer, or with the focus
+let pointedSpot = null; // what is pointed at in the viewer, see plot.js
+
+const attentions = { record: null, count: 0 };
+const viewer = mount($("viewer"), {
+  // Each translation is a sentence of its own.
+  runs: async () => {
+    const { record, count } = attentions;
+    return record ? [{ name: "", sentences: [{ id: String(count), text: "" }] }] : [];
+  },
+  steps: async () => [{ step: null, time: null }],
+  record: async () => attentions.record,
+  recall: () => "",
+  remember: () => {},
+  nothing: "",
+}, {
+  drawn: ({ kind, weights }) => {
+    if (shown) shown.weights = wordWeights(shown.words, weights, kind.columns.length);
+    relight();
+  },
+  pointed: (spot) => {
+    pointedSpot = spot;
+    relight();
+  },
+});
+
+function say(message, again = false) {
+  $("message").textContent = message;
+  $("again").hidden = !again;
+}
+
+// ---- asking ----
+
+async function translate() {
+  const text = $("source").value;
+  const number = ++request.latest;
+  request.running?.abort();
+  if (!text.trim()) {
+    show(text, null);
+    say("");
+    return;
+  }
+  request.running = new AbortController();
+  lines.target.setAttribute("aria-busy", "true");
+  let response, answer;
+  try {
+    response = await fetch("translate", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ text, attention: true }),
+      signal: request.running.signal,
+    });
+    answer = await response.json();
+  } catch {
+    if (number === request.latest) {
+      show("", null);
+      say("The service does not answer. Your text stays here.", true);
+    }
+    return;
+  }
+  if (number !== request.latest) return;
+  show(text, response.ok ? answer.translations[0][0] : null);
+  if (response.ok) say("");
+  else say(`Not translated: ${answer.error}`, response.status >= 500);
+}
+
+async function introduce() {
+  try {
+    const info = await (await fetch("info")).json();
+    const names = new Intl.DisplayNames(["en"], { type: "language" });
+    const [from, to] = [info.source_language, info.target_language].map((tag) => {
+      try { return names.of(tag); } catch { return tag; }
+    });
+    document.title = `${from} → ${to}`;
+    $("title").textContent = document.title;
+    $("source-name").textContent = from;
+    $("target-name").textContent = to;
+    $("source").placeholder = `Type ${from} here`;
+    $("source").lang = lines.source.lang = info.source_language;
+    lines.target.lang = info.target_language;
+    const scores = Object.entries(info.scores).map(([name, { value, half_width: half }]) =>
+      `${name} ${value.toFixed(1)}${half === null ? "" : ` ± ${half.toFixed(1)}`}`);
+    $("run").textContent = [info.run, ...scores].join(" · ");
+  } catch {
+    say("The service does not answer.", true);
+  }
+}
+
+// ---- showing ----
+
+// Joins pieces to words; a word is shown as it stands in the text where both count the same.
+function wordsOf(pieces, text) {
+  const found = [];
+  pieces.forEach((piece, number) => {
+    const end = END_MARK.test(piece);
+    if (end || piece.startsWith("▁") || !found.length || found.at(-1).end) {
+      found.push({ text: "", first: number, last: number, end });
+    }
+    const word = found.at(-1);
+    word.text += end ? "end" : piece.replaceAll("▁", "");
+    word.last = number;
+  });
+  const written = text.trim().split(/\s+/);
+  const real = found.filter((word) => !word.end);
+  if (written.length === real.length) real.forEach((word, i) => { word.text = written[i]; });
+  return found;
+}
+
+// How much of the attention of each target word goes to each source word.
+function wordWeights(words, weights, columns) {
+  return words.target.map((to) =>
+    words.source.map((from) => {
+      let sum = 0;
+      for (let t = to.first; t <= to.last; t++) {
+        for (let s = from.first; s <= from.last; s++) sum += weights[t * columns + s];
+      }
+      return sum / (to.last - to.first + 1);
+    }));
+}
+
+function show(text, translation) {
+  const attention = translation?.attention;
+  pointedWord = shown = null;
+  viewer.point(null);
+  lines.target.removeAttribute("aria-busy");
+  lines.source.replaceChildren();
+  lines.target.replaceChildren();
+  $("spoken").textContent = translation?.text ?? "";
+  $("attention").hidden = !translation;
+  $("viewer").hidden = !attention;
+  $("hint").textContent = "";
+  if (!translation) return;
+  if (!attention) {
+    lines.target.textContent = translation.text;
+    $("hint").textContent = `There is nothing to show: ${translation.attention_missing}.`;
+    return;
+  }
+  const { source, target } = attention;
+  shown = {
+    words: { source: wordsOf(source, text), target: wordsOf(target, translation.text) },
+    weights: null,
+  };
+  write("source");
+  write("target");
+  attentions.record = crossRecord(text, attention);
+  attentions.count += 1;
+  viewer.refresh();
+}
+
+function write(side) {
+  shown.words[side].forEach((word, number) => {
+    // The model always ends its translation: only where it read to the end is of interest.
+    if (word.end && side === "target") return;
+    const made = make("span", {
+      class: word.end ? "word end" : "word", role: "option", "aria-selected": "false",
+      tabindex: number ? "-1" : "0", "data-side": side, "data-word": number,
+    }, word.text);
+    lines[side].append(made, " ");
+  });
+}
+
+// ---- lighting ----
+
+const wordElements = (side) => lines[side].querySelectorAll(".word");
+
+function clear() {
+  $("tooltip").hidden = true;
+  for (const element of [...wordElements("source"), ...wordElements("target")]) {
+    element.classList.remove("lit", "active");
+    element.style.removeProperty("--w");
+    element.removeAttribute("data-weight");
+    element.removeAttribute("aria-describedby");
+    element.setAttribute("aria-selected", "false");
+  }
+}
+
+// Lights words by what is pointed at: in the viewer, else among the words.
+function relight() {
+  clear();
+  if (!shown?.weights) return;
+  if (pointedSpot) {
+    const side = pointedSpot.row === null ? "source" : "target";
+    const piece = pointedSpot.row ?? pointedSpot.column;
+    light(side, shown.words[side].findIndex(({ last }) => piece <= last));
+  } else if (pointedWord) {
+    const { side, number, element } = pointedWord;
+    const weights = light(side, number);
+    element.setAttribute("aria-selected", "true");
+    element.setAttribute("aria-describedby", "tooltip");
+    tell(side, number, weights, element);
+  }
+}
+
+// Lights what a word looked at, or what looked at it; returns the weights.
+function light(side, number) {
+  const weights = side === "target" ? shown.weights[number]
+                                    : shown.weights.map((row) => row[number]);
+  for (const element of wordElements(other[side])) {
+    const weight = weights[Number(element.dataset.word)];
+    element.dataset.weight = weight.toFixed(2);
+    element.classList.toggle("lit", weight >= LIT);
+    element.style.setProperty("--w", Math.sqrt(weight).toFixed(3)); // weak ones are seen, too
+  }
+  for (const element of wordElements(side)) {
+    element.classList.toggle("active", Number(element.dataset.word) === number);
+  }
+  return weights;
+}
+
+function tell(side, number, weights, at) {
+  const { words } = shown;
+  const listed = strongest(weights, MENTIONED)
+    .filter(({ weight }, place) => place === 0 || weight >= LIT)
+    .map(({ index, weight }) => `${words[other[side]][index].text} ${weight.toFixed(2)}`);
+  const arrow = side === "target" ? "looked at" : "was looked at by";
+  const tooltip = $("tooltip");
+  tooltip.textContent = `${words[side][number].text} ${arrow}\n${listed.join("\n")}`;
+  tooltip.hidden = false;
+  const box = at.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = tooltip;
+  const below = box.bottom + 8 + height < innerHeight;
+  tooltip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`;
+  tooltip.style.top = `${below ? box.bottom + 8 : Math.max(8, box.top - 8 - height)}px`;
+}
+
+// ---- pointing ----
+
+// Points at a word, or at nothing if the element is none; the viewer lights its pieces.
+function point(element) {
+  const found = shown && element?.closest?.(".word");
+  pointedWord = found
+    ? { side: found.dataset.side, number: Number(found.dataset.word), element: found }
+    : null;
+  viewer.point(pointedWord && spotOf(pointedWord));
+}
+
+function spotOf({ side, number }) {
+  const { first, last } = shown.words[side][number];
+  const count = last - first + 1;
+  return side === "target" ? { row: first, column: null, count }
+                           : { row: null, column: first, count };
+}
+
+function moveFocus(event) {
+  const word = event.target.closest?.(".word");
+  if (!word) return;
+  const all = [...word.parentElement.querySelectorAll(".word")];
+  const here = all.indexOf(word);
+  const forward = getComputedStyle(word).direction === "rtl" ? -1 : 1;
+  const next = { ArrowRight: here + forward, ArrowLeft: here - forward, Home: 0,
+    End: all.length - 1 }[event.key];
+  if (next === undefined || !all[next]) return;
+  event.preventDefault();
+  word.tabIndex = -1;
+  all[next].tabIndex = 0;
+  all[next].focus();
+}
+
+document.addEventListener("pointerover", (event) => {
+  if (event.target.closest(".word")) point(event.target);
+});
+document.addEventListener("pointerout", (event) => {
+  // A finger that is lifted leaves, too: what it touched has the focus and stays lit.
+  if (event.target.closest(".word")) point(document.activeElement);
+});
+document.addEventListener("focusin", (event) => point(event.target));
+document.addEventListener("focusout", () => point(null));
+document.addEventListener("scroll", () => { $("tooltip").hidden = true; }, true);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") point(null);
+  moveFocus(event);
+});
+$("source").addEventListener("input", () => {
+  clearTimeout(request.timer);
+  request.timer = setTimeout(translate, DEBOUNCE);
+});
+$("again").addEventListener("click", () => {
+  introduce();
+  translate();
+});
+introduce();
+if ($("source").value) translate();

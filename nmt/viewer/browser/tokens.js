@@ -1,0 +1,57 @@
+// Tokens as texts of a picture.
+
+export const FAMILY = "system-ui, sans-serif";
+export const LETTERS = 13; // px of font size, where there is room
+const LONGEST = 12;  // times the font size: longer tokens are cut, and whole in the tooltip
+const VISIBLE = { "\n": "⏎", "\r": "⏎", "\t": "⇥" };
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+// The width of a text in px of font size.
+function textWidth(text) {
+  ruler.font = `100px ${FAMILY}`;
+  return ruler.measureText(text).width / 100;
+}
+
+// The token with signs for what shows nothing by itself.
+export function visible(token) {
+  return token.replace(/[\n\r\t]/g, (sign) => VISIBLE[sign]);
+}
+
+// The token cut at its end where it is too long.
+function cut(token) {
+  const characters = [...visible(token)];
+  if (textWidth(characters.join("")) <= LONGEST) return characters.join("");
+  while (textWidth(characters.join("") + "…") > LONGEST) characters.pop();
+  return characters.join("") + "…";
+}
+
+// The width of a token as it is shown, in px of font size.
+export function tokenWidth(token) {
+  return textWidth(cut(token));
+}
+
+export function svg(name, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// A token whose text begins (or, with end, ends) at x, y, turned around that point. What marks the
+// beginning of a word in it is pale. letters: the font size in px; room: how high it may be.
+export function drawToken(token, { side, index, letters, x, y, end = false, angle = 0, room = 99 }) {
+  const text = cut(token);
+  const [mark, rest] = text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];
+  const long = letters * tokenWidth(token) + 8, high = Math.min(1.4 * letters, room);
+  return svg(
+    "g",
+    {
+      class: "token", "data-side": side, "data-index": index,
+      transform: `translate(${x} ${y}) rotate(${angle})`,
+    },
+    svg("rect", { x: end ? -long + 4 : -4, y: -high / 2, width: long, height: high, rx: 4 }),
+    svg("text", { "text-anchor": end ? "end" : "start", dy: "0.35em" },
+        svg("tspan", { class: "mark" }, mark), rest),
+  );
+}

@@ -1,0 +1,479 @@
+"""The viewer in a browser: inside of TensorBoard, and as a file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import CHROMIUM
+from made_up import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
+from matplotlib import colormaps
+from tensorboard.program import TensorBoard
+
+from nmt.viewer.page import BROWSER, attention_cell, attention_page, inline_script, inline_style
+
+api = pytest.importorskip("playwright.sync_api")
+
+ROOT = Path(__file__).parents[2]
+BEFORE, OLD, NEW = (
+    f"{name}/logs" for name in ("2025-12-31_before", "2026-01-01_old", "2026-01-02_new")
+)
+PATIENCE = 60_000  # ms, on a busy machine
+pytestmark = [
+    pytest.mark.xdist_group("attention viewer"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api.expect.set_options(timeout=PATIENCE)
+    with api.sync_playwright() as playwright:
+        # No sandbox: as root, in a container, there is none.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def ours(message: Any) -> bool:
+    """Tell errors, and whatever our scripts say, from the notes of TensorBoard's own."""
+    url = message.location["url"]
+    meant = "favicon.ico" in url or "ERR_INTERNET_DISCONNECTED" in message.text
+    return (message.type == "error" or "nmt_attention" in url) and not meant
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open pages; nothing may be asked of another origin, and the console stays empty."""
+    pages = []
+    asked: list[str] = []
+    said: list[str] = []
+
+    def opened(url: str, **options: Any) -> Any:
+        page = browser.new_page(**options)
+        page.set_default_timeout(PATIENCE)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: said.append(message.text) if ours(message) else None)
+        page.goto(url)
+        pages.append((page, url))
+        return page
+
+    yield opened
+    for page, _ in pages:
+        page.close()
+    origins = tuple(re.match(r"\w+://[^/]*/", url)[0] for _, url in pages)  # type: ignore[index]
+    assert [url for url in asked if not url.startswith((*origins, "data:"))] == []
+    assert said == []
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    log_runs(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tensorboard(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Run TensorBoard where this package is installed; return its address."""
+    # What an installation leaves behind, in case this one is older than the entry point.
+    installed = tmp_path_factory.mktemp("installed") / "nmt-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: nmt\nVersion: 0\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [
+        f"{name} = {place}"
+        for name, place in project["entry-points"]["tensorboard_plugins"].items()
+    ]
+    (installed / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(installed.parent)
+        program = TensorBoard()
+    program.configure(["", "--logdir", str(logs), "--port", "0", "--reload_interval", "1"])
+    return program.launch()  # in threads of this process, and so to its end
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Write an HTML file of three sentences; return its address."""
+    path = tmp_path / "attention.html"
+    hostile = ["</script><img src=x>", "<!--<script>", "\n", "\u2028", "שלום", "a" * 70]
+    pairs = [
+        (SENTENCES[0], attention()),
+        ("</script><b>bold</b>", attention(hostile, hostile, heads=1)),
+        ("end", attention(["</s>"], ["</s>"], layers=1, heads=1)),
+    ]
+    path.write_text(attention_page(pairs, "A </title> of ours"), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def frame(tensorboard: str, open_page: Callable[..., Any]) -> Any:
+    """Open the page that TensorBoard shows in its frame."""
+    page = open_page(f"{tensorboard}data/plugin_entry.html?name=nmt_attention")
+    page.get_by_label("Run").select_option(NEW)
+    api.expect(page.get_by_text("300 (3 of 3)")).to_be_visible()
+    return page
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait as `wait_for_function` does, which a content security policy forbids."""
+    for _ in range(PATIENCE // 50):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def token(page: Any, side: str, index: int) -> Any:
+    return page.locator(f'.token[data-side="{side}"][data-index="{index}"]')
+
+
+def lit(page: Any, side: str) -> list[str]:
+    """Return the weights that the tokens of a side carry."""
+    tokens = page.locator(f'.token.lit[data-side="{side}"]')
+    return [one.get_attribute("data-weight") for one in tokens.all()]
+
+
+def written(weights: Any) -> list[str]:
+    return [f"{weight:.3f}" for weight in np.asarray(weights, np.float64)]
+
+
+def stored(weights: Any) -> Any:
+    """Return weights as a record has them."""
+    return weights.astype(np.float16).astype(np.float64)
+
+
+def mean(step: int, layer: int, heads: list[int], kind: str = "cross") -> Any:
+    """Return what the record of an update has for some heads of a layer, counted from 1."""
+    weights = stored(getattr(attention(sharpness=STEPS[step]), kind))
+    return weights[layer - 1, [head - 1 for head in heads]].mean(axis=0)
+
+
+def test_the_dashboard_in_tensorboard(
+    tensorboard: str, logs: Path, open_page: Callable[..., Any]
+) -> None:
+    page = open_page(f"{tensorboard}#nmt_attention", color_scheme="light")
+    page.get_by_role("tab", name="Attention").wait_for()
+    frame = page.frame_locator("iframe")
+    expect = api.expect
+    runs = [OLD, NEW]  # and not "latest"
+    expect(frame.get_by_label("Run").locator("option")).to_have_count(2)
+    assert sorted(frame.get_by_label("Run").locator("option").all_inner_texts()) == runs
+    frame.get_by_label("Run").select_option(runs[1])
+    expect(frame.get_by_text("300 (3 of 3)")).to_be_visible()
+    token(frame, "row", 1).hover()
+    assert lit(frame, "column") == written(mean(300, 2, [1, 2, 3])[1])
+    tooltip = frame.get_by_role("tooltip")
+    expect(tooltip).to_contain_text("▁redattends to▁roja0.327")
+    assert len(page.screenshot()) > 10_000
+
+    # It is as dark as TensorBoard is.
+    ink = "getComputedStyle(document.querySelector('.attention-viewer')).color"
+    inner = page.frames[1]
+    assert inner.evaluate(ink) == "rgb(28, 28, 31)"
+    page.evaluate("document.body.classList.add('dark-mode')")
+    inner.wait_for_function(f"{ink} == 'rgb(236, 236, 239)'")
+    corner = "document.querySelector('.plot canvas').getContext('2d').getImageData(0, 0, 1, 1).data"
+    assert sum(inner.evaluate(f"[...{corner}].slice(0, 3)")) < 100
+
+    # Its own tabs know each run once, too.
+    for path in ("runs", "plugin/scalars/tags"):
+        assert sorted(page.request.get(f"{tensorboard}data/{path}").json()) == [BEFORE, *runs]
+
+    # While a run goes on, its new updates appear, and what was chosen stays.
+    frame.get_by_label("Run").select_option(runs[0])
+    frame.get_by_label("lines").check()
+    expect(frame.locator("output")).to_have_text("50 (1 of 1)")
+    log(logs / runs[0], 60, layers=1)
+    reload = page.locator("app-header-reload button")
+    for _ in range(100):  # the data server reads again every second
+        reload.click()
+        page.wait_for_timeout(250)
+        if frame.get_by_text("60 (2 of 2)").is_visible():
+            break
+    expect(frame.locator("output")).to_have_text("60 (2 of 2)")
+    expect(frame.get_by_label("lines")).to_be_checked()
+
+
+def test_the_slider_goes_through_training(frame: Any) -> None:
+    expect = api.expect
+    token(frame, "row", 2).click()
+    slider = frame.get_by_label("Update")
+    slider.focus()
+    for key, step in (("Home", 100), ("ArrowRight", 200), ("End", 300)):
+        frame.keyboard.press(key)
+        expect(frame.locator("output")).to_contain_text(str(step))
+        # The token that was clicked stays lit.
+        assert lit(frame, "column") == written(mean(step, 2, [1, 2, 3])[2])
+    frame.get_by_role("button", name="Play").click()
+    for text in ("100 (1 of 3)", "200 (2 of 3)", "300 (3 of 3)"):
+        expect(frame.locator("output")).to_have_text(text)
+    expect(frame.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_run_sentence_kind_layer_and_heads_are_chosen(frame: Any) -> None:
+    expect = api.expect
+    heads = frame.get_by_role("group", name="Heads")
+    heads.get_by_label("2").check()
+    token(frame, "column", 3).hover()
+    assert lit(frame, "row") == written(mean(300, 2, [2])[:, 3])
+    heads.get_by_label("3").check()
+    frame.locator("select[name=layer]").select_option("1")
+    token(frame, "column", 3).hover()
+    assert lit(frame, "row") == written(mean(300, 1, [2, 3])[:, 3])
+    expect(frame.locator(".caption")).to_contain_text("layer 1, mean of heads 2, 3")
+    heads.get_by_label("mean of all").check()
+    frame.get_by_role("radio", name="encoder self-attention").check()
+    token(frame, "row", 1).hover()
+    assert lit(frame, "column") == written(mean(300, 1, [1, 2, 3], "encoder")[1])
+    expect(frame.get_by_role("tooltip")).to_contain_text("is attended to by")
+    decoder = frame.get_by_role("radio", name="decoder masked self-attention")
+    decoder.check()
+    token(frame, "row", 0).hover()
+    assert lit(frame, "column") == ["1.000", *["0.000"] * 4]
+    frame.get_by_label("Sentence").select_option(label=SENTENCES[1])
+    frame.get_by_label("Run").select_option(OLD)
+    expect(frame.locator("output")).not_to_contain_text("300")
+    expect(frame.get_by_label("Sentence").locator("option:checked")).to_have_text(SENTENCES[1])
+    expect(frame.locator("select[name=layer]").locator("option")).to_have_count(1)
+    # The choice outlives the page.
+    frame.reload()
+    expect(frame.get_by_label("Run")).to_have_value(OLD)
+    expect(decoder).to_be_checked()
+
+
+def test_the_matrix_shows_the_weights(file: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(file, color_scheme="light")
+    page.get_by_role("group", name="Heads").get_by_label("1").check()
+    api.expect(page.locator(".caption")).to_contain_text("layer 2, head 1")
+    pixels = page.evaluate(
+        "() => { const canvas = document.querySelector('.plot canvas');"
+        "const {width, height} = canvas;"
+        "const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;"
+        "return [height, width, [...data]]; }"
+    )
+    assert pixels[:2] == [len(TARGET), len(SOURCE)]
+    shown = np.reshape(pixels[2], (len(TARGET), len(SOURCE), 4))
+    expected = colormaps["magma_r"](attention().cross[1, 0]) * 255
+    np.testing.assert_allclose(shown, expected, atol=4)  # the scale of the PNG heatmaps
+
+    # In the middle of a cell.
+    canvas = page.locator(".plot canvas")
+    box = canvas.bounding_box()
+    cell = box["width"] / len(SOURCE)
+    page.mouse.move(box["x"] + 2.5 * cell, box["y"] + 1.5 * cell)
+    tooltip = page.get_by_role("tooltip")
+    weight = written(stored(attention().cross)[1, 0, 1])[2]
+    api.expect(tooltip).to_have_text(f"▁red → ▁roja  {weight}")
+    page.mouse.move(0, 0)
+    api.expect(tooltip).to_be_hidden()
+
+
+def test_lines_join_both_sentences(file: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(file)
+    page.get_by_label("lines").check()
+    token(page, "column", 2).hover()
+    assert lit(page, "row") == written(mean(300, 2, [1, 2, 3])[:, 2])
+    assert lit(page, "column") == []
+    api.expect(page.get_by_role("tooltip")).to_contain_text("▁rojais attended to by")
+    painted = (
+        "() => { const canvas = document.querySelector('.plot canvas');"
+        "const {width, height} = canvas;"
+        "const data = canvas.getContext('2d').getImageData(0, 0, width, height).data;"
+        "return data.reduce((sum, value, i) => sum + (i % 4 == 3 ? value : 0), 0); }"
+    )
+    some = page.evaluate(painted)
+    page.mouse.move(0, 0)
+    assert page.evaluate(painted) > 2 * some > 0  # the other lines are back
+
+
+def test_all_heads_are_thumbnails_that_open(file: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(file)
+    page.get_by_label("all heads").check()
+    assert page.locator(".grid button").count() == 2 * (3 + 1)
+    page.get_by_role("button", name="layer 1, head 3").focus()
+    page.keyboard.press("Enter")
+    api.expect(page.locator(".caption")).to_contain_text("layer 1, head 3")
+    api.expect(page.get_by_role("group", name="Heads").get_by_label("3")).to_be_checked()
+    assert "view=matrix&layer=0&heads=2" in page.url  # a link to just this
+    token(page, "row", 0).hover()
+    assert lit(page, "column") == written(mean(300, 1, [3])[0])
+
+
+def test_the_keyboard_reaches_everything(file: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(file)
+    api.expect(page.locator(".plot svg .token")).to_have_count(len(SOURCE) + len(TARGET))
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.name || document.activeElement.className")
+        )
+        if reached[-1] == "plot":
+            break
+    # A group of radio buttons is one stop.
+    names = ["sentence", "kind", "view", "layer", "heads", "heads", "heads", "heads", "stretch"]
+    assert reached == [*names, "plot"]
+    live = page.locator("[aria-live]")
+    weights = mean(300, 2, [1, 2, 3])
+    assert lit(page, "column") == written(weights[0])
+    api.expect(live).to_have_text(re.compile(r"^▁The\s*\. attends to ▁casa 0\.327"))
+    page.keyboard.press("ArrowDown")
+    assert lit(page, "column") == written(weights[1])
+    page.keyboard.press("ArrowRight")
+    api.expect(live).to_have_text(f"▁red ▁La {written(weights[1])[0]}")
+    for _ in range(2):
+        page.keyboard.press("ArrowUp")
+    assert lit(page, "row") == written(weights[:, 0])
+    api.expect(page.get_by_role("tooltip")).to_contain_text("▁La")
+    page.keyboard.press("Escape")
+    assert lit(page, "row") == lit(page, "column") == []
+    api.expect(page.get_by_role("tooltip")).to_be_hidden()
+    page.get_by_role("group", name="Heads").get_by_label("1").check()
+    page.get_by_label("lines").check()
+    page.locator(".plot").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")  # along the strongest line
+    assert lit(page, "row") == written(mean(300, 2, [1])[:, 2])
+
+
+def test_tokens_are_never_markup(file: str, open_page: Callable[..., Any]) -> None:
+    page = open_page(file)
+    api.expect(page).to_have_title("A </title> of ours")
+    page.get_by_label("Sentence").select_option(label="</script><b>bold</b>")
+    api.expect(token(page, "row", 0)).to_have_text("</script><img src=x>")
+    api.expect(token(page, "row", 5)).to_have_text(re.compile("^a{10,25}…$"))
+    assert page.locator("main img, main b:has(*) b, body > b").count() == 0
+    token(page, "row", 0).hover()
+    tooltip = page.get_by_role("tooltip")
+    api.expect(tooltip).to_contain_text("</script><img src=x>attends to")
+    api.expect(tooltip).to_contain_text("⏎")
+    page.get_by_label("Sentence").select_option(label="end")
+    token(page, "row", 0).hover()
+    assert lit(page, "column") == ["1.000"]
+
+
+def test_a_long_sentence_on_a_small_screen(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    path = tmp_path / "long.html"
+    words = [f"▁word{i}" for i in range(100)]
+    long = attention(words, words[:60], layers=1, heads=2)
+    path.write_text(attention_page([("long " * 99, long)], "Long"), encoding="utf-8")
+    viewport = {"width": 360, "height": 640}
+    page = open_page(path.as_uri(), viewport=viewport, color_scheme="light")
+    token(page, "row", 59).hover()
+    assert lit(page, "column") == written(stored(long.cross)[0].mean(axis=0)[59])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = page.get_by_role("tooltip").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 360
+
+    # A corner of the matrix, where the weight is small, is about as bright as the page.
+    corner = (
+        "document.querySelector('.plot canvas').getContext('2d').getImageData(0, 59, 1, 1).data"
+    )
+    paper = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for colour in (paper, f"[...{corner}].slice(0, 3)"):
+            sign = "<" if scheme == "dark" else ">"
+            until(page, f"{colour}.reduce((a, b) => a + b) {sign} 3 * 64")
+
+
+def test_a_notebook_holds_many(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    expect = api.expect
+    path = tmp_path / "notebook.html"
+    cells = [attention_cell(attention()), attention_cell(attention(["</s>"], ["</s>"], heads=2))]
+    path.write_text(f"<!doctype html><h1>Notebook</h1>{'<hr>'.join(cells)}", encoding="utf-8")
+    page = open_page(path.as_uri())
+    first, second = (page.frame_locator("iframe").nth(number) for number in (0, 1))
+    for frame in (first, second):
+        expect(frame.get_by_label("matrix")).to_be_checked()
+        expect(frame.get_by_label("Sentence")).to_be_hidden()  # there is one
+    first.get_by_label("lines").check()
+    first.get_by_role("group", name="Heads").get_by_label("3").check()
+    first.get_by_label("encoder self-attention").check()
+    token(first, "row", 1).hover()
+    assert lit(first, "column") == written(mean(300, 2, [3], "encoder")[1])
+    expect(first.get_by_role("tooltip")).to_contain_text("▁casaattends to")
+    # The second is as it was; and no frame has gone to another place.
+    expect(second.locator(".caption")).to_contain_text("ross-attention, layer 2, mean of all 2")
+    expect(second.get_by_label("matrix")).to_be_checked()
+    token(second, "row", 0).hover()
+    assert lit(second, "column") == ["1.000"]
+    assert [frame.url for frame in page.frames] == [path.as_uri(), "about:srcdoc", "about:srcdoc"]
+    assert page.locator("h1").inner_text() == "Notebook"
+    outer = "frame => frame.contentDocument.documentElement.scrollWidth <= frame.clientWidth"
+    assert page.locator("iframe").first.evaluate(outer)
+
+
+def test_a_page_holds_many(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """Two viewers in one document do not know each other; a listener is told what one shows."""
+    script = tmp_path / "two.js"
+    script.write_text(
+        """
+import { crossRecord } from "./record.js";
+import { mount } from "./viewer.js";
+const weights = [[[[0.75, 0.25], [0, 1]], [[0.25, 0.75], [0.5, 0.5]]]];
+window.told = [];
+window.viewers = ["one", "two"].map((id, number) => mount(document.getElementById(id), {
+  runs: async () => [{ name: "", sentences: [{ id: "0", text: "" }] }],
+  steps: async () => [{ step: null, time: null }],
+  record: async () => crossRecord("", { source: ["a", "b"], target: ["c", "d"], weights }),
+  recall: () => "",
+  remember: () => {},
+  nothing: "",
+}, number ? {} : {
+  drawn: ({ kind, layer, heads, weights }) => told.push([kind.name, layer, heads, [...weights]]),
+  pointed: (spot) => told.push(spot && [spot.row, spot.column]),
+}));
+""",
+        encoding="utf-8",
+    )
+    path = tmp_path / "two.html"
+    mains = '<main id="one"></main><main id="two"></main>'
+    module = f'<script type="module">{inline_script(script)}</script>'
+    style = f"<style>{inline_style(BROWSER / 'page.css')}</style>"
+    path.write_text(f"<!doctype html>{style}{mains}{module}", encoding="utf-8")
+    page = open_page(path.as_uri())
+    one, two = page.locator("#one"), page.locator("#two")
+    one.get_by_label("lines").check()
+    one.get_by_role("group", name="Heads").get_by_label("2").check()
+    for viewer, view, caption in (
+        (one, "lines", "Cross-attention, layer 1, head 2. Left"),
+        (two, "matrix", "Cross-attention, layer 1, mean of all 2 heads. Each row"),
+    ):
+        api.expect(viewer.get_by_label(view)).to_be_checked()
+        api.expect(viewer.locator(".caption")).to_contain_text(caption, ignore_case=True)
+    page.keyboard.press("Enter")  # in a form
+    assert page.evaluate("told.at(-2)") == ["cross", 0, [1], [0.25, 0.75, 0.5, 0.5]]
+    token(one, "column", 1).hover()
+    assert lit(one, "row") == ["0.750", "0.500"]
+    assert lit(two, "row") == lit(two, "column") == []
+    assert page.evaluate("told.at(-1)") == [None, 1]
+    token(two, "row", 0).hover()
+    assert lit(two, "column") == ["0.500", "0.500"]
+    assert page.evaluate("told.at(-1)") is None
+    # What is pointed at elsewhere: both rows, of which the mean is shown, and without a tooltip.
+    page.mouse.move(0, 0)
+    page.evaluate("viewers[0].point({ row: 0, column: null, count: 2 })")
+    assert lit(one, "column") == ["0.375", "0.625"]
+    assert page.get_by_role("tooltip").count() == 0
+    page.evaluate("viewers[0].point({ row: null, column: 0, count: 2 })")
+    assert lit(one, "row") == ["1.000", "1.000"]
+    page.evaluate("viewers[0].point(null)")
+    assert lit(one, "row") == lit(one, "column") == []
+
+
+def test_a_source_that_fails_says_so(frame: Any) -> None:
+    frame.context.set_offline(True)
+    frame.get_by_label("Sentence").select_option(label=SENTENCES[1])
+    api.expect(frame.locator(".message")).to_have_text("TensorBoard does not answer.")
+    frame.context.set_offline(False)
+    frame.get_by_label("lines").check()
+    api.expect(frame.locator(".message")).to_have_text("")
