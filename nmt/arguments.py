@@ -1,16 +1,23 @@
-"""What command lines share: ``--run``, and types of arguments.
-
-Of an argument that is not of its type, argparse says so in one line.
-"""
+"""What command lines share: errors in one line, ``--run``, and types of arguments."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line in one line, as all errors of a user are said."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and exit with status 2."""
+        fail(UserError(f"{message}; {self.prog} --help says what there is"))
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.arguments import add_run, count, not_negative, positive
+from nmt.arguments import Parser, add_run, count, not_negative, positive
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m nmt.evaluate",
         description="BLEU, chrF2++ and TER with 95%% confidence intervals, by sacreBLEU; or the "
         "probability of given translations.",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import add_run, not_negative, positive
+from nmt.arguments import Parser, add_run, not_negative, positive
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import check_place
 from nmt.runs.folder import RunFolder
@@ -26,7 +26,7 @@ _WRONG_STATUS = 1
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m nmt.export",
         description="Write a run in a format to deploy, and check that it translates as the run.",
     )

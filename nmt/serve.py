@@ -9,7 +9,7 @@ import sys
 import warnings
 from types import FrameType
 
-from nmt.arguments import add_run
+from nmt.arguments import Parser, add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating, warn_in_one_line
@@ -19,9 +19,9 @@ _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _WARM_UP = "Hola."  # any text compiles the search; this one is short
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m nmt.serve",
         description="Translate over HTTP: POST /translate, and a page at / that shows attention.",
     )
@@ -63,7 +63,7 @@ def check(arguments: argparse.Namespace) -> None:
         )
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     """Return a socket at this address that does not listen yet.
 
     Raises:
@@ -81,7 +81,7 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-def scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
+def read_scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
     """Return the scores of the run on its test split; damaged ones are a warning, not the end."""
     try:
         return folder.test_scores()
@@ -98,8 +98,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Serve what the command line names until a signal ends it."""
     check(arguments)
     folder = RunFolder.open(arguments.run)
-    found = scores(folder)
-    listener = bound(arguments.host, arguments.port)
+    found = read_scores(folder)
+    listener = bind(arguments.host, arguments.port)
     # Heavy imports wait until the arguments are known to be right.
     try:
         import uvicorn
@@ -158,7 +158,7 @@ def main() -> None:
     """Run the command line."""
     start_translating()
     warn_in_one_line()
-    arguments = parser().parse_args()
+    arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 
 

@@ -11,11 +11,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import guard, job_config, register_schema
+from nmt.config.command_line import guard, register_schema
 from nmt.config.files import conf_dir
 from nmt.data.splitting import evenly
 from nmt.errors import UserError, exit_on_user_error, fail
-from nmt.startup.commands import start_training
+from nmt.runs.resuming import job_config
+from nmt.startup.commands import start_training, warn_in_one_line
 from nmt.training.job import Run, train
 
 SHOWN = 5  # test translations printed at the end
@@ -54,6 +55,7 @@ def print_scores(run: Run, console: Console) -> None:
 
 def main() -> None:
     """Run the command line."""
+    warn_in_one_line()
     register_schema()
     # Hydra raises instead of printing and exiting with 1: `guard` says it in one line.
     os.environ["HYDRA_FULL_ERROR"] = "1"

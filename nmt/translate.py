@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.arguments import above_zero, add_run, not_negative, positive, share
+from nmt.arguments import Parser, above_zero, add_run, not_negative, positive, share
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import (
     count_done,
@@ -30,7 +30,7 @@ ENGINES = ("keras", "ctranslate2", "ctranslate2_int8", "ctranslate2_float16")
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m nmt.translate",
         description="Translate sentences: arguments, a file, or standard input. One output line "
         "per input line, in order.",

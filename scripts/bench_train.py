@@ -23,12 +23,15 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from nmt.config import Config
     from nmt.data.batches import Batches
+    from nmt.model.contract import Model
+    from nmt.training.step import Step
 
 PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 
@@ -61,7 +64,7 @@ def main() -> None:
         for worker, found in zip(workers, turns, strict=True):
             found.append(worker.ask({"updates": arguments.updates}))
     for worker, found in zip(workers, turns, strict=True):
-        print(json.dumps(worker.summary(found)), flush=True)
+        print(json.dumps(worker.summarize(found)), flush=True)
     if len(workers) == 2:
         first, second = ([turn["tokens"] / turn["seconds"] for turn in found] for found in turns)
         ratios = sorted(two / one for one, two in zip(first, second, strict=True))
@@ -124,7 +127,7 @@ class Worker:
             print(json.dumps(question), file=self.process.stdin, flush=True)
         return self._answer()
 
-    def summary(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
+    def summarize(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
         """End the process; return what it measured, rates as medians over its turns."""
         ended = self.ask({"updates": 0})
         self.process.wait()
@@ -157,40 +160,32 @@ def work(overrides: list[str]) -> None:
 
 
 def _work(overrides: list[str], answers: TextIO) -> None:
-    config, vocabulary_size, batches = set_up(overrides)
+    ready = prepare(overrides)
 
     import keras
-    import numpy as np
 
-    from nmt.inspection.anatomy.counts import training_flops_per_token
-    from nmt.startup.quiet import quiet_start
-    from nmt.runs.building import build_model
-    from nmt.training.step import make_step, resolve_precision
-
-    sys.stdin.readline()  # until it is this process's turn on the device
-    with quiet_start():
-        precision = resolve_precision(config.training.precision)
-    model = build_model(config, vocabulary_size, precision=precision)
-    step = make_step(model, config.training, precision=precision, seed=config.seed)
-    flops = training_flops_per_token(config.model, vocabulary_size)
-    before = time.time()
-    float(step.update(batches.batch(0), 1e-4, 1).nll)
-    first = time.time()
-    float(step.update(batches.batch(0), 1e-4, 2).nll)
-    again = time.time() - first
+    from nmt.inspection.anatomy.counts import count_training_flops_per_token
 
     def answer(content: dict[str, Any]) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
+    sys.stdin.readline()  # until it is this process's turn on the device
+    config, model, step = ready.build()
+    flops = count_training_flops_per_token(config.model, model.vocabulary_size)
+    before = time.time()
+    float(step.update(ready.batches.batch(0), 1e-4, 1).nll)
+    first = time.time()
+    float(step.update(ready.batches.batch(0), 1e-4, 2).nll)
+    again = time.time() - first
     answer(
         {
             "backend": keras.config.backend(),
             "overrides": overrides,
             "model": config.model.name,
             "parameters": model.count_params(),
-            "precision": precision,
-            "batches": batches.shapes,
-            "first_step_s": round(first - started_at(), 1),
+            "precision": config.training.precision,
+            "batches": ready.batches.shapes,
+            "first_step_s": round(first - read_start(), 1),
             "compile_s": round(first - before - again, 1),
             "mflop_per_token": round(flops / 1e6, 2),
         }
@@ -198,74 +193,94 @@ def _work(overrides: list[str], answers: TextIO) -> None:
     done = 2
     for line in sys.stdin:
         question = json.loads(line)
-        updates = question["updates"]
-        if not updates:
+        if not question["updates"]:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             answer({"peak_rss_mb": round(peak / (1024 if sys.platform == "linux" else 2**20))})
             return
-        turn = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0, "batch_seconds": 0.0}
-        begin = time.perf_counter()
-        for _ in range(updates):
-            made = time.perf_counter()
-            batch = batches.batch(done)
-            turn["batch_seconds"] += time.perf_counter() - made
-            done += 1
-            update = step.update(batch, 1e-4, done)
-            for side in ("source_segments", "target_segments"):
-                turn["tokens"] += int(np.count_nonzero(batch[side]))
-                turn["positions"] += batch[side].size
-            turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
-        float(update.nll)  # waits for the device
-        turn["seconds"] = time.perf_counter() - begin
-        turn["peak_device_mb"] = peak_device_mb()  # before the product needs any
-        answer(turn | {"product_flops": product_rate(question.get("product"))})
+        turn = take_turn(step, ready.batches, done, question["updates"])
+        done += question["updates"]
+        turn["peak_device_mb"] = read_peak_device_mb()  # before the product needs any
+        answer(turn | {"product_flops": measure_product(question.get("product"))})
 
 
-def set_up(overrides: list[str]) -> tuple[Config, int, Batches]:
-    """Compose a configuration; return it with its vocabulary size and its training batches.
+def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str, Any]:
+    """Make some updates, behind those that are done; return counts and times."""
+    import numpy as np
+
+    turn = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0, "batch_seconds": 0.0}
+    begin = time.perf_counter()
+    for number in range(done, done + updates):
+        made = time.perf_counter()
+        batch = batches.batch(number)
+        turn["batch_seconds"] += time.perf_counter() - made
+        update = step.update(batch, 1e-4, number + 1)
+        for side in ("source_segments", "target_segments"):
+            turn["tokens"] += int(np.count_nonzero(batch[side]))
+            turn["positions"] += batch[side].size
+        turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
+    float(update.nll)  # waits for the device
+    turn["seconds"] = time.perf_counter() - begin
+    return turn
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A configuration with its corpus, before anything of it is on a device."""
+
+    config: Config
+    pairs: int  # of the training split
+    vocabulary_size: int
+    batches: Batches
+
+    def build(self, **training: Any) -> tuple[Config, Model, Step]:
+        """Finish the configuration, which looks for devices, and build the model and its update.
+
+        Args:
+            training: changes of the ``training`` group.
+        """
+        from nmt.runs.building import build_model
+        from nmt.startup.quiet import quiet_start
+        from nmt.training.backend import make_step
+        from nmt.training.defaults import finish_config
+
+        changed = replace(self.config, training=replace(self.config.training, **training))
+        with quiet_start():
+            config = finish_config(changed, self.pairs)
+        precision = config.training.precision
+        model = build_model(config, self.vocabulary_size, precision=precision)
+        return config, model, make_step(model, config.training, seed=config.seed)
+
+
+def prepare(overrides: list[str]) -> Ready:
+    """Compose a configuration and prepare its corpus, tokenizer and batches.
 
     Ends the process where the configuration or the corpus is at fault.
     """
-    from nmt.startup.memory import collect_rarely, keep_freed_memory
-
-    keep_freed_memory()
-    collect_rarely()
-    from hydra import compose, initialize_config_dir
     from rich.console import Console
 
-    from nmt.config import files
-    from nmt.startup.compilation import keep_compiled
     from nmt.errors import UserError, fail
+    from nmt.runs.resuming import compose_config
+    from nmt.startup.commands import start_training
     from nmt.startup.quiet import quiet_start
 
     console = Console(stderr=True, quiet=True)
-    configuration.register()
     try:
-        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
-            config = configuration.from_composed(compose("train", overrides))
-        keep_compiled(Path(config.cache_dir) / "compiled")
+        config = compose_config(overrides)
+        start_training(Path(config.cache_dir))
         with quiet_start():
-            import keras  # noqa: F401  (its backend prints notes)
+            from nmt.runs.building import set_seed
+            from nmt.training.preparation import plan_training, prepare_corpus, prepare_tokenizer
 
-        from nmt.training import preparation as prepare
-        from nmt.runs.building import set_seed
-
-        set_seed(config.seed)
-        corpus = prepare.corpus_of(config, console)
-        if config.model.dropout is None:
-            config.model.dropout = prepare.dropout_for(len(corpus.train))
-        with quiet_start():
-            tokenizer = prepare.tokenizer_of(config, corpus, console)
-        return (
-            config,
-            tokenizer.vocabulary_size,
-            prepare.training_batches(config, corpus, tokenizer),
-        )
+            set_seed(config.seed)
+            corpus = prepare_corpus(config, console)
+            tokenizer = prepare_tokenizer(config, corpus, console)
+        batches = plan_training(config, corpus, tokenizer)
+        return Ready(config, len(corpus.train), tokenizer.vocabulary_size, batches)
     except UserError as error:
         fail(error)
 
 
-def product_rate(size: int | None = None) -> float:
+def measure_product(size: int | None = None) -> float:
     """Return the floating-point operations per second of a large matrix product.
 
     Args:
@@ -291,7 +306,7 @@ def product_rate(size: int | None = None) -> float:
     return max(rates)
 
 
-def peak_device_mb() -> int | None:
+def read_peak_device_mb() -> int | None:
     """Return the most memory of the GPU that this process has used, in MiB; None without one."""
     import keras
 
@@ -308,7 +323,7 @@ def peak_device_mb() -> int | None:
     return round(tf.config.experimental.get_memory_info("GPU:0")["peak"] / 2**20)
 
 
-def started_at() -> float:
+def read_start() -> float:
     """Return the wall-clock time at which this process was started."""
     with contextlib.suppress(OSError, ValueError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

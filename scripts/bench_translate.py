@@ -56,9 +56,9 @@ def main() -> None:
     from rich.console import Console
 
     from nmt.errors import UserError, fail
-    from nmt.startup.quiet import quiet_start
     from nmt.runs.folder import RunFolder
     from nmt.startup.commands import start_translating
+    from nmt.startup.quiet import quiet_start
 
     start_translating()
     try:

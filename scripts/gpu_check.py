@@ -53,11 +53,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bench_train import Worker, set_up
-from gpu_tables import PRECISIONS, SIZES, parity_table, speed_table, spoken, train_table
+import bench_train
+from bench_train import Worker
+from gpu_tables import PRECISIONS, SIZES, say, tabulate_parity, tabulate_run, tabulate_speeds
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from nmt.training.step import Step
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("devices", "parity", "speed", "train")
@@ -96,7 +99,7 @@ EXPECTED_ROW_SECONDS = 45  # until the first row is made
 FINISH_SECONDS = 75  # of a training run, beside its minutes: corpus, test split
 TRAIN_MARGIN_SECONDS = 300  # beside its minutes, after which it is stopped
 
-TABLES = (parity_table, speed_table, train_table)
+TABLES = (tabulate_parity, tabulate_speeds, tabulate_run)
 
 REHEARSAL_DATA = ["data.dev=16", "data.test=16", "tokenizer.vocabulary_size=500"]
 REHEARSAL_RUN = [
@@ -113,8 +116,8 @@ class PartError(Exception):
 
 
 def main() -> None:
-    arguments = parsed()
-    os.environ["PYTHONPATH"] = joined_path(str(ROOT))
+    arguments = parse_arguments()
+    os.environ["PYTHONPATH"] = join_paths(str(ROOT))
     sys.path.insert(0, str(ROOT))
     if arguments.probe:
         print(json.dumps(probe(arguments.probe)))
@@ -137,7 +140,7 @@ def main() -> None:
         sys.exit(Check(arguments).run())
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="gpu_check.sh",
@@ -188,7 +191,7 @@ def stop(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def joined_path(*folders: str) -> str:
+def join_paths(*folders: str) -> str:
     """Return PYTHONPATH with folders put before it."""
     return os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -210,7 +213,7 @@ def install(wheels: Path, site: Path) -> None:
     if wanted:
         command = ["install", "--no-index", "--no-deps", "--find-links", str(wheels)]
         pip(*command, "--target", str(site), *wanted)
-        os.environ["PYTHONPATH"] = joined_path(str(site))
+        os.environ["PYTHONPATH"] = join_paths(str(site))
         sys.path.insert(0, str(site))
         importlib.invalidate_caches()
 
@@ -220,7 +223,7 @@ def pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        stop(f"pip {arguments[0]} failed: {last_error_line(done.stderr)}")
+        stop(f"pip {arguments[0]} failed: {find_last_error(done.stderr)}")
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -235,8 +238,10 @@ def prepare(arguments: argparse.Namespace) -> None:
                 stop(f"--archive {arguments.archive} cannot be copied: {error.strerror}")
     if importlib.util.find_spec("tensorflow") is None:
         os.environ["KERAS_BACKEND"] = "jax"
-    data = ["experiment=tatoeba_gpu", path_override("cache_dir", folder)]
-    set_up([*data, *(REHEARSAL_DATA if arguments.cpu_rehearsal else []), *arguments.override])
+    data = ["experiment=tatoeba_gpu", override_path("cache_dir", folder)]
+    bench_train.prepare(
+        [*data, *(REHEARSAL_DATA if arguments.cpu_rehearsal else []), *arguments.override]
+    )
     if arguments.python:
         fetch_wheels(folder / "wheels", arguments.python)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -260,7 +265,7 @@ def fetch_wheels(folder: Path, python: str) -> None:
     pip("wheel", "--no-deps", "--wheel-dir", str(folder), *pinned(SOURCES))
 
 
-def path_override(key: str, path: Path) -> str:
+def override_path(key: str, path: Path) -> str:
     """Return a Hydra override, quoted for whatever a path may hold."""
     # Hydra reads a backslash as itself, except before a quotation mark.
     text = re.sub(r"(\\*)'", r"\1\1\\'", str(path.resolve()))
@@ -293,24 +298,12 @@ def step(overrides: list[str], weights: Path, precisions: str) -> None:
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     with contextlib.redirect_stdout(sys.stderr):
-        config, vocabulary_size, batches = set_up(overrides)
-
-        import numpy as np
-
-        from nmt.runs.building import build_model, set_weights
-        from nmt.training.step import make_step
-
-        batch = batches.batch(0)
+        ready = bench_train.prepare(overrides)
+        batch = ready.batches.batch(0)
         for name in precisions.split(";"):
-            precision = name.removesuffix(FULL)
-            with full_products(name.endswith(FULL)):
-                model = build_model(config, vocabulary_size, precision=precision)
-                if weights.exists():
-                    set_weights(model, dict(np.load(weights)), weights)
-                else:
-                    named = model.named_weights().items()
-                    np.savez(weights, **{f"model/{key}": np.asarray(value) for key, value in named})
-                update = make_step(model, config.training, precision=precision, seed=config.seed)
+            with use_full_products(name.endswith(FULL)):
+                _, _, update = ready.build(precision=name.removesuffix(FULL))
+                begin_with(update, weights)
                 for _ in range(SCALE_HALVINGS):
                     # An update whose gradients overflow float16 changes the loss scale alone.
                     measured = update.update(batch, 1e-4, 1)
@@ -322,8 +315,20 @@ def step(overrides: list[str], weights: Path, precisions: str) -> None:
             print(json.dumps(answer), file=answers, flush=True)
 
 
+def begin_with(update: Step, weights: Path) -> None:
+    """Let a model begin with the weights of a file; write its own where there is none."""
+    import numpy as np
+
+    state = update.state()
+    if weights.exists():
+        update.restore(state | dict(np.load(weights)))
+    else:
+        own = {name: array for name, array in state.items() if name.startswith("model/")}
+        np.savez(weights, **own)
+
+
 @contextlib.contextmanager
-def full_products(wanted: bool) -> Iterator[None]:
+def use_full_products(wanted: bool) -> Iterator[None]:
     """Let float32 products read all bits of their operands."""
     import keras
 
@@ -386,25 +391,25 @@ def run_limited(
     if late:
         raise PartError(f"stopped after {seconds:.0f} s")
     if process.returncode:
-        raise PartError(ending(process.returncode, said))
+        raise PartError(describe_end(process.returncode, said))
     return output
 
 
-def ending(status: int, said: str) -> str:
+def describe_end(status: int, said: str) -> str:
     """Return why a process ended, from its status and what it wrote to standard error."""
-    line = last_error_line(said)
+    line = find_last_error(said)
     if status < 0:
         line = f"killed by {signal.Signals(-status).name}" + (f": {line}" if line else "")
     return line or f"exit status {status}"
 
 
-def reason(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return why a part failed, in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, PartError) else f"{type(error).__name__}: {text}"
 
 
-def last_error_line(said: str) -> str:
+def find_last_error(said: str) -> str:
     """Return the last line that names an error, else the last line; tracebacks may end in notes."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(?i)error: |[\w.]*(Error|Exception)\b", line)]
@@ -441,7 +446,7 @@ class Row:
         ]
 
 
-def speed_rows(models: Sequence[str]) -> list[Row]:
+def list_speeds(models: Sequence[str]) -> list[Row]:
     """Return the configurations to measure, the most telling first.
 
     Args:
@@ -495,7 +500,7 @@ class Check:
         wanted = self._arguments.parts
         if "parity" in wanted:
             self._attempt("parity", "one update", self._parity)
-        rows = speed_rows(("tiny",) if self._rehearsal else ("base", "big", "small"))
+        rows = list_speeds(("tiny",) if self._rehearsal else ("base", "big", "small"))
         named = self._arguments.rows.split(",")
         rows = [row for row in rows if any(name in row.what for name in named)]
         late = self._speed(rows, reserve=self._reserve()) if "speed" in wanted else []
@@ -530,11 +535,11 @@ class Check:
         elif arguments.archive:
             if not arguments.archive.is_file():
                 stop(f"--archive {arguments.archive} is no file")
-            data = ["data=tatoeba", path_override("data.archive", arguments.archive)]
+            data = ["data=tatoeba", override_path("data.archive", arguments.archive)]
         else:
-            data = ["data=phrasebook", *["data.patterns=0"] * self._rehearsal]
+            data = ["data=phrasebook", *["data.sources.patterns.pairs=0"] * self._rehearsal]
         data += REHEARSAL_DATA if self._rehearsal else [VOCABULARY]
-        return [*data, path_override("cache_dir", cache)]
+        return [*data, override_path("cache_dir", cache)]
 
     def _record(self, part: str, what: str, status: str, details: dict[str, Any]) -> None:
         """Keep a result, write its JSON line, and say it."""
@@ -548,14 +553,14 @@ class Check:
         }
         with self._lines.open("a", encoding="utf-8") as file:
             file.write(json.dumps(finite, ensure_ascii=False) + "\n")
-        self._console.print(f"{part}: {what}: {spoken(result)}")
+        self._console.print(f"{part}: {what}: {say(result)}")
 
     def _attempt(self, part: str, what: str, make: Callable[[], None]) -> None:
         try:
             make()
         except Exception as error:
             # Whatever goes wrong in one part, the others are still worth having.
-            self._record(part, what, "failed", {"note": reason(error)})
+            self._record(part, what, "failed", {"note": describe_error(error)})
 
     # --- devices
 
@@ -584,7 +589,11 @@ class Check:
                 continue
             found = json.loads(said.splitlines()[-1])
             if found["gpus"]:
-                return found["gpus"][0]["name"], {"backend": backend, **found, "driver": driver()}
+                return found["gpus"][0]["name"], {
+                    "backend": backend,
+                    **found,
+                    "driver": ask_driver(),
+                }
             seen.append(f"{backend} sees none")
         stop(
             f"no CUDA GPU: {', '.join(seen)}; --cpu-rehearsal runs the whole way in a tiny form "
@@ -691,16 +700,16 @@ class Check:
         try:
             worker.start()
             turns = [worker.ask(question) for _ in range(1 if self._rehearsal else TURNS)]
-            summary = worker.summary(turns)
+            summary = worker.summarize(turns)
             summary = {key: value for key, value in summary.items() if key != "overrides"}
             self._record("speed", row.what, "ok", vars(row) | summary)
         except SystemExit:
             errors.seek(0)
             note = f"stopped after {limit:.0f} s" if late.is_set() else ""
-            note = note or ending(worker.process.wait(), errors.read())
+            note = note or describe_end(worker.process.wait(), errors.read())
             self._record("speed", row.what, "failed", vars(row) | {"note": note})
         except Exception as error:
-            self._record("speed", row.what, "failed", vars(row) | {"note": reason(error)})
+            self._record("speed", row.what, "failed", vars(row) | {"note": describe_error(error)})
         finally:
             timer.cancel()
             worker.process.kill()
@@ -727,7 +736,7 @@ class Check:
             return
         ends = REHEARSAL_RUN if self._rehearsal else [f"training.max_minutes={minutes:.2f}"]
         command = [sys.executable, "-m", "nmt.train", what, *self._data, *ends]
-        command += [path_override("runs_dir", self._runs), *self._arguments.override]
+        command += [override_path("runs_dir", self._runs), *self._arguments.override]
         limit = min(self._left(), 60 * minutes + TRAIN_MARGIN_SECONDS)
         begin = time.monotonic()
         details: dict[str, Any] = {}
@@ -737,8 +746,8 @@ class Check:
             details["note"] = str(error)
         details["seconds"] = round(time.monotonic() - begin)
         with contextlib.suppress(OSError, ValueError):  # how far it has got, if it failed
-            details |= training_figures(self._runs / "latest")
-            details |= test_scores(self._runs / "latest")
+            details |= read_figures(self._runs / "latest")
+            details |= read_scores(self._runs / "latest")
         if "scores" not in details:
             details.setdefault("note", "it left no scores")
             if details.get("dev_bleu") is not None:
@@ -761,7 +770,7 @@ class Check:
         self._console.print(f"\nJSON lines: {self._lines}")
 
 
-def driver() -> str | None:
+def ask_driver() -> str | None:
     """Return the driver's version and the memory of the GPUs, where nvidia-smi says them."""
     command = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -771,10 +780,11 @@ def driver() -> str | None:
     return None
 
 
-def training_figures(run: Path) -> dict[str, Any]:
+def read_figures(run: Path) -> dict[str, Any]:
     """Return what the metrics of a run say of its length and speed."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
+    from nmt.runs.folder import RunFolder
+
+    records = RunFolder(run).metrics
     speeds = [
         record["speed/tokens_per_second"]
         for record in records
@@ -790,7 +800,7 @@ def training_figures(run: Path) -> dict[str, Any]:
     }
 
 
-def test_scores(run: Path) -> dict[str, Any]:
+def read_scores(run: Path) -> dict[str, Any]:
     """Return the scores of a run on its test split."""
     stored = json.loads((run / "evaluation_test.json").read_text(encoding="utf-8"))
     return {

@@ -16,14 +16,14 @@ PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 PARITY_CELLS = ("error", "tolerance")
 
 
-def scored(result: dict[str, Any], name: str) -> str:
+def format_score(result: dict[str, Any], name: str) -> str:
     """Return a score with its confidence interval."""
     score = result["scores"][name]
     width = "" if score["half_width"] is None else f" ± {score['half_width']:.2f}"
     return f"{score['value']:.2f}{width}"
 
 
-def spoken(result: dict[str, Any]) -> str:
+def say(result: dict[str, Any]) -> str:
     """Return one line for a result, without its part and name."""
     if result["status"] != "ok":
         return f"{result['status']}: {result['note']}"
@@ -34,10 +34,10 @@ def spoken(result: dict[str, Any]) -> str:
         return "loss off by {:.1e}, gradient norm by {:.1e}".format(*errors)
     if result["part"] == "speed":
         return f"{result['tokens_per_second']:,} tokens/s, {result['utilisation']:.1%}"
-    return f"BLEU {scored(result, 'BLEU')}"
+    return f"BLEU {format_score(result, 'BLEU')}"
 
 
-def parity_table(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_parity(found: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the parity of one update."""
     from rich.table import Table
 
@@ -52,11 +52,11 @@ def parity_table(found: Sequence[dict[str, Any]]) -> Table | None:
         if "loss" in result:
             keys = [f"{of}_{kind}" for of in ("loss", "gradient_norm") for kind in PARITY_CELLS]
             cells = [f"{result[key]:.1e}" for key in keys]
-        table.add_row(result["what"], *cells, state(result))
+        table.add_row(result["what"], *cells, format_status(result))
     return table
 
 
-def speed_table(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_speeds(found: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out speed, utilisation and memory, grouped by model."""
     from rich.table import Table
 
@@ -96,12 +96,12 @@ def speed_table(found: Sequence[dict[str, Any]]) -> Table | None:
                 ]
             xla = "on" if result["xla"] else "off"
             named = (result["model"], result["precision"], result["attention"], xla)
-            table.add_row(*named, *cells, state(result))
+            table.add_row(*named, *cells, format_status(result))
         table.add_section()
     return table
 
 
-def train_table(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the training run."""
     from rich.table import Table
 
@@ -119,14 +119,14 @@ def train_table(found: Sequence[dict[str, Any]]) -> Table | None:
                 f"{result['training_seconds'] / 60:.1f}",
                 f"{result['updates']:,}",
                 f"{result['tokens_per_second'] or 0:,}",
-                scored(result, "BLEU"),
-                scored(result, "chrF2++"),
+                format_score(result, "BLEU"),
+                format_score(result, "chrF2++"),
             ]
-        table.add_row(result["what"], *cells, state(result))
+        table.add_row(result["what"], *cells, format_status(result))
     return table
 
 
-def state(result: dict[str, Any]) -> str:
+def format_status(result: dict[str, Any]) -> str:
     """Return the last cell of a row."""
     note = result.get("note")
     return f"{result['status']}: {note}" if note else str(result["status"])

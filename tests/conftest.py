@@ -14,7 +14,8 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from nmt import Translator
-    from nmt.model.transformer import Transformer
+    from nmt.config import Config
+    from nmt.model import Transformer
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -30,6 +31,14 @@ PLAIN: dict[str, Any] = {
     "attention_kernel": "explicit",
     "remat": False,
 }
+
+
+def pytest_configure() -> None:
+    """In CI, nothing is skipped in silence for want of a browser."""
+    if os.environ.get("CI") and CHROMIUM is None:
+        raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
+
+
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
 
 
@@ -43,18 +52,12 @@ def corpus_lines(count: int) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def compose() -> Callable[..., object]:
+def compose() -> Callable[..., Config]:
     """Compose a configuration as the train command does."""
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
+    from nmt.runs.resuming import compose_config
 
-    from nmt.config import files
-
-    configuration.register()
-
-    def composed(*overrides: str) -> configuration.Config:
-        with initialize_config_dir(str(configuration.conf_dir()), version_base="1.3"):
-            return configuration.from_composed(hydra_compose("train", list(overrides)))
+    def composed(*overrides: str) -> Config:
+        return compose_config(overrides)
 
     return composed
 
@@ -71,9 +74,10 @@ def users_environment() -> dict[str, str]:
 
 def transformer(**settings: Any) -> Transformer:
     """Return an untrained model: the sizes are given, everything else is plain if it is not."""
-    from nmt.model.transformer import Transformer
+    from nmt.model import Sizes, Transformer
 
-    return Transformer(**PLAIN | settings)
+    others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
+    return Transformer(Sizes(**PLAIN | settings), **others)
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
@@ -105,21 +109,21 @@ def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_run(
     tmp_path_factory: pytest.TempPathFactory,
-    compose: Callable[..., object],
+    compose: Callable[..., Config],
     quiet_console: Console,
 ) -> Path:
     """Train a tiny model for a few updates, once for all tests that need a run folder."""
-    from nmt.train import train
+    from nmt.training.job import train
 
     folder = tmp_path_factory.mktemp("tiny")
     probes = ['training.probes=["¿Dónde está la estación?"]', "training.probe_every=2"]
     probes.append("training.attention_every=4")
-    train(compose(*tiny_overrides(folder), *probes), quiet_console)  # type: ignore[arg-type]
+    train(compose(*tiny_overrides(folder), *probes), quiet_console)
     return (folder / "runs" / "latest").resolve()
 
 
 @pytest.fixture(scope="session")
-def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., object]) -> Path:
+def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., Config]) -> Path:
     """Write a run that knows two dozen sentences by heart: sure of itself, as trained models are.
 
     Made in seconds, without the training loop.
@@ -130,8 +134,8 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     from nmt.data.cleaning import clean_text
     from nmt.data.tokenizer import BOS, EOS, train_tokenizer
     from nmt.runs.building import build_model, set_seed
-    from nmt.runs.folder import RunFolder
     from nmt.runs.checkpoint import write_arrays
+    from nmt.runs.folder import RunFolder
 
     folder = tmp_path_factory.mktemp("parrot")
     config = compose(*tiny_overrides(folder), "model.max_length=64", "name=parrot")

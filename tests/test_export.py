@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("exports")
 def exported(*arguments: str | Path) -> str:
     """Return what the command prints, without a process of its own."""
     console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
-    export.run(export.parser().parse_args(list(map(str, arguments))), console)
+    export.run(export.make_parser().parse_args(list(map(str, arguments))), console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -30,7 +30,7 @@ SOON = 60  # seconds; the process imports TensorFlow
 
 def refused(*arguments: str | Path) -> str:
     with pytest.raises(UserError) as error:
-        serve.run(serve.parser().parse_args(list(map(str, arguments))))
+        serve.run(serve.make_parser().parse_args(list(map(str, arguments))))
     return str(error.value)
 
 
@@ -71,15 +71,15 @@ def test_a_missing_package_names_the_extra(
 
 def test_scores_of_a_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    assert serve.scores(folder) == {}
+    assert serve.read_scores(folder) == {}
     path = tmp_path / "evaluation_test.json"
     score = {"name": "BLEU", "value": 50.0, "signature": "…", "mean": 50.1, "half_width": 2.0}
     path.write_text(json.dumps({"scores": {"BLEU": score}}), encoding="utf-8")
-    assert serve.scores(folder) == {"BLEU": {"value": 50.0, "half_width": 2.0}}
+    assert serve.read_scores(folder) == {"BLEU": {"value": 50.0, "half_width": 2.0}}
     for damaged in ("{", "[]", '{"scores": 1}', '{"scores": {"BLEU": 1}}'):
         path.write_text(damaged, encoding="utf-8")
         with pytest.warns(UserWarning, match="has no scores"):
-            assert serve.scores(folder) == {}
+            assert serve.read_scores(folder) == {}
 
 
 @contextmanager

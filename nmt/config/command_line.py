@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
-from nmt.config.schema import GROUPS, Config, known_beside
+from nmt.config.data import DataConfig
+from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
 from nmt.errors import UserError, nearest
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
@@ -28,9 +30,25 @@ _CHANGEABLE = re.compile(
 )
 
 
+@dataclass
+class _OpenData(DataConfig):
+    """While it is composed, sources are open: a name that is new makes a source."""
+
+    sources: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _OpenConfig(Config):
+    """What is composed; `files.from_composed` checks that sources are sources."""
+
+    data: DataConfig = field(default_factory=_OpenData)
+
+
 def register_schema() -> None:
     """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
-    ConfigStore.instance().store(name="schema", node=Config, provider="nmt")
+    schema = OmegaConf.structured(_OpenConfig)
+    OmegaConf.set_struct(schema.data.sources, False)
+    ConfigStore.instance().store(name="schema", node=schema, provider="nmt")
 
 
 def guard(command: Callable[[], Any]) -> Callable[[], None]:
@@ -83,54 +101,52 @@ def say_in_one_line(error: BaseException) -> str:
     return text
 
 
-def compose_config(overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration that ``nmt.train`` would run with these overrides.
+def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
+    """Return what Hydra composes of ``conf/`` and these overrides, unchecked.
 
     Raises:
-        UserError: a wrong key or value.
+        UserError: there is no such key or choice.
     """
     found = []
 
     def compose_it() -> None:
         with initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
-            found.append(job_config(compose("train", list(overrides)), overrides))
+            found.append(compose("train", list(overrides)))
 
     register_schema()
     guard(compose_it)()
     return found[0]
 
 
-def job_config(composed: DictConfig, overrides: Sequence[str]) -> Config:
-    """Return the configuration of a job: a new run's, or a resumed run's with ``overrides``.
+def resume_config(
+    composed: DictConfig, overrides: Sequence[str], stored: Config, where: Path
+) -> Config:
+    """Return the configuration with which a run goes on: its own, changed by ``overrides``.
 
     Args:
-        composed: what Hydra composed.
+        composed: what Hydra composed, overrides included.
         overrides: the job's command-line overrides.
-
-    Returns:
-        The checked configuration; ``training.resume`` is then the folder itself.
+        stored: the configuration of the run.
+        where: folder of the run; ``training.resume`` of what is returned.
 
     Raises:
-        UserError: a wrong key or value, or an override that a resumed run cannot take.
+        UserError: a wrong value, or an override that a resumed run cannot take.
     """
-    files.refuse_unknown_keys(composed)
-    name = OmegaConf.select(composed, "training.resume")
-    if name is None:
-        return files.from_composed(composed)
-    from nmt.runs.folder import CONFIG_FILE, LATEST, RunFolder
-
-    run = RunFolder.open(Path(composed.runs_dir) / name if name == LATEST else Path(name))
-    stored = OmegaConf.structured(files.load(run.path / CONFIG_FILE))
+    changed = OmegaConf.structured(stored)
+    # A folder that comes from elsewhere must not say where to write.
+    changed.data.rejected_file = None
     for override in OverridesParser.create().parse_overrides(list(overrides)):
         key = override.get_key_element().lstrip("+")
         if not _CHANGEABLE.fullmatch(key):
             raise UserError(
-                f"a resumed run keeps its {key}: {run.path / CONFIG_FILE} holds its configuration; "
-                "start a new run to change it"
+                f"a resumed run keeps its {key}: {where} holds its configuration; start a new run "
+                "to change it"
             )
-        OmegaConf.update(stored, key, OmegaConf.select(composed, key))
-    stored.training.resume = str(run.path)
-    config = files.from_composed(stored)
-    if not run.checkpoints.steps():
-        raise UserError(f"{run.path} cannot be resumed: it saved no checkpoint; start a new run")
-    return config
+        if key.startswith(f"{SOURCES}."):
+            source = key.split(".")[2]
+            if source not in changed.data.sources:
+                names = nearest(source, changed.data.sources)
+                raise UserError(f"{where} has no source '{source}'{names}")
+        OmegaConf.update(changed, key, OmegaConf.select(composed, key))
+    changed.training.resume = str(where)
+    return files.from_composed(changed)

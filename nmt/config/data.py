@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_one_of
@@ -19,11 +19,13 @@ SHORT = {
     "archive": ("zip",),
     "url": ("zip",),
     "path": ("tsv",),
-    "columns": ("zip", "tsv", "phrasebook"),
+    "columns": ("tsv", "zip", "phrasebook", "grammar"),
     "source_path": ("parallel",),
     "target_path": ("parallel",),
 }
 _NAME = re.compile(r"\w+")
+# Keys of the group in a run of before version 0.2, which had one corpus.
+_OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT)
 
 
 @dataclass
@@ -36,16 +38,16 @@ class SourceConfig:
     archive: str | None = None  # zip: a file already on disk, instead of downloading
     url: str | None = None  # zip: where it is fetched from
     path: str | None = None  # tsv: one file, plain or .gz
-    # zip, tsv and phrasebook: source, target column from 0
+    # All but parallel: source, target column from 0; the embedded corpus has Spanish, English.
     columns: list[int] = field(default_factory=lambda: [0, 1])
     source_path: str | None = None  # parallel: two line-aligned files, plain or .gz
     target_path: str | None = None
     pairs: int = 0  # grammar: how many are expanded
-    # shares: to train on, but for the shares data.dev and data.test | train: to train on, without
-    # what has a side in common with dev or test | dev | test: nothing else
+    # shares: to train on, but for the shares data.dev and data.test | train: to train on
+    # | dev | test
     split: str = "shares"
     # Share of an epoch, relative to the other sources' that have one: pairs are repeated to come
-    # near it. null: every pair once.
+    # near it (those of a grammar never: it can make more). null: every pair once.
     weight: float | None = None
     tag: str | None = None  # a word put before every source sentence, such as <2en>
 
@@ -74,8 +76,8 @@ class DataConfig:
     length_ratio_margin: int = MISSING  # characters by which any pair may differ all the same
     rejected_file: str | None = None  # where training writes rejected lines, with their reasons
 
-    # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Of no use where a
-    # source has split=dev, or split=test.
+    # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Not taken where a
+    # source has split=dev, split=test respectively.
     dev: float = MISSING
     test: float = MISSING
     split_seed: int = MISSING  # apart from `seed`, so that runs compare on one test split
@@ -100,11 +102,16 @@ def without_short_keys(data: DataConfig) -> DataConfig:
         if value is None:
             continue
         names = [name for name, source in sources.items() if source.kind in kinds]
-        if len(names) != 1:
-            longer = ", ".join(f"data.sources.{name}.{key}" for name in names or sources)
-            which = "more than one source" if names else "no source"
+        if not names:
+            other = "tatoeba" if kinds[0] == "zip" else kinds[0]
             raise UserError(
-                f"data.{key}={value}: {which} of data has such a key; there is {longer}"
+                f"data.{key}={value}: no source of data={data.name} has such a key; choose "
+                f"data={other} for one"
+            )
+        if len(names) > 1:
+            longer = " or ".join(f"data.sources.{name}.{key}" for name in names)
+            raise UserError(
+                f"data.{key}={value}: more than one source has such a key; write {longer}"
             )
         sources[names[0]] = replace(sources[names[0]], **{key: value})
     nothing: dict[str, Any] = dict.fromkeys(SHORT)
@@ -122,7 +129,8 @@ def check_data(config: DataConfig) -> None:
     for name in config.sources:
         if not _NAME.fullmatch(name):
             raise UserError(f"data.sources: '{name}' is no name: use letters, digits and _")
-        _check_source(config.sources, name)
+        _check_source(config, name)
+    _check_urls(config.sources)
     if not any(source.split in ("shares", "train") for source in config.sources.values()):
         raise UserError("data.sources has nothing to train on: no source has split=shares or train")
     check_at_least("data.min_words", config.min_words, 1)
@@ -133,57 +141,89 @@ def check_data(config: DataConfig) -> None:
     check_at_least("data.test", config.test, 0)
 
 
-def _check_source(sources: Mapping[str, SourceConfig], name: str) -> None:
-    source = sources[name]
-    check_one_of(f"data.sources.{name}.kind", source.kind, KINDS)
-    check_one_of(f"data.sources.{name}.split", source.split, SPLITS)
-    needed = {"tsv": ("path",), "parallel": ("source_path", "target_path")}.get(source.kind, ())
-    missing = [key_of(sources, name, key) for key in needed if not getattr(source, key)]
-    if missing:
-        which = f"data={source.kind}" if len(sources) == 1 else f"source '{name}'"
-        wanted = " and ".join(f"{key_of(sources, name, key)}=FILE" for key in needed)
-        raise UserError(f"{which} needs {wanted}")
+def _check_source(config: DataConfig, name: str) -> None:
+    source, key = config.sources[name], f"data.sources.{name}"
+    check_one_of(f"{key}.kind", source.kind, KINDS)
+    check_one_of(f"{key}.split", source.split, SPLITS)
+    _check_files(config, name)
     columns = source.columns
     if len(columns) != 2 or min(columns) < 0 or columns[0] == columns[1]:
         raise UserError(
-            f"{key_of(sources, name, 'columns')}={columns}: give two different column numbers, "
-            "source then target, counted from 0"
+            f"{key_of(config.sources, name, 'columns')}={columns}: give two different column "
+            "numbers, source then target, counted from 0"
         )
-    check_at_least(f"data.sources.{name}.pairs", source.pairs, 0)
+    if source.kind == "grammar" and max(columns) > 1:
+        raise UserError(f"{key}.columns={columns}: what a grammar makes has the columns 0 and 1")
+    check_at_least(f"{key}.pairs", source.pairs, 0)
     if source.pairs and source.kind != "grammar":
-        raise UserError(f"data.sources.{name}.pairs belongs to sources of kind grammar")
+        raise UserError(f"{key}.pairs={source.pairs} is for sources of kind grammar")
     if source.kind == "grammar" and source.split != "train":
-        raise UserError(f"data.sources.{name}: what a grammar makes is for split=train alone")
-    check_above_zero(f"data.sources.{name}.weight", source.weight, ", or null")
-    if source.tag is not None and (not source.tag or len(source.tag.split()) != 1):
-        raise UserError(f"data.sources.{name}.tag='{source.tag}' must be one word, or null")
+        raise UserError(f"{key}.split={source.split}: what a grammar makes is for split=train")
+    check_above_zero(f"{key}.weight", source.weight, ", or null")
+    if source.tag is not None and source.tag.split() != [source.tag]:
+        raise UserError(f"{key}.tag='{source.tag}' must be one word, or null")
 
 
-def upgrade_data(stored: dict[str, object]) -> dict[str, object]:
+def _check_files(config: DataConfig, name: str) -> None:
+    """Check that a source has the files of its kind, and no others."""
+    source, sources = config.sources[name], config.sources
+    for key in ("archive", "url", "path", "source_path", "target_path"):
+        if getattr(source, key) and source.kind not in SHORT[key]:
+            raise UserError(
+                f"data.sources.{name}.{key} is for sources of kind {SHORT[key][0]}, and this one "
+                f"is of kind {source.kind}"
+            )
+    needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
+    keys = needed.get(source.kind, ()) if not source.url else ()
+    if not all(getattr(source, key) for key in keys):
+        which = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
+        wanted = " and ".join(f"{key_of(sources, name, key)}=FILE" for key in keys)
+        raise UserError(f"{which} needs {wanted}")
+
+
+def _check_urls(sources: Mapping[str, SourceConfig]) -> None:
+    """Check that no two archives would be kept under one name."""
+    kept: dict[str, str] = {}
+    for name, source in sources.items():
+        if source.url and not source.archive:
+            url = kept.setdefault(source.url.rpartition("/")[2], source.url)
+            if url != source.url:
+                raise UserError(
+                    f"data.sources.{name}.url={source.url} has the file name of {url}: fetch it "
+                    f"yourself, and give data.sources.{name}.archive=FILE"
+                )
+
+
+def upgrade_data(stored: dict[str, Any]) -> dict[str, Any]:
     """Return the ``data`` group of a run of before version 0.2, which had one corpus, in sources.
 
     Groups that have sources come back as they are.
+
+    Raises:
+        UserError: what is stored cannot be right.
     """
-    if "kind" not in stored:
+    if "sources" in stored or "kind" not in stored:
         return stored
+    corpus = str(stored["kind"])
+    kind = "zip" if corpus == "tatoeba" else corpus
+    source = {"kind": kind} | {
+        key: stored[key]
+        for key, kinds in SHORT.items()
+        if kind in kinds and stored.get(key) is not None
+    }
+    sources = {"pairs": source}
+    if corpus == "phrasebook":
+        sources = {"written": source}
+        if stored.get("patterns"):
+            share = stored.get("pattern_share", 0.5)
+            if not isinstance(share, float | int):
+                raise UserError(f"data.pattern_share={share} is no number")
+            source["weight"] = 1 - share
+            sources["patterns"] = {
+                "kind": "grammar",
+                "pairs": stored["patterns"],
+                "split": "train",
+                "weight": share,
+            }
     data = {key: value for key, value in stored.items() if key not in _OF_ONE_CORPUS}
-    kind = str(stored["kind"])
-    files = {key: stored[key] for key in SHORT if stored.get(key) is not None}
-    data |= {"name": kind}
-    if kind == "phrasebook":
-        patterns, share = stored.get("patterns", 0), stored.get("pattern_share", 0.5)
-        assert isinstance(share, float | int)
-        data["sources"] = {"written": {"kind": kind, "weight": 1 - share} | files} | (
-            {"patterns": {"kind": "grammar", "pairs": patterns, "weight": share, "split": "train"}}
-            if patterns
-            else {}
-        )
-    else:
-        of_kind = {"tatoeba": "zip"}.get(kind, kind)
-        known = {item.name for item in fields(SourceConfig)}
-        used = {key: value for key, value in files.items() if of_kind in SHORT[key]}
-        data["sources"] = {"pairs": {"kind": of_kind} | {k: used[k] for k in used if k in known}}
-    return data
-
-
-_OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT)
+    return data | {"name": corpus, "sources": sources}

@@ -8,20 +8,22 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
-from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from nmt.config.data import SHORT, SourceConfig, upgrade_data, without_short_keys
-from nmt.config.schema import GROUPS, Config, check, known_beside, known_keys
+from nmt.config.data import KINDS, SHORT, SourceConfig, upgrade_data, without_short_keys
+from nmt.config.schema import GROUPS, SOURCES, Config, check, known_beside
 from nmt.errors import UserError, nearest
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS = {
-    "training.attention_every": 250,
-    "training.dropout_warmup_epochs": 0,
-    "training.parallel_parts": 1,
-    "training.word_dropout": 0,
+    "training": {
+        "attention_every": 250,
+        "dropout_warmup_epochs": 0,
+        "parallel_parts": 1,
+        "word_dropout": 0,
+    }
 }
 
 # What earlier versions called otherwise.
@@ -44,20 +46,18 @@ def from_composed(composed: DictConfig) -> Config:
 
     Raises:
         UserError: an unknown key (Hydra lets ``+group.key=value`` through), a missing value, or a
-            value that contradicts another.
+            value of the wrong type or that contradicts another.
     """
     refuse_unknown_keys(composed)
     try:
         OmegaConf.resolve(composed)
-        missing = sorted(OmegaConf.missing_keys(composed))
-        deleted = [
-            key
-            for key in known_keys()
-            if OmegaConf.select(composed, key, default=MISSING) == MISSING
-        ]
-        if missing or deleted:
-            raise UserError(f"no value for configuration key '{(missing or deleted)[0]}'")
-        config = cast(Config, OmegaConf.to_object(composed))
+        values = OmegaConf.to_container(composed)
+        # Once more over the schema: what was composed has sources of any form, and may lack keys.
+        typed = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), values))
+        missing = sorted(OmegaConf.missing_keys(typed))
+        if missing:
+            raise UserError(_say_missing(missing[0], typed))
+        config = cast(Config, OmegaConf.to_object(typed))
     except OmegaConfBaseException as error:
         raise UserError(describe(error)) from error
     config.data = without_short_keys(config.data)
@@ -65,13 +65,30 @@ def from_composed(composed: DictConfig) -> Config:
     return config
 
 
+def _say_missing(key: str, config: DictConfig) -> str:
+    """Say that a key has no value; a source without a kind may be another's name misspelt."""
+    match = re.fullmatch(rf"{re.escape(SOURCES)}\.(.+)\.kind", key)
+    if not match:
+        return f"no value for configuration key '{key}'"
+    others = [name for name in config.data.sources if name != match[1]]
+    return (
+        f"{SOURCES}.{match[1]} has no kind{nearest(match[1], others)}; a source of its own needs "
+        f"{key}=KIND, one of {', '.join(KINDS)}"
+    )
+
+
 def refuse_unknown_keys(composed: DictConfig) -> None:
     """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
-    for key, known in _unknown_keys(composed, Config, ""):
-        raise UserError(unknown_key(key, known))
+    try:
+        for key, known in _unknown_keys(composed, Config, ""):
+            raise UserError(unknown_key(key, known))
+    except OmegaConfBaseException as error:
+        raise UserError(describe(error)) from error
 
 
-def _unknown_keys(node: DictConfig, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
+def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
+    if not isinstance(node, DictConfig):
+        return  # of the wrong type, which is found out later
     names = {item.name for item in fields(schema)}
     for key in node:
         name = str(key)
@@ -79,10 +96,20 @@ def _unknown_keys(node: DictConfig, schema: type, prefix: str) -> Iterator[tuple
             yield prefix + name, [prefix + known for known in names]
         elif schema is Config and name in GROUPS:
             yield from _unknown_keys(node[name], GROUPS[name], f"{name}.")
-        elif prefix + name == "data.sources":
-            for source in node[name]:
-                inner = f"data.sources.{source}."
-                yield from _unknown_keys(node[name][source], SourceConfig, inner)
+        elif prefix + name == SOURCES:
+            yield from _unknown_keys_of_sources(node[name])
+
+
+def _unknown_keys_of_sources(sources: Any) -> Iterator[tuple[str, list[str]]]:
+    if not isinstance(sources, DictConfig):
+        return
+    for name, source in sources.items():
+        key = f"{SOURCES}.{name!s}"
+        if not isinstance(source, DictConfig):
+            raise UserError(
+                f"{key} is no source: set its keys, as in {key}.weight=2; ~{key} takes it out"
+            )
+        yield from _unknown_keys(source, SourceConfig, f"{key}.")
 
 
 def load(path: Path) -> Config:
@@ -94,26 +121,25 @@ def load(path: Path) -> Config:
     try:
         stored = OmegaConf.load(path)
         if isinstance(stored, ListConfig):
-            raise UserError(f"{path} is not a configuration")
+            raise UserError("it holds a list, and no configuration")
         if isinstance(stored.get("data"), DictConfig):
-            stored.data = upgrade_data(cast(dict[str, object], OmegaConf.to_container(stored.data)))
-        merged = OmegaConf.structured(Config)
-        for key, value in _LATER_KEYS.items():
-            OmegaConf.update(merged, key, value)
-        merged = OmegaConf.merge(merged, stored)
+            stored.data = upgrade_data(cast(dict[str, Any], OmegaConf.to_container(stored.data)))
+        return from_composed(cast(DictConfig, OmegaConf.merge(_LATER_KEYS, stored)))
     except OmegaConfBaseException as error:
         raise UserError(f"{path}: {describe(error)}") from error
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     except (YAMLError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is not a readable configuration: {reason}") from error
-    return from_composed(cast(DictConfig, merged))
 
 
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
     plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
-    for key in SHORT:  # null, as each is in its source
-        del plain["data"][key]
+    for key in SHORT:
+        if plain["data"][key] is None:  # as each is in a checked configuration
+            del plain["data"][key]
     return OmegaConf.to_yaml(OmegaConf.create(plain))
 
 

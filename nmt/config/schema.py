@@ -67,10 +67,10 @@ def known_keys() -> list[str]:
 
 def known_beside(key: str) -> list[str]:
     """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
-    parts = key.split(".")
-    if key.startswith(f"{SOURCES}.") and len(parts) > 3:
-        return [".".join([*parts[:3], item.name]) for item in fields(SourceConfig)]
-    return known_keys()
+    if not key.startswith(f"{SOURCES}."):
+        return known_keys()
+    source = ".".join(key.split(".")[:3])  # of any name
+    return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
 
 
 def check(config: Config) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
+from nmt.config.data import SHORT, key_of
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
 from nmt.data.reading import Line, grammar_dir, read_aligned, read_lines
@@ -76,27 +77,27 @@ def load_corpus(
         UserError: a file that is missing or damaged, a failed download, no usable line, or
             ``data.dev`` and ``data.test`` larger than the corpus allows.
     """
+    sources = config.sources
     with _rejected_sink(config, rejected_file) as sink:
         reader = _Reader(config, sink)
         kept = {
-            name: reader.read(
-                source, read_lines(config.sources, name, cache_dir, log, read_only=read_only)
-            )
-            for name, source in config.sources.items()
+            name: reader.read(name, read_lines(sources, name, cache_dir, log, read_only=read_only))
+            for name, source in sources.items()
             if source.kind != "grammar"
         }
-        if not any(kept.values()):
-            raise UserError(_no_pairs(config.name, reader.lines, reader.rejected))
         splits = _split_sources(config, kept, log)
-        splits[TRAIN] |= _expanded(config.sources)
+        splits[TRAIN] |= _expand_grammars(sources)
         reader.leave_out_held_out(splits)
-    parts = _parts(config.sources, splits[TRAIN])
+    parts = _weigh(sources, splits[TRAIN])
     if not parts:
-        raise UserError(_no_pairs(config.name, reader.lines, reader.rejected))
+        raise UserError(
+            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
+            "in dev or test"
+        )
     corpus = Corpus(
         parts,
-        dev=_tagged(config.sources, splits[DEV]),
-        test=_tagged(config.sources, splits[TEST]),
+        dev=_join(sources, splits[DEV]),
+        test=_join(sources, splits[TEST]),
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
     )
@@ -113,29 +114,42 @@ class _Reader:
     def __init__(self, config: DataConfig, sink: TextIO | None) -> None:
         self._config = config
         self._sink = sink
-        self._seen: set[Pair] = set()
-        self._places: dict[Pair, str] = {}  # where the lines stand that may turn out held out
+        self._seen: dict[str | None, set[Pair]] = {}  # tag -> pairs to train on
         self.rejected: Counter[str] = Counter()
         self.lines = 0
-        self._late = any(source.split != "shares" for source in config.sources.values())
+        # Where the lines stand that may turn out to be held out: source -> pair -> place.
+        self._places: dict[str, dict[Pair, str]] = {}
+        read = [source for source in config.sources.values() if source.kind != "grammar"]
+        self._late = any(source.split != "shares" for source in read)
 
-    def read(self, source: SourceConfig, lines: Iterator[Line]) -> list[Pair]:
-        """Return the usable pairs of a source."""
+    def read(self, name: str, lines: Iterator[Line]) -> list[Pair]:
+        """Return the usable pairs of a source.
+
+        Raises:
+            UserError: there is none.
+        """
+        source = self._config.sources[name]
         training = source.split in ("shares", "train")
+        seen = self._seen.setdefault(source.tag, set())
+        places = self._places.setdefault(name, {})
         pairs = []
+        before, rejected = self.lines, self.rejected.copy()
         for line in lines:
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
-            verdict = _judge(line, self._config, self._seen) if training else _clean_pair(line)
+            verdict = _judge(line, self._config, seen) if training else _clean_pair(line)
             place = f"{line.file}:{line.number}\t{line.raw}"
-            if isinstance(verdict, Pair):
-                if training:
-                    self._seen.add(verdict)
-                    if self._late:
-                        self._places[verdict] = place
-                pairs.append(verdict)
-            else:
+            if not isinstance(verdict, Pair):
                 self._reject(verdict, place)
+                continue
+            pairs.append(verdict)
+            if training:
+                seen.add(verdict)
+                if self._late:
+                    places[verdict] = place
+        if not pairs:
+            count = self.lines - before
+            raise UserError(_no_pairs(self._config, name, count, self.rejected - rejected))
         return pairs
 
     def leave_out_held_out(self, splits: dict[str, BySource]) -> None:
@@ -157,7 +171,7 @@ class _Reader:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
                     kept.append(pair)
                 elif sources[name].kind != "grammar":
-                    self._reject(_HELD_OUT, self._places[pair])
+                    self._reject(_HELD_OUT, self._places[name][pair])
             splits[TRAIN][name] = kept
 
     def _reject(self, reason: str, place: str) -> None:
@@ -191,46 +205,50 @@ def _split_sources(
     return splits
 
 
-def _expanded(sources: Mapping[str, SourceConfig]) -> BySource:
+def _expand_grammars(sources: Mapping[str, SourceConfig]) -> BySource:
     """Expand the grammar for every source that is one."""
     return {
-        name: expand(grammar_dir(), source.pairs)
+        name: [
+            Pair(*(pair[column] for column in source.columns))
+            for pair in expand(grammar_dir(), source.pairs)
+        ]
         for name, source in sources.items()
         if source.kind == "grammar" and source.pairs
     }
 
 
-def _parts(sources: Mapping[str, SourceConfig], train: BySource) -> tuple[Part, ...]:
+def _weigh(sources: Mapping[str, SourceConfig], train: BySource) -> tuple[Part, ...]:
     """Weigh the sources against each other.
 
     The source that has most pairs for its weight gives each of them once; the others repeat theirs
-    to come near their weights.
+    to come near their weights. Where a grammar has a weight it is the one that gives each once: it
+    can make more pairs, and need not repeat any.
     """
     train = {name: train[name] for name in sources if train.get(name)}
-    per_weight = [
-        len(pairs) / (sources[name].weight or 1)
-        for name, pairs in train.items()
-        if sources[name].weight is not None
-    ]
+    weights = {name: weight for name in train if (weight := sources[name].weight) is not None}
+    grammars = [name for name in weights if sources[name].kind == "grammar"]
+    per_weight = max((len(train[name]) / weights[name] for name in grammars or weights), default=0)
     parts = []
     for name, pairs in train.items():
-        weight = sources[name].weight
-        repeats = 1 if weight is None else max(1, round(max(per_weight) * weight / len(pairs)))
-        read = sources[name].kind != "grammar"
-        parts.append(Part(name, _tagged(sources, {name: pairs}), repeats, read))
+        made = sources[name].kind == "grammar"
+        wanted = 0 if made else round(per_weight * weights.get(name, 0) / len(pairs))
+        parts.append(Part(name, _join(sources, {name: pairs}), max(1, wanted), read=not made))
     return tuple(parts)
 
 
-def _tagged(sources: Mapping[str, SourceConfig], pairs: BySource) -> list[Pair]:
+def _join(sources: Mapping[str, SourceConfig], pairs: BySource) -> list[Pair]:
     """Return pairs in the order of their sources, with the tag of each before its sentences."""
-    found: list[Pair] = []
+    joined: list[Pair] = []
     for name, source in sources.items():
         of_source = pairs.get(name, [])
         if source.tag is None:
-            found += of_source
+            joined += of_source
         else:
-            found += [Pair(f"{source.tag} {pair.source}", pair.target) for pair in of_source]
-    return found
+            # Cleaned, as the translator will read it.
+            joined += [
+                Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in of_source
+            ]
+    return joined
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
@@ -302,16 +320,17 @@ def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
     return "duplicate" if pair in seen else pair
 
 
-def _no_pairs(name: str, lines: int, rejected: Counter[str]) -> str:
+def _no_pairs(config: DataConfig, name: str, lines: int, rejected: Counter[str]) -> str:
+    sources = config.sources
+    which = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
     if not lines:
-        return f"data={name}: the corpus is empty, 0 lines were read: add sentence pairs"
-    if not rejected:
-        return f"data={name}: none of the {lines:,} lines read is left to train on"
+        return f"{which} is empty, 0 lines were read: add sentence pairs"
     reason, count = rejected.most_common(1)[0]
+    columns = f"{key_of(sources, name, 'columns')} and " * (sources[name].kind in SHORT["columns"])
     return (
-        f"data={name}: none of the {lines:,} lines read is usable, most often because of "
-        f"'{reason}' ({count:,}): check data.columns and the length limits, or see each line "
-        "with data.rejected_file=FILE"
+        f"{which}: none of the {lines:,} lines read is usable, most often because of '{reason}' "
+        f"({count:,}): check {columns}the length limits, or see each line with "
+        "data.rejected_file=FILE"
     )
 
 
@@ -322,14 +341,12 @@ def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | N
         yield None
         return
     path = path.expanduser()
-    inputs = [
-        name
-        for source in config.sources.values()
-        for name in (source.path, source.source_path, source.target_path, source.archive)
-        if name
-    ]
-    if path.resolve() in [Path(name).expanduser().resolve() for name in inputs]:
-        raise UserError(f"data.rejected_file={path} would overwrite the corpus: name another file")
+    for source in config.sources.values():
+        for name in (source.path, source.source_path, source.target_path, source.archive):
+            if name and _are_one_file(path, Path(name).expanduser()):
+                raise UserError(
+                    f"data.rejected_file={path} would overwrite the corpus: name another file"
+                )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A file name that is no UTF-8 must not stop the report of what is wrong inside it.
@@ -340,3 +357,7 @@ def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | N
         ) from error
     with sink:
         yield sink
+
+
+def _are_one_file(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)

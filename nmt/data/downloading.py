@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -46,8 +47,7 @@ def fetch_archive(
     Raises:
         UserError: the download failed.
     """
-    name = PurePosixPath(urlsplit(url).path).name
-    path = cache_dir / (name if name.endswith(".zip") else "spa-eng.zip")
+    path = cache_dir / _archive_name(url)
     if _is_whole_zip(path):
         log(f"using the archive downloaded before: {path}")
         yield path
@@ -61,6 +61,14 @@ def fetch_archive(
         passing = Path(folder) / path.name
         _download(url, passing, key)
         yield passing
+
+
+def _archive_name(url: str) -> str:
+    """Return the file name in a URL; a hash of all of it where that is none of a zip."""
+    name = PurePosixPath(urlsplit(url).path).name
+    return (
+        name if name.endswith(".zip") else f"{blake2b(url.encode(), digest_size=8).hexdigest()}.zip"
+    )
 
 
 def _download(url: str, path: Path, key: str) -> None:

@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 MODEL_FILE = "tokenizer.model"  # SentencePiece's own format
 VOCABULARY_FILE = "tokenizer.vocab.json"  # WordPiece: the pieces in id order
 _BYTES = 256  # byte fallback gives every byte a piece
+_SLACK = 0.05  # share by which a WordPiece vocabulary may stay below its size
 _THREADS = 4  # fixed, so that a trained model does not depend on the machine
 
 Log = Callable[[str], None]
@@ -356,6 +358,29 @@ def _train_sentencepiece(
         raise
 
 
+def _search_vocabulary(
+    target: int, learn: Callable[[int], list[str]], lower: int, upper: int
+) -> list[str]:
+    """Return a vocabulary of about ``target`` pieces: the learner's own search.
+
+    Args:
+        target: pieces.
+        learn: gives the pieces that occur at least so often.
+        lower: the lowest number of times that is tried.
+        upper: the highest.
+    """
+    while True:
+        threshold = (lower + upper) // 2
+        vocabulary = learn(threshold)
+        missing = target - len(vocabulary)
+        if 0 <= missing <= _SLACK * target or lower >= upper or threshold <= 1:
+            return vocabulary
+        if missing < 0:
+            lower = threshold + 1
+        else:
+            upper = threshold - 1
+
+
 def _train_wordpiece(size: int, texts: Iterable[str]) -> WordPieceTokenizer:
     # The package's own learner, given words that carry their space; its front end for tf.data
     # would split punctuation from words for good.
@@ -363,19 +388,28 @@ def _train_wordpiece(size: int, texts: Iterable[str]) -> WordPieceTokenizer:
 
     counts = Counter(word for text in texts for word in _pretokenized(text))
     alphabet = len(set().union(*counts))
-    target = size
-    while target > 2 * alphabet:  # a character may begin a word, or go on with one
-        vocabulary = learner.learn(
-            sorted(counts.items()),
-            vocab_size=target,
+    words = sorted(counts.items())
+
+    @cache  # what takes the time; searches for sizes close to each other ask for the same
+    def learn(threshold: int) -> list[str]:
+        return learner.learn(
+            words,
+            vocab_size=size,
             reserved_tokens=_SPECIAL_PIECES,
             joiner=SUFFIX,
-            lower_thresh=2,
+            upper_thresh=threshold,
+            lower_thresh=threshold,
             max_unique_chars=alphabet,
+        )
+
+    target = size
+    while target > 2 * alphabet:  # a character may begin a word, or go on with one
+        vocabulary = _search_vocabulary(
+            target, learn, max(2, min(counts.values())), max(counts.values())
         )
         if len(vocabulary) <= size:
             return WordPieceTokenizer(vocabulary)
-        target -= len(vocabulary) - size  # its search may end above its target
+        target -= len(vocabulary) - size  # the search may end above its target
     raise UserError(
         f"tokenizer.vocabulary_size={size} is too small for the {alphabet} characters of this "
         "corpus: raise it"

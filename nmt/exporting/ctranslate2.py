@@ -20,6 +20,7 @@ from nmt.config import Config, files
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer, load_tokenizer
 from nmt.errors import UserError
+from nmt.exporting.folder import CONFIG_FILE
 from nmt.inference.engine import NEVER, Beam, Found
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -63,7 +64,7 @@ def write(
             "CTranslate2 knows tokens by their text, and this tokenizer has two of the same: "
             "use --format savedmodel"
         )
-    spec = specification(model)
+    spec = make_specification(model)
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)
     spec.config.unk_token = pieces[UNK]
@@ -74,10 +75,10 @@ def write(
     spec.optimize(quantization)
     spec.save(str(folder))
     tokenizer.save(folder)
-    files.save(config, folder / "config.yaml")
+    files.save(config, folder / CONFIG_FILE)
 
 
-def specification(model: Transformer) -> Any:
+def make_specification(model: Transformer) -> Any:
     """Return a `ctranslate2.specs.TransformerSpec` with copies of a model's weights."""
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.common_spec import Activation
@@ -163,13 +164,13 @@ def load(folder: str | Path) -> Translator:
     """
     folder = Path(folder)
     tokenizer = load_tokenizer(folder)
-    config = files.load(folder / "config.yaml")
+    config = files.load(folder / CONFIG_FILE)
     longest = max(config.training.row_lengths)
     engine = CTranslate2Engine(folder, tokenizer)
     return Translator(engine, tokenizer, config.decoding, longest=longest)
 
 
-def rescoring(translator: Translator) -> Callable[[str, Translation], float]:
+def make_rescore(translator: Translator) -> Callable[[str, Translation], float]:
     """Return a function: the log-probability that an export gives to any translation, in nats."""
 
     def rescore(source: str, translation: Translation) -> float:
@@ -207,7 +208,7 @@ class CTranslate2Engine:
         self._threads = threads or cores()
         self._pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
-        self.max_length: int = files.load(folder / "config.yaml").model.max_length
+        self.max_length: int = files.load(folder / CONFIG_FILE).model.max_length
         level = ctranslate2.get_log_level()
         ctranslate2.set_log_level(logging.ERROR)  # it warns where float16 is computed in float32
         try:

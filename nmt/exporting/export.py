@@ -51,11 +51,11 @@ def export_run(
         WrongExportError: the export translates otherwise, which quantized weights may.
         UserError: the run has no weights, or the format cannot hold it.
     """
-    config = with_search(folder.config, beam_size, length_penalty)
+    config = replace_search(folder.config, beam_size, length_penalty)
     model, tokenizer = folder.load_model(), folder.load_tokenizer()
     longest = max(config.training.row_lengths)
     translator = Translator(KerasEngine(model), tokenizer, config.decoding, longest=longest)
-    sources = manifest.samples(folder.samples, config.training.probes, tokenizer, longest)
+    sources = manifest.read_samples(folder.samples, config.training.probes, tokenizer, longest)
     scores = {name: score["value"] for name, score in folder.test_scores().items()}
     with replacing(place) as partial:
         details, check = _write(
@@ -68,14 +68,14 @@ def export_run(
                 f"{len(check.wrong)} of {check.sentences} sample sentences, such as "
                 f"'{check.wrong[0].source}', are not translated as the run does; nothing is kept"
             )
-        content = manifest.content(
+        content = manifest.make_content(
             partial, folder.path.name, config, tokenizer, scores, check, details
         )
         write_json(partial / MANIFEST_FILE, content)
     return check
 
 
-def with_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:
+def replace_search(config: Config, beam_size: int | None, length_penalty: float | None) -> Config:
     """Return the configuration with another search where one is asked for."""
     asked = {"beam_size": beam_size, "length_penalty": length_penalty}
     given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
@@ -102,14 +102,14 @@ def _write(
         from nmt.exporting import savedmodel
 
         savedmodel.write(model, tokenizer, config.decoding, folder)
-        details["signature"] = savedmodel.signature(config.model.max_length)
-        found = savedmodel.translations(folder, sources)
+        details["signature"] = savedmodel.describe_signature(config.model.max_length)
+        found = savedmodel.translate(folder, sources)
     elif format_name == "ctranslate2":
         from nmt.exporting import ctranslate2
 
         ctranslate2.write(model, tokenizer, config, folder, quantization)
         loaded = ctranslate2.load(folder)
-        rescore = ctranslate2.rescoring(loaded)
+        rescore = ctranslate2.make_rescore(loaded)
         found = _best(loaded, sources)
     elif format_name == "tflite":
         from nmt.exporting import tflite
@@ -117,8 +117,8 @@ def _write(
         positions = max(config.training.row_lengths)
         settings: dict[str, Any] = {"positions": positions, "quantization": quantization}
         tflite.write(model, tokenizer, config.decoding, folder, **settings)
-        details["signature"] = tflite.signature(positions)
-        found = tflite.translations(folder, sources)
+        details["signature"] = tflite.describe_signature(positions)
+        found = tflite.translate(folder, sources)
     else:
         from nmt.exporting import keras_file
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from nmt.errors import UserError
 
 MANIFEST_FILE = "manifest.json"
+CONFIG_FILE = "config.yaml"  # of the run, with the export's search
 
 
 def check_place(place: Path) -> None:

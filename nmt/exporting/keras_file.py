@@ -10,12 +10,12 @@ import nmt.model.transformer  # noqa: F401  (registers the layers that the file 
 from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
+from nmt.exporting.folder import CONFIG_FILE
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 
 MODEL_FILE = "model.keras"
-CONFIG_FILE = "config.yaml"
 
 
 def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:

@@ -85,7 +85,9 @@ def compare(
     return Check(len(sources), different)
 
 
-def samples(folder: Path, probes: Sequence[str], tokenizer: Tokenizer, longest: int) -> list[str]:
+def read_samples(
+    folder: Path, probes: Sequence[str], tokenizer: Tokenizer, longest: int
+) -> list[str]:
     """Return the sources that a run showed last in ``samples/``, or else its probes.
 
     Sentences longer than those of training are left out: formats treat them differently.
@@ -105,7 +107,7 @@ def samples(folder: Path, probes: Sequence[str], tokenizer: Tokenizer, longest: 
     return [source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < longest]
 
 
-def content(
+def make_content(
     folder: Path,
     run: str,
     config: Config,

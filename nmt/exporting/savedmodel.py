@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unicodedata import category
@@ -18,14 +19,14 @@ from nmt.config import DecodingConfig
 from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
 from nmt.inference.engine import Beam, search_in_graph
-from nmt.inference.results import Translation
+from nmt.inference.results import LINE_ENDS, Translation
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
 
 SIGNATURE = "serving_default"
 
 
-def signature(max_length: int) -> dict[str, Any]:
+def describe_signature(max_length: int) -> dict[str, Any]:
     """Return what goes in and out, for the manifest; a SavedModel has no place for it."""
     return {
         "name": SIGNATURE,
@@ -34,7 +35,7 @@ def signature(max_length: int) -> dict[str, Any]:
             f"than {max_length - 1} tokens only the first {max_length - 1} are read."
         },
         "outputs": {
-            "translation": "string [B], UTF-8; empty for an empty text",
+            "translation": "string [B], UTF-8, one line; empty for an empty text",
             "score": "float32 [B], log_prob divided by the length penalty; 0 for an empty text",
             "log_prob": "float32 [B], of all tokens, end mark included, in nats",
         },
@@ -42,7 +43,7 @@ def signature(max_length: int) -> dict[str, Any]:
 
 
 def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
-    """Write a SavedModel whose one signature translates a batch, see `signature`.
+    """Write a SavedModel whose one signature translates a batch, see `describe_signature`.
 
     Args:
         model: in float32, on the TensorFlow backend.
@@ -54,7 +55,7 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
 
     beam = Beam(decoding.beam_size, decoding.length_penalty)
     in_graph = tokenizer.in_graph()
-    clean = _cleaner()
+    clean, join = _cleaner(), _joiner()
     encode, decode = _coders(tokenizer)
 
     def translate(text: Any) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
         room = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of an empty batch: 1
         found = search_in_graph(model, source, limits, beam, room)
         return {
-            "translation": decode(found.tokens[:, 0]),
+            "translation": join(decode(found.tokens[:, 0])),
             "score": tf.where(empty, 0.0, found.scores[:, 0]),
             "log_prob": tf.where(empty, 0.0, found.log_probs[:, 0]),
         }
@@ -82,14 +83,14 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
     archive.write_out(str(folder), verbose=False)
 
 
-def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
+def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
     """Load a SavedModel as anybody would, and translate; it gives no tokens."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations)
 
     with quiet_start():
-        translate = tf.saved_model.load(str(folder)).signatures[SIGNATURE]
-    outputs = translate(text=tf.constant(list(texts), tf.string))
+        run = tf.saved_model.load(str(folder)).signatures[SIGNATURE]
+    outputs = run(text=tf.constant(list(texts), tf.string))
     columns = (outputs[name].numpy() for name in ("translation", "log_prob", "score"))
     return [
         Translation(text.decode(), float(log_prob), float(score), ())
@@ -98,14 +99,11 @@ def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
 
 
 def _cleaner() -> Callable[[Any], Any]:
-    """Return `nmt.data.corpus.clean_text` in graph operations: string [B] -> string [B]."""
+    """Return `nmt.data.cleaning.clean_text` in graph operations: string [B] -> string [B]."""
     import tensorflow as tf
     import tensorflow_text
 
-    spaces = _class(str.isspace)
-    invisible = _class(
-        lambda sign: category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()
-    )
+    spaces, invisible = _class(str.isspace), _class(_is_removed)
 
     def clean(text: Any) -> Any:
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
@@ -116,6 +114,14 @@ def _cleaner() -> Callable[[Any], Any]:
         return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
 
     return clean
+
+
+def _joiner() -> Callable[[Any], Any]:
+    """Return `nmt.inference.results.join_lines` in graph operations: string [B] -> string [B]."""
+    import tensorflow as tf
+
+    ends = "".join(rf"\x{{{ord(sign):x}}}" for sign in LINE_ENDS)
+    return lambda text: tf.strings.regex_replace(text, f"[{ends}]", " ")
 
 
 def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -136,7 +142,7 @@ def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any],
         return in_graph.tokenize, decode
 
     # Every character is part of a match, and a match is kept: nothing stands between matches.
-    letters = _class(lambda sign: sign.isalnum() or sign == "_")
+    letters = _class(_is_of_word)
     word = f" ?(?:[{letters}]+|[^{letters} ])| "
 
     def encode(text: Any) -> Any:
@@ -159,6 +165,17 @@ def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any],
     return encode, decode_pieces
 
 
+def _is_removed(sign: str) -> bool:
+    """Tell what cleaning removes."""
+    return category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()
+
+
+def _is_of_word(sign: str) -> bool:
+    """Tell what a word is made of; anything else is a word of its own."""
+    return sign.isalnum() or sign == "_"
+
+
+@cache
 def _class(belongs: Callable[[str], bool]) -> str:
     """Return the inside of a regular expression's character class, as ranges of code points."""
     ranges: list[tuple[int, int]] = []

@@ -18,7 +18,7 @@ from nmt.config import DecodingConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from nmt.inference.engine import Beam, search_in_graph
-from nmt.inference.results import Translation
+from nmt.inference.results import Translation, join_lines
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
 
@@ -26,7 +26,7 @@ MODEL_FILE = "model.tflite"
 SIGNATURE = "serving_default"
 
 
-def signature(positions: int) -> dict[str, Any]:
+def describe_signature(positions: int) -> dict[str, Any]:
     """Return what goes in and out, for the manifest."""
     return {
         "name": SIGNATURE,
@@ -51,7 +51,7 @@ def write(
     positions: int,
     quantization: str,
 ) -> None:
-    """Write a model whose one signature translates one text, see `signature`.
+    """Write a model whose one signature translates one text, see `describe_signature`.
 
     Args:
         model: in float32, on the TensorFlow backend.
@@ -97,7 +97,7 @@ def write(
     tokenizer.save(folder)
 
 
-def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
+def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
     """Load a model as anybody would, and translate; texts longer than its positions are cut."""
     import tensorflow as tf
 
@@ -105,19 +105,19 @@ def translations(folder: Path, texts: Sequence[str]) -> list[Translation]:
     with quiet_start(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its successor is a package of its own, with the same API
         interpreter = tf.lite.Interpreter(str(folder / MODEL_FILE))
-    translate = interpreter.get_signature_runner(SIGNATURE)
-    positions = translate.get_input_details()["source"]["shape"][1]
+    run = interpreter.get_signature_runner(SIGNATURE)
+    positions = run.get_input_details()["source"]["shape"][1]
     translated = []
     for ids in tokenizer.encode([clean_text(text) for text in texts]):
         source = np.full((1, positions), PAD, np.int32)
         kept = ids[: positions - 1]
         source[0, : len(kept) + 1] = [*kept, EOS]
-        found = translate(source=source)
+        found = run(source=source)
         tokens = found["tokens"]
         tokens = tokens[: int(np.argmax(tokens == EOS)) + 1]
         translated.append(
             Translation(
-                tokenizer.decode([tokens])[0],
+                join_lines(tokenizer.decode([tokens])[0]),
                 float(found["log_prob"]),
                 float(found["score"]),
                 tuple(map(int, tokens)),

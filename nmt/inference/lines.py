@@ -8,15 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import BinaryIO, NamedTuple, TextIO
 
 from nmt.errors import UserError
 
 CHUNK = 1024  # lines translated together: memory stays constant
-_CHECKED = 3  # lines of an output that is gone on with that are translated again, and compared
+_CHECKED = 8  # lines of an output that is gone on with that are translated again, and compared
+_SHARE_WRONG = 0.25  # of these, up to which they may differ
 
 Translate = Callable[[list[str]], list[str]]  # one line of output per line
 
@@ -88,11 +86,26 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
         yield out
 
 
+class _Line(NamedTuple):
+    number: int  # from 1
+    text: str  # of the source
+    written: bytes  # to the output; without a line feed it is not whole
+
+    @property
+    def is_whole(self) -> bool:
+        return self.written.endswith(b"\n")
+
+    def differs(self, expected: str) -> bool:
+        """Whether something else was written than the expected line, or than its beginning."""
+        line = f"{expected}\n".encode()
+        return line != self.written if self.is_whole else not line.startswith(self.written)
+
+
 def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, int]:
     """Return how many lines an interrupted translation has written whole, and their bytes.
 
-    Nothing is changed. An output that holds something else is not gone on with: some of its lines
-    are translated again and compared.
+    Nothing is changed. An output that holds something else is not gone on with: some of its lines,
+    and the one that it ends in the middle of, are translated again and compared.
 
     Args:
         output: it may not exist.
@@ -100,49 +113,74 @@ def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, i
         translate: as it was translated then.
 
     Raises:
-        UserError: the output has more lines than the source, or other lines.
+        UserError: the output has more lines than the source, or other lines, or is no file.
     """
     if not output.exists():
         return 0, 0
-    done, whole = 0, 0
-    found: dict[int, str] = {}
+    if not output.is_file():
+        raise UserError(f"{output} is no file, and cannot be gone on with")
+    (nothing,) = translate([""])
     try:
-        with output.open("rb") as out:
-            for line in out:
-                if line.endswith(b"\n"):
-                    done, whole = done + 1, whole + len(line)
-        with source.open("rb") as file, output.open("rb") as out:
-            lines = 0
-            texts: dict[int, str] = {}
-            for number, (text, written) in enumerate(
-                zip(decode_lines(file), decode_lines(out), strict=False)
-            ):
-                lines = number + 1
-                if number < done and text.strip() and _is_checked(number, done, len(found)):
-                    texts[number], found[number] = text, written
-                if number + 1 == done:
-                    break
+        begun, done, whole = _count_lines(output)
+        read, chosen = _choose_checked(_pair_lines(source, output, begun), done, nothing)
     except OSError as error:
-        raise UserError(f"{error.filename} cannot be read: {error.strerror}") from error
-    if lines < done:
+        raise UserError(f"{error.filename or output} cannot be read: {error.strerror}") from error
+    if read < begun:
         raise UserError(
-            f"{source} has {lines} lines, of which {done} are said to be translated in {output}: "
+            f"{source} has {read} lines, of which {begun} are said to be translated in {output}: "
             "these are not its translations"
         )
-    if found:
-        again = dict(zip(texts, translate(list(texts.values())), strict=True))
-        if all(again[number] != found[number] for number in found):
-            number = next(iter(found))
-            raise UserError(
-                f"line {number + 1} of {output} is not the translation of that line of {source}: "
-                "go on with the options it was begun with, or name another output"
-            )
+    expected = translate([line.text for line in chosen])
+    wrong = [line for line, one in zip(chosen, expected, strict=True) if line.differs(one)]
+    # A near tie may be decided by what a line is translated beside.
+    certain = [line for line in wrong if not line.text.strip() or not line.is_whole]
+    if certain or len(wrong) > _SHARE_WRONG * len(chosen):
+        number = (certain or wrong)[0].number
+        raise UserError(
+            f"line {number} of {output} is not the translation of that line of {source}: go on "
+            "with the options it was begun with, or name another output"
+        )
     return done, whole
 
 
-def _is_checked(number: int, done: int, so_far: int) -> bool:
-    """Whether a line is compared: some at the beginning, or spread over a longer output."""
-    return so_far < _CHECKED and number >= so_far * (done // _CHECKED)
+def _count_lines(path: Path) -> tuple[int, int, int]:
+    """Return how many lines a file has, how many of them are whole, and the bytes of these."""
+    begun = done = whole = 0
+    with path.open("rb") as file:
+        for line in file:
+            begun += 1
+            if line.endswith(b"\n"):
+                done, whole = done + 1, whole + len(line)
+    return begun, done, whole
+
+
+def _pair_lines(source: Path, output: Path, count: int) -> Iterator[_Line]:
+    """Yield the first lines of both files, as far as both have them."""
+    with source.open("rb") as read, output.open("rb") as written:
+        yield from map(_Line, range(1, count + 1), decode_lines(read), written)
+
+
+def _choose_checked(lines: Iterable[_Line], done: int, nothing: str) -> tuple[int, list[_Line]]:
+    """Count lines, and choose those to translate again.
+
+    Some are spread over those that are done; the one that is not whole is another. Of empty lines,
+    which become ``nothing``, the first that did not.
+    """
+    chosen: list[_Line] = []
+    read = spread = 0
+    empty_differs = False
+    for line in lines:
+        read = line.number
+        if not line.is_whole:
+            chosen.append(line)
+        elif not line.text.strip():
+            if not empty_differs and line.differs(nothing):
+                empty_differs = True
+                chosen.append(line)
+        elif spread < _CHECKED and read > spread * done // _CHECKED:
+            spread += 1
+            chosen.append(line)
+    return read, chosen
 
 
 def translate_file(
@@ -156,6 +194,10 @@ def translate_file(
         write: translates and writes lines.
         shown: whether the bar is.
     """
+    # Here, since a command that only checks its arguments should not wait for them.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.fields[lines]:,} lines"),

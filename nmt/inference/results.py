@@ -11,12 +11,19 @@ if TYPE_CHECKING:
 
     from nmt.model.contract import AttentionKind
 
+LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
+
+
+def join_lines(text: str) -> str:
+    """Return a decoded text as one line: a sampled byte can be a line feed, or part of another."""
+    return text.translate(dict.fromkeys(map(ord, LINE_ENDS), " "))
+
 
 @dataclass(frozen=True)
 class Translation:
     """One hypothesis for one input."""
 
-    text: str
+    text: str  # one line
     log_prob: float  # of all its tokens, end mark included, in nats
     score: float  # what hypotheses are ranked by: log_prob / length penalty, + coverage penalty
     tokens: tuple[int, ...]  # target ids, end mark included

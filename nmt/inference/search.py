@@ -11,6 +11,7 @@ sentences that are finished can be taken out of the batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -26,6 +27,7 @@ Reorder = Callable[[State, Tensor], State]
 
 IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that sums stay ordered
 FREE = -1  # in a prefix: the position is not forced
+COLDEST = 1e-6  # temperature: below, logits divided by it would overflow float32
 
 
 class Numbers(NamedTuple):
@@ -280,17 +282,19 @@ class Sample(Greedy):
     ) -> tuple[Tensor, Tensor]:
         """Draw by the Gumbel-max trick: the largest of logit plus Gumbel noise."""
         vocabulary = logits.shape[-1]
-        barred = sum(ops.one_hot(token, vocabulary) for token in self.never) if self.never else 0.0
-        heat = (logits + IMPOSSIBLE * barred) / numbers.temperature
-        count = min(self.top_k or vocabulary, vocabulary)
         tokens = ops.broadcast_to(ops.arange(vocabulary, dtype="int32"), ops.shape(logits))
+        # Behind the division: however hot or cold, no quotient comes near it.
+        heat = logits / ops.maximum(numbers.temperature, COLDEST)
+        for token in self.never:
+            heat = ops.where(ops.equal(tokens, token), -math.inf, heat)
+        count = min(self.top_k or vocabulary, vocabulary)
         if count < vocabulary or self.nucleus:
             heat, tokens = ops.top_k(heat, count)
             tokens = ops.cast(tokens, "int32")
             if self.nucleus and count > 1:
                 shares = ops.softmax(heat, axis=-1)
                 before = ops.cumsum(shares, axis=-1) - shares
-                heat = ops.where(before < numbers.top_p, heat, IMPOSSIBLE)
+                heat = ops.where(before < numbers.top_p, heat, -math.inf)
         # Noise belongs to the token, not to its rank.
         places = ops.expand_dims(fold(progress.keys, progress.index), -1)
         noise = -ops.log(-ops.log(uniform(fold(places, tokens))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +23,7 @@ from nmt.inference.forcing import (
     score_pairs,
 )
 from nmt.inference.metrics import expected_chrf
-from nmt.inference.results import Attention, PairScore, Translation
-
-# A sampled byte can be a line feed, or belong to another sign that ends lines: texts have none.
-_LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+from nmt.inference.results import Attention, PairScore, Translation, join_lines
 
 
 class Translator:
@@ -50,8 +48,8 @@ class Translator:
         self.engine = engine
         self.tokenizer = tokenizer
         self.decoding = decoding
-        self.room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
-        self._cutter = Cutter(tokenizer, self.room)
+        room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
+        self._cutter = Cutter(tokenizer, room)
 
     @classmethod
     def load(cls, run: str | Path = "runs/latest") -> Translator:
@@ -70,6 +68,11 @@ class Translator:
             config.decoding,
             longest=max(config.training.row_lengths),
         )
+
+    @property
+    def room(self) -> int:
+        """Most tokens, without end mark, of a text that is translated in one go."""
+        return self._cutter.room
 
     def translate(
         self,
@@ -114,12 +117,16 @@ class Translator:
             prefix: what every translation begins with.
 
         Raises:
-            UserError: ``n_best`` is larger than the beam, or the prefix is too long.
+            UserError: ``n_best`` is larger than the beam, a penalty is below 0, or the prefix is
+                too long.
         """
         size = self.decoding.beam_size if beam_size is None else beam_size
         alpha = self.decoding.length_penalty if length_penalty is None else length_penalty
         if n_best > size:
             raise UserError(f"{n_best} translations need a beam of at least {n_best}, not {size}")
+        for name, value in (("length_penalty", alpha), ("coverage_penalty", coverage_penalty)):
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name}={value} is not at least 0")
         beam = Beam(size, alpha, coverage_penalty, n_best)
 
         def search(
@@ -276,9 +283,7 @@ class Translator:
             decoded = iter(self.tokenizer.decode(tokens))
             for i, candidates in zip(members, outputs, strict=True):
                 found[i] = [
-                    Translation(
-                        next(decoded).translate(_LINE_ENDS), one.log_prob, one.score, one.tokens
-                    )
+                    Translation(join_lines(next(decoded)), one.log_prob, one.score, one.tokens)
                     for one in candidates
                 ]
 

@@ -6,14 +6,15 @@ import argparse
 
 from rich.console import Console
 
+from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
 from nmt.inspect import align, attribute, project, report, summary, trace, weights
 from nmt.startup.commands import start_translating, warn_in_one_line
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = argparse.ArgumentParser(prog="python -m nmt.inspect", description="Look inside.")
+    parser = Parser(prog="python -m nmt.inspect", description="Look inside.")
     subcommands = parser.add_subparsers(dest="command", required=True)
     for subcommand in (summary, trace, attribute, project, weights, report, align):
         subcommand.add(subcommands)
@@ -24,7 +25,7 @@ def main() -> None:
     """Run the command line."""
     start_translating()
     warn_in_one_line()
-    arguments = parser().parse_args()
+    arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: arguments.run_command(arguments, console))
 

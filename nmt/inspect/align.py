@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -18,8 +16,9 @@ from nmt.data.cleaning import clean_text
 from nmt.data.corpus import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
-from nmt.inspection.progress import tracked
-from nmt.inspection.tables import show
+from nmt.inference.lines import open_output, refuse_same_file
+from nmt.inspection.progress import track
+from nmt.inspection.tables import print_listings
 from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
@@ -91,10 +90,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
         from nmt.inspection.heads.alignment import (
             Sentences,
-            aligned,
-            links,
-            most_informative,
-            pharaoh,
+            align,
+            choose_most_informative,
+            find_links,
+            format_links,
             select,
         )
 
@@ -102,24 +101,24 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.gold is not None:
         judge(arguments, translator, console)
         return
-    candidates = methods_wanted(arguments, translator)
+    candidates = list_candidates(arguments, translator)
     if arguments.sentences:
         outputs = translator.translate(arguments.sentences)
         pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
     texts = [Sentences.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
     notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    with opened(arguments.output) as out:
+    with open_output(arguments.output) as out:
         # On one terminal, a bar would stand between the lines.
         shown = out is not sys.stdout or not out.isatty()
-        steps = tracked(aligned(translator, texts), len(texts), "aligning", notes, shown=shown)
+        steps = track(align(translator, texts), len(texts), "aligning", notes, shown=shown)
         first = list(islice(steps, _JUDGED))
-        method = most_informative([one for one in first if one is not None], candidates)
+        method = choose_most_informative([one for one in first if one is not None], candidates)
         notes.print(f"links by {method}")
         without = 0
         for pair, one in zip(texts, chain(first, steps), strict=True):
-            found = frozenset() if one is None else links(select(one, method))
+            found = frozenset() if one is None else find_links(select(one, method))
             without += one is None and bool(pair.source_words and pair.target_words)
-            line = pharaoh(found)
+            line = format_links(found)
             if arguments.words:
                 line = " ||| ".join([*map(" ".join, pair.words()), line])
             print(line, file=out)
@@ -135,7 +134,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     """Check what the command line says against itself.
 
     Raises:
-        UserError: there is nothing to align, or too much, or the method is not told apart.
+        UserError: there is nothing to align, or too much, the method is not told apart, or the
+            output is one of the inputs.
     """
     given = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
     if sum(given) != 1:
@@ -152,15 +152,16 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
             "--words out"
         )
+    refuse_same_file(arguments.output, arguments.source, arguments.reference, arguments.gold)
 
 
-def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> list[Method]:
+def list_candidates(arguments: argparse.Namespace, translator: Translator) -> list[Method]:
     """Return the methods that the command line leaves to choose from.
 
     Raises:
         UserError: the model has no such layer or head.
     """
-    from nmt.inspection.heads.alignment import methods
+    from nmt.inspection.heads.alignment import list_methods
 
     model = translator.own_engine("attention").model
     crossing = [kind for kind in model.attention_kinds if kind.crosses]
@@ -172,7 +173,7 @@ def methods_wanted(arguments: argparse.Namespace, translator: Translator) -> lis
             raise UserError(f"{name} {value}: the run's cross-attention has 1 to {most}")
     return [
         method
-        for method in methods(layers, heads, shifted=arguments.shifted)
+        for method in list_methods(layers, heads, shifted=arguments.shifted)
         if (
             method.head is not None and arguments.layer in (None, method.layer)
             if arguments.best_head
@@ -187,36 +188,18 @@ def judge(arguments: argparse.Namespace, translator: Translator, console: Consol
     Raises:
         UserError: the file is no such file, holds one pair only, or one too long for the model.
     """
-    from nmt.inspection.heads.alignment import aligned
+    from nmt.inspection.heads.alignment import align
     from nmt.inspection.heads.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
     if len(gold) < 2:
         raise UserError(f"{arguments.gold} holds one pair: choosing on one half needs two")
     weights = []
-    for number, one in enumerate(aligned(translator, [pair.sentences for pair in gold]), start=1):
+    for number, one in enumerate(align(translator, [pair.sentences for pair in gold]), start=1):
         if one is None:
             raise UserError(f"{arguments.gold}: pair {number} is too long for the model")
         weights.append(one)
     found = Comparison(gold, weights)
-    show(found.listings(), console)
+    print_listings(found.tabulate(), console)
     if arguments.output is not None:
         write_json(arguments.output, found.as_json())
-
-
-@contextmanager
-def opened(path: Path | None) -> Iterator[TextIO]:
-    """Open where lines go: standard output without a path.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    if path is None:
-        yield sys.stdout
-        return
-    try:
-        out = path.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    with out:
-        yield out

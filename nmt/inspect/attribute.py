@@ -46,10 +46,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
         translator = Translator.load(folder.path)
         found = attribute(translator, arguments.sentence)
-    console.print(terminal.attribution_table(found), soft_wrap=False)
+    console.print(terminal.tabulate_attribution(found), soft_wrap=False)
     console.print(f"in common, on average: {found.overlap.mean():.2f}")
     if arguments.output is not None:
-        figure = heatmaps.attention_figure(
+        figure = heatmaps.draw_attention(
             np.stack([found.shares, found.attention]),
             rows=found.target,
             columns=found.source,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_run
+from nmt.arguments import Subcommands, add_run, positive
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
-from nmt.inspection.progress import tracked
-from nmt.inspection.tables import show
+from nmt.inspection.progress import track
+from nmt.inspection.tables import print_listings
 from nmt.runs.files import write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
@@ -31,7 +31,7 @@ def add(subcommands: Subcommands) -> None:
     add_run(parser)
     parser.add_argument(
         "--sentences",
-        type=int,
+        type=positive,
         default=200,
         metavar="N",
         help="dev sentences for statistics and heads; pruning is measured on as many others "
@@ -53,8 +53,6 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Measure and describe the heads of a run."""
-    if arguments.sentences < 1:
-        raise UserError(f"--sentences {arguments.sentences} is not at least 1")
     folder = RunFolder.open(arguments.run)
     output = arguments.output or folder.path / "inspection"
     try:
@@ -64,7 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.inference.translator import Translator
         from nmt.inspection.heads.report import HeadReport
-        from nmt.inspection.heads.statistics import means, sums
+        from nmt.inspection.heads.statistics import average, sum_up
         from nmt.inspection.pictures.heatmaps import save_figure
         from nmt.runs.corpus import read_corpus
 
@@ -81,7 +79,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     pairs, others = chosen[::2], chosen[1::2]
     batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
     attentions = (one for batch in batches for one in translator.attentions(batch))
-    statistics = means(map(sums, tracked(attentions, len(pairs), "reading", console)))
+    statistics = average(map(sum_up, track(attentions, len(pairs), "reading", console)))
     kinds = translator.own_engine("its heads").model.attention_kinds
     found = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
@@ -89,9 +87,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             found.take_away(translator, pairs, others, console)
         except KeyboardInterrupt:
             console.print("interrupted: the report holds what was measured until now")
-    console.print(f"{found.legend()}\n")
-    show(found.listings(), console)
+    console.print(f"{found.explain()}\n")
+    print_listings(found.tabulate(), console)
     write_json(output / "report.json", found.as_json())
-    write_text(output / "report.md", found.markdown())
-    save_figure(found.figure(), output / "heads.png")
+    write_text(output / "report.md", found.as_markdown())
+    save_figure(found.draw(), output / "heads.png")
     console.print(f"written to {output}: report.md, report.json, heads.png")

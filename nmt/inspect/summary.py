@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.overrides:
         if arguments.run is not None:
             raise UserError("give a configuration or --run, not both")
-        from nmt.config.command_line import compose_config
+        from nmt.runs.resuming import compose_config
 
         config = compose_config(arguments.overrides)
         vocabulary_size = config.tokenizer.vocabulary_size
@@ -66,23 +66,23 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         folder = RunFolder.open(arguments.run or Path("runs/latest"))
         config = folder.config
         with quiet_start():
-            from nmt.inspection.anatomy.counts import parameters_by_part
+            from nmt.inspection.anatomy.counts import count_by_part
 
             model = folder.load_model()
-        counted, vocabulary_size = parameters_by_part(model), model.vocabulary_size
+        counted, vocabulary_size = count_by_part(model), model.vocabulary_size
     from nmt.inspection import terminal
-    from nmt.inspection.anatomy.counts import closed_form, flops_per_token
+    from nmt.inspection.anatomy.counts import count_flops_per_token, count_in_closed_form
 
     batches = arguments.batch or _batches(config)
     longest = max(length for _, length in batches)
-    flops = flops_per_token(
+    flops = count_flops_per_token(
         config.model, vocabulary_size, source_length=longest, target_length=longest
     )
-    console.print(terminal.sizes_line(config.model, vocabulary_size))
+    console.print(terminal.format_sizes(config.model, vocabulary_size))
     for table in (
-        terminal.parameters_table(closed_form(config.model, vocabulary_size), counted),
-        terminal.flops_table(flops, longest, longest),
-        terminal.activations_table(config.model, vocabulary_size, batches),
+        terminal.tabulate_parameters(count_in_closed_form(config.model, vocabulary_size), counted),
+        terminal.tabulate_flops(flops, longest, longest),
+        terminal.tabulate_activations(config.model, vocabulary_size, batches),
     ):
         console.print()
         console.print(table, soft_wrap=False)

@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.inference.translator import Translator
-        from nmt.inspection.searches.trace import parting, record
-        from nmt.inspection.searches.tree import report
+        from nmt.inspection.searches.trace import find_parting, record
+        from nmt.inspection.searches.tree import render
 
         translator = Translator.load(folder.path)
     page = Console(record=True, file=io.StringIO(), width=_PAGE_WIDTH)
@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             greedy = beam
             if beam.beam_size > 1:
                 greedy = record(translator, sentence, beam_size=1, **search)
-        parted = parting(greedy, beam)
+        parting = find_parting(greedy, beam)
         traces.append(
-            {"sentence": sentence, **asdict(beam)} | {"parting": parted and asdict(parted)}
+            {"sentence": sentence, **asdict(beam)} | {"parting": parting and asdict(parting)}
         )
-        for shown in report(beam, parted):
+        for shown in render(beam, parting):
             for target in (console, page):
                 target.print(shown, soft_wrap=False)
     if out is None:

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Draw pictures of a run's weights."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
-        from nmt.inspection.anatomy.norms import weight_norms
+        from nmt.inspection.anatomy.norms import measure_norms
         from nmt.inspection.pictures import weights as pictures
         from nmt.inspection.pictures.heatmaps import save_figure
 
@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     out = arguments.output or folder.path / "inspection"
     table = model.position_table()
     figures = {
-        "positions": pictures.positions_figure(table, folder.config.model.positions),
-        "weight_norms": pictures.norms_figure(weight_norms(model)),
+        "positions": pictures.draw_positions(table, folder.config.model.positions),
+        "weight_norms": pictures.draw_norms(measure_norms(model)),
     }
     for name, figure in figures.items():
         path = out / f"{name}.{arguments.format}"

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 T = TypeVar("T")
 
 
-def tracked(
+def track(
     steps: Iterable[T], total: int, what: str, console: Console, *, shown: bool = True
 ) -> Iterator[T]:
     """Yield the results of ``total`` steps, showing how many are done, how fast, and time left.

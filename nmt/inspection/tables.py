@@ -20,7 +20,7 @@ class Listing(NamedTuple):
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def for_console(self) -> Table:
+    def as_table(self) -> Table:
         """Return the table for a terminal."""
         table = Table(
             title=self.title,
@@ -37,7 +37,7 @@ class Listing(NamedTuple):
             table.add_row(*row)
         return table
 
-    def markdown(self) -> str:
+    def as_markdown(self) -> str:
         """Return the table as a section of a Markdown document."""
 
         def line(cells: Sequence[str]) -> str:
@@ -57,9 +57,9 @@ class Listing(NamedTuple):
         return [False, *numbers[1:]]
 
 
-def show(listings: Sequence[Listing], console: Console) -> None:
+def print_listings(listings: Sequence[Listing], console: Console) -> None:
     """Print tables, none squeezed: the terminal wraps what is too wide for it."""
     wide = Console(file=console.file, width=max(console.width, _WIDTH), markup=False)
     for listing in listings:
-        wide.print(listing.for_console())
+        wide.print(listing.as_table())
         wide.print()

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nmt.config import ModelConfig
-from nmt.inspection.anatomy.activations import PRECISIONS, activations
+from nmt.inspection.anatomy.activations import PRECISIONS, estimate_activations
 from nmt.inspection.anatomy.counts import TRAINING, Flops, Part
 
 if TYPE_CHECKING:  # closed forms need no Keras
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # closed forms need no Keras
 _SHOWN = 3  # source pieces named per output piece
 
 
-def sizes_line(config: ModelConfig, vocabulary_size: int) -> str:
+def format_sizes(config: ModelConfig, vocabulary_size: int) -> str:
     """Return the sizes that the closed forms are made of."""
     return (
         f"{config.name}: D = {config.d_model}, H = {config.num_heads}, F = {config.ffn_width}, "
@@ -28,10 +28,10 @@ def sizes_line(config: ModelConfig, vocabulary_size: int) -> str:
     )
 
 
-def parameters_table(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
+def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
     """List parameters by part, by closed form and, where a model was counted, as it has them."""
     numbers = ["closed form", "share"] if counted is None else ["closed form", "counted", "share"]
-    table = _table("parameters", "", *numbers)
+    table = _begin_table("parameters", "", *numbers)
     table.columns[1].justify = "left"
     total = sum(part.parameters for part in parts)
     for part in parts:
@@ -39,15 +39,19 @@ def parameters_table(parts: Sequence[Part], counted: Mapping[str, int] | None) -
         if counted is not None:
             cells.append(f"{counted.get(part.name, 0):,}")
         table.add_row(*cells, f"{part.parameters / total:.1%}")
+    known = {part.name for part in parts}
+    for name, count in (counted or {}).items():
+        if name not in known:
+            table.add_row(name, "not known", "", f"{count:,}", "")
     table.add_section()
     sums = [] if counted is None else [f"{sum(counted.values()):,}"]
     table.add_row("all", "", f"{total:,}", *sums, "")
     return table
 
 
-def flops_table(flops: Flops, source_length: int, target_length: int) -> Table:
+def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Table:
     """List the operations of one token, of either side, forward and in training."""
-    table = _table("MFLOP per token", "source", "target")
+    table = _begin_table("MFLOP per token", "source", "target")
     rows = {
         "matrices, 2 per weight": (flops.source_matrices, flops.target_matrices),
         f"products of attention, S = {source_length}, T = {target_length}": (
@@ -62,15 +66,15 @@ def flops_table(flops: Flops, source_length: int, target_length: int) -> Table:
     return table
 
 
-def activations_table(
+def tabulate_activations(
     config: ModelConfig, vocabulary_size: int, batches: Sequence[tuple[int, int]]
 ) -> Table:
     """List what the backward pass keeps, by part, for batches of (rows, length)."""
     columns = [(batch, precision) for batch in batches for precision in PRECISIONS]
     names = [f"{rows} x {length} {precision}" for (rows, length), precision in columns]
-    table = _table("activations kept, MB, about", *names)
+    table = _begin_table("activations kept, MB, about", *names)
     found = [
-        activations(config, vocabulary_size, rows=rows, length=length, precision=precision)
+        estimate_activations(config, vocabulary_size, rows=rows, length=length, precision=precision)
         for (rows, length), precision in columns
     ]
     for part in vars(found[0]):
@@ -81,9 +85,9 @@ def activations_table(
     return table
 
 
-def attribution_table(attribution: Attribution) -> Table:
+def tabulate_attribution(attribution: Attribution) -> Table:
     """Name the source pieces that matter most to each output piece, by both measures."""
-    table = _table("written", "gradient x input", "cross-attention", "in common")
+    table = _begin_table("written", "gradient x input", "cross-attention", "in common")
     for column in table.columns[1:3]:
         column.justify, column.overflow = "left", "fold"
     rows = zip(
@@ -96,19 +100,19 @@ def attribution_table(attribution: Attribution) -> Table:
     for piece, shares, weights, overlap in rows:
         table.add_row(
             Text(piece, "bold"),
-            _largest(attribution.source, shares),
-            _largest(attribution.source, weights),
+            _name_largest(attribution.source, shares),
+            _name_largest(attribution.source, weights),
             f"{overlap:.2f}",
         )
     return table
 
 
-def _largest(pieces: Sequence[str], shares: np.ndarray) -> Text:
+def _name_largest(pieces: Sequence[str], shares: np.ndarray) -> Text:
     best = np.argsort(-shares, kind="stable")[:_SHOWN]
     return Text("  ".join(f"{pieces[number]} {shares[number]:.2f}" for number in best))
 
 
-def _table(first: str, *others: str) -> Table:
+def _begin_table(first: str, *others: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(first, no_wrap=True)
     for name in others:

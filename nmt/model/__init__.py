@@ -6,23 +6,35 @@ width, ``H`` heads, ``K`` width of a head (D / H), ``F`` feed-forward width, ``V
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.model.sizes import Sizes
+    from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
+    from nmt.model.sizes import AttentionSizes, Sizes
     from nmt.model.transformer import Transformer
 
-__all__ = ["Sizes", "Transformer"]
+__all__ = [
+    "AttentionSizes",
+    "CausalSelfAttention",
+    "CrossAttention",
+    "SelfAttention",
+    "Sizes",
+    "Transformer",
+]
+
+_MODULES = {
+    "AttentionSizes": "sizes",
+    "CausalSelfAttention": "attention",
+    "CrossAttention": "attention",
+    "SelfAttention": "attention",
+    "Sizes": "sizes",
+    "Transformer": "transformer",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a model, and Keras with it, only when it is asked for: `contract` needs none."""
-    if name == "Transformer":
-        from nmt.model.transformer import Transformer
-
-        return Transformer
-    if name == "Sizes":
-        from nmt.model.sizes import Sizes
-
-        return Sizes
+    """Import what is asked for, and Keras with it, only then: `contract` needs none."""
+    if name in _MODULES:
+        return getattr(import_module(f"nmt.model.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'nmt.model' has no attribute {name!r}")

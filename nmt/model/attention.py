@@ -248,13 +248,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
-        return super().get_config() | {"sizes": dataclasses.asdict(self.sizes)}
+        return super().get_config() | dataclasses.asdict(self.sizes)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Rebuild the layer."""
-        sizes = config["sizes"]
-        return cls(**config | {"sizes": AttentionSizes(**sizes)})
+        sizes, others = AttentionSizes.split_off(config)
+        return cls(sizes, **others)
 
 
 @keras.saving.register_keras_serializable("nmt")

@@ -12,8 +12,19 @@ ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
 KERNELS = ("explicit", "fused")
 
 
+class _Sizes:
+    """What both objects of sizes have."""
+
+    @classmethod
+    def split_off(cls, config: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """Return the sizes out of a layer's configuration, and what else is in it."""
+        names = {item.name for item in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        sizes = cls(**{key: value for key, value in config.items() if key in names})
+        return sizes, {key: value for key, value in config.items() if key not in names}
+
+
 @dataclass(frozen=True)
-class AttentionSizes:
+class AttentionSizes(_Sizes):
     """The sizes of one attention layer.
 
     Attributes:
@@ -46,7 +57,7 @@ class AttentionSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class Sizes(_Sizes):
     """The sizes of a transformer.
 
     Attributes:
@@ -91,7 +102,7 @@ class Sizes:
         for name, known in words.items():
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, known))}")
-        _ = self.attention
+        _ = self.attention  # checks the rest
 
     @property
     def attention(self) -> AttentionSizes:
@@ -99,10 +110,3 @@ class Sizes:
         return AttentionSizes(
             self.d_model, self.num_heads, self.attention_dropout, self.attention_kernel
         )
-
-    @classmethod
-    def split_off(cls, config: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Return the sizes out of a layer's configuration, and what else is in it."""
-        names = {item.name for item in dataclasses.fields(cls)}
-        sizes = cls(**{key: value for key, value in config.items() if key in names})
-        return sizes, {key: value for key, value in config.items() if key not in names}

@@ -31,7 +31,6 @@ Tensor = Any
 
 PAD = 0  # the id of padding, as every tokenizer here has it
 
-
 ENCODER = AttentionKind("encoder", "encoder self-attention", "source", "source")
 DECODER = AttentionKind(
     "decoder", "decoder masked self-attention", "target_in", "target_in", causal=True
@@ -108,11 +107,11 @@ class Transformer(Sized, keras.Model):
 
     def attention_layers(self, kind: str) -> list[MultiHeadAttention]:
         """Return the layers of one kind of attention, the first block's first."""
-        if kind == ENCODER.name:
-            return [block.attention for block in self.encoder_blocks]
-        if kind == DECODER.name:
-            return [block.self_attention for block in self.decoder_blocks]
-        return [block.cross_attention for block in self.decoder_blocks]
+        return {
+            ENCODER.name: [block.attention for block in self.encoder_blocks],
+            DECODER.name: [block.self_attention for block in self.decoder_blocks],
+            CROSS.name: [block.cross_attention for block in self.decoder_blocks],
+        }[kind]
 
     def build(self, *input_shapes: Any) -> None:
         """Create every weight; no shape depends on the input."""

@@ -49,7 +49,11 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Mode
 
 
 def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> None:
-    """Give a model the weights of a checkpoint, the averaged ones where there are any."""
+    """Give a model the weights of a checkpoint, the averaged ones where there are any.
+
+    Raises:
+        UserError: one is missing, or of another shape.
+    """
     for name, variable in model.named_weights().items():
         array = arrays.get(f"average/{name}", arrays.get(f"model/{name}"))
         if array is None or array.shape != tuple(variable.shape):

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
+import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nmt.errors import UserError
+from nmt.runs.files import replace_whole
 
 _METADATA = "metadata.json"
+_STEP_FILE = re.compile(r"step_(\d+)\.npz")
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Write a checkpoint under a temporary name, then move it: it is whole or not there."""
+    """Write a checkpoint: it is whole or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
-    handle, name = tempfile.mkstemp(prefix=".partial-", suffix=".npz", dir=path.parent)
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{_METADATA: text}, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with replace_whole(path) as file:
+        np.savez(file, **{_METADATA: text}, **arrays)  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -42,13 +35,13 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
+        if _METADATA not in arrays:
+            raise UserError(f"{path} is not a checkpoint of this program")
+        return arrays, json.loads(arrays.pop(_METADATA).tobytes())
     except FileNotFoundError as error:
         raise UserError(f"there is no checkpoint {path}") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} is damaged: {error}") from error
-    if _METADATA not in arrays:
-        raise UserError(f"{path} is not a checkpoint of this program")
-    return arrays, json.loads(arrays.pop(_METADATA).tobytes())
+    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(f"{path} is damaged: {error}") from error  # TypeError: one array alone
 
 
 class Checkpoints:
@@ -70,7 +63,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Return the updates after which a complete checkpoint was kept, ascending."""
-        return sorted(int(path.stem.removeprefix("step_")) for path in self.folder.glob("step_*"))
+        found = (_STEP_FILE.fullmatch(path.name) for path in self.folder.glob("step_*"))
+        return sorted(int(match[1]) for match in found if match)
 
     def path(self, step: int) -> Path:
         """Return where the checkpoint after ``step`` updates lies."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.errors import UserError
 
@@ -28,7 +31,8 @@ def write_text(path: Path, text: str) -> None:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_text(text, encoding="utf-8")
         else:
-            _replace(path, text)
+            with replace_whole(path) as file:
+                file.write(text.encode("utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -40,16 +44,21 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         UserError: it cannot be written.
     """
     try:
-        _replace(folder / name, text)
+        with replace_whole(folder / name) as file:
+            file.write(text.encode("utf-8"))
     except OSError as error:
         raise UserError(f"{folder / name} cannot be written: {error.strerror}") from error
 
 
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+@contextmanager
+def replace_whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of ``path`` once it is written; if that fails, all stays."""
+    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name[:100]}")
     try:
-        with partial.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ import dataclasses
 import json
 import os
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -45,7 +46,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
-        """Make a new folder ``runs_dir/<date>_<time>_<name>`` and point ``latest`` at it."""
+        """Make a new folder ``runs_dir/<date>_<time>_<name>`` and point ``latest`` at it.
+
+        Raises:
+            UserError: it cannot be made.
+        """
         parent = Path(config.runs_dir)
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         name = re.sub(r"[^\w.-]+", "-", config.name)
@@ -94,6 +99,7 @@ class RunFolder:
         training = dataclasses.replace(config.training, resume=None)
         stored = dataclasses.replace(config, training=training)
         write_inside(self.path, CONFIG_FILE, files.to_yaml(stored))
+        self.__dict__.pop("config", None)  # is read anew
 
     def point_latest(self) -> None:
         """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""
@@ -118,9 +124,18 @@ class RunFolder:
         return self.path / name
 
     def read_corpus_record(self) -> dict[str, Any]:
-        """Return what was kept of the corpus; empty if nothing was."""
+        """Return what was kept of the corpus; empty if nothing was.
+
+        Raises:
+            UserError: the file is damaged.
+        """
         path = self.path / CORPUS_FILE
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+        if not path.is_file():
+            return {}
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
         """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
@@ -187,10 +202,7 @@ class RunFolder:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """What was reported, in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
-        path = self.path / METRICS_FILE
-        if not path.is_file():
-            return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        return [record for _, record in self._metrics()]
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Add one line to ``metrics.jsonl``."""
@@ -199,8 +211,22 @@ class RunFolder:
 
     def drop_metrics_after(self, step: int) -> None:
         """Remove what a killed session reported beyond its last checkpoint."""
-        path = self.path / METRICS_FILE
-        if path.is_file():
-            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["step"] <= step]
+        if (self.path / METRICS_FILE).is_file():
+            kept = [line for line, record in self._metrics() if record["step"] <= step]
             write_inside(self.path, METRICS_FILE, "".join(kept))
+
+    def _metrics(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each line of ``metrics.jsonl`` and what it says.
+
+        Raises:
+            UserError: one is damaged. The last may be cut: the session was killed while it wrote.
+        """
+        path = self.path / METRICS_FILE
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        for number, line in enumerate(text.splitlines(keepends=True), 1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield line, dict(json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise UserError(f"{path}, line {number}, is damaged: {error}") from error

@@ -41,7 +41,7 @@ class Groups:
         self._names = list(by_kind)
         self._members = list(by_kind.values())
 
-    def variables(self, weights: Sequence[keras.Variable]) -> list[keras.Variable]:
+    def make_variables(self, weights: Sequence[keras.Variable]) -> list[keras.Variable]:
         """Return one variable per group: a copy of several weights, or a single weight itself."""
         joined = self.join([weight.value for weight in weights])
         return [
@@ -72,6 +72,6 @@ class Groups:
                 begin += size
         return [parts[i] for i in range(len(self._shapes))]
 
-    def copied(self) -> list[int]:
+    def list_copied(self) -> list[int]:
         """Return the indices of the weights whose group is a copy."""
         return sorted(i for members in self._members if len(members) > 1 for i in members)

@@ -21,14 +21,14 @@ from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.training.groups import Groups
-from nmt.training.objective import TokenLoss, cross_entropy, with_unknown_words
+from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
+    compute_norm_and_factor,
     make_optimizer,
-    norm_and_factor,
-    sums_in_parts,
+    sum_in_parts,
 )
-from nmt.training.step import Update, check_fits, parts_of, state_names
+from nmt.training.step import Update, check_fits, count_parts, name_state
 
 Arrays = list[Any]
 
@@ -44,7 +44,7 @@ class JaxStep:
         self._optimizer = make_optimizer(config)
         self._weights = list(model.named_weights().values())
         self._groups = Groups(self._weights, config.optimizer)
-        joined = self._groups.variables(self._weights)
+        joined = self._groups.make_variables(self._weights)
         self._optimizer.build(joined)
         scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._scaled = scaled
@@ -57,7 +57,7 @@ class JaxStep:
             [jnp.array(slot.value) for slot in self._slots],
             [jnp.array(variable.value) for variable in joined] if averages else [],
         )
-        self._update = jax.jit(self._updated, donate_argnums=0)
+        self._update = jax.jit(self._make_update, donate_argnums=0)
         self._evaluate = jax.jit(self._nll)
 
     def update(
@@ -75,7 +75,7 @@ class JaxStep:
         nll, tokens = self._evaluate(self._state[2 if self._averaging else 0], batch)
         return float(nll), float(tokens)
 
-    def _updated(
+    def _make_update(
         self,
         state: tuple[Arrays, Arrays, Arrays],
         batch: Any,
@@ -88,7 +88,7 @@ class JaxStep:
         key = fold(fold(fold(DropoutKey(self._seed, share), step), 0), 0)
         gradients, nll, tokens = self._gradients(weights, slots, batch, key)
         scale = self._loss_scale(slots)
-        norm, factor = norm_and_factor(
+        norm, factor = compute_norm_and_factor(
             gradients,
             tokens,
             normalizer=self._normalizer,
@@ -96,11 +96,11 @@ class JaxStep:
             clip_norm=self._config.clip_norm,
         )
         gradients = [gradient * factor for gradient in gradients]
-        rate = self._index(self._inner._learning_rate)
+        rate = self._find_slot(self._inner._learning_rate)
         slots = [*slots[:rate], learning_rate, *slots[rate + 1 :]]
         weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
         if self._config.ema_decay is not None:
-            updates = slots[self._index(self._inner.iterations)]
+            updates = slots[self._find_slot(self._inner.iterations)]
             decay = averaging_decay(self._config.ema_decay, updates)
             averages = [
                 average + (1 - decay) * (weight - average)
@@ -114,19 +114,19 @@ class JaxStep:
         parted = self._groups.part(weights)
 
         def objective(weights: Arrays, part: Any, key: Any) -> Any:
-            read = with_unknown_words(part, self._config.word_dropout, key)
+            read = hide_words(part, self._config.word_dropout, key)
             loss = self._loss(weights, read, key, self._config.label_smoothing)
             # Sums over a batch overflow float16: gradients are taken of about the mean.
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
 
-        def micro(part: Any, key: Any) -> Any:
+        def differentiate(part: Any, key: Any) -> Any:
             gradients, (nll, tokens) = jax.grad(objective, has_aux=True)(parted, part, key)
             return self._groups.join(gradients), nll, tokens
 
-        def accumulated(batch: Any, key: Any) -> Any:
+        def sum_micro_batches(batch: Any, key: Any) -> Any:
             micro_batches = self._config.accumulate
             if micro_batches == 1:
-                return micro(batch, key)
+                return differentiate(batch, key)
             split = {
                 name: array.reshape(micro_batches, -1, array.shape[1])
                 for name, array in batch.items()
@@ -134,13 +134,13 @@ class JaxStep:
 
             def accumulate(sums: Any, index: Any) -> Any:
                 part = {name: array[index] for name, array in split.items()}
-                return jax.tree.map(jnp.add, sums, micro(part, fold(key, index))), None
+                return jax.tree.map(jnp.add, sums, differentiate(part, fold(key, index))), None
 
             zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
             return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
 
-        parts = parts_of(self._config, batch["labels"].shape[0])
-        return sums_in_parts(accumulated, batch, key, parts)
+        parts = count_parts(self._config, batch["labels"].shape[0])
+        return sum_in_parts(sum_micro_batches, batch, key, parts)
 
     def _loss(self, weights: Arrays, batch: Any, key: Any, label_smoothing: float) -> TokenLoss:
         with keras.StatelessScope(state_mapping=zip(self._weights, weights, strict=True)):
@@ -155,9 +155,9 @@ class JaxStep:
     def _loss_scale(self, slots: Arrays) -> Any:
         if not self._scaled:
             return 1.0
-        return slots[self._index(self._optimizer.dynamic_scale)].astype(jnp.float32)
+        return slots[self._find_slot(self._optimizer.dynamic_scale)].astype(jnp.float32)
 
-    def _index(self, variable: Any) -> int:
+    def _find_slot(self, variable: Any) -> int:
         return next(i for i, slot in enumerate(self._slots) if slot is variable)
 
     def _synchronise(self) -> None:
@@ -168,7 +168,7 @@ class JaxStep:
                 variable.assign(jnp.array(array))  # a copy: the array's memory is reused
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return state_names(self._model, len(self._slots), bool(self._state[2]))
+        return name_state(self._model, len(self._slots), bool(self._state[2]))
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""
@@ -194,7 +194,7 @@ class JaxStep:
         self._synchronise()
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def use_averages(self) -> Iterator[None]:
         """Give the model its averaged weights (if averaging is on) for a while."""
         self._synchronise()
         if not self._state[2]:

@@ -66,7 +66,8 @@ class Run:
             lines.append(f"<p>best dev BLEU {self.best_score:.2f}</p>")
         newest = max(self.folder.samples.glob("step_*.tsv"), default=None)
         if newest is not None:
-            rows = [line.split("\t") for line in newest.read_text(encoding="utf-8").splitlines()]
+            table = newest.read_text(encoding="utf-8").removesuffix("\n")
+            rows = [line.split("\t") for line in table.split("\n")]
             cells = [[f"<td>{escape(cell)}</td>" for cell in row] for row in rows]
             lines.append("<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in cells))
             lines.append("</table>")
@@ -86,7 +87,7 @@ def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run
     Raises:
         UserError: a wrong key or value, or what is wrong with the corpus or the run.
     """
-    from nmt.config.command_line import compose_config
+    from nmt.runs.resuming import compose_config
     from nmt.startup.commands import start_training
 
     config = compose_config(overrides)
@@ -199,9 +200,9 @@ def describe(config: Config, batches: Batches, model: Model) -> str:
         batches: of the training split.
         model: built.
     """
-    from nmt.inspection.anatomy.counts import parameters_by_part, training_flops_per_token
+    from nmt.inspection.anatomy.counts import count_by_part, count_training_flops_per_token
 
-    flops = training_flops_per_token(config.model, model.vocabulary_size)
+    flops = count_training_flops_per_token(config.model, model.vocabulary_size)
     shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
     return "\n".join(
         [
@@ -209,7 +210,7 @@ def describe(config: Config, batches: Batches, model: Model) -> str:
             f"positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
             f"{model.count_params():,} parameters, {config.training.precision}, dropout "
             f"{config.model.dropout}:",
-            *(f"  {count:>12,}  {part}" for part, count in parameters_by_part(model).items()),
+            *(f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()),
             f"{flops / 1e6:,.1f} MFLOP per token in training",
         ]
     )

@@ -11,7 +11,7 @@ from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
 from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
-from nmt.inspection.heads.statistics import training_scalars
+from nmt.inspection.heads.statistics import summarize_probes
 from nmt.inspection.pictures.heatmaps import draw_kind, render_png
 from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
@@ -65,7 +65,7 @@ class Journal:
         purge = None if resumed_at is None else resumed_at + 1
         self._events = EventWriter(run.logs, purge_step=purge)
 
-    def configuration(self, config: Config, summary: str) -> None:
+    def log_configuration(self, config: Config, summary: str) -> None:
         """Show the configuration (as text and as hparams) and a summary of data and model."""
         for tag, text in (("configuration", files.to_yaml(config)), ("summary", summary)):
             indented = "\n".join(f"    {line}" for line in text.splitlines())
@@ -73,7 +73,7 @@ class Journal:
         self._events.hparams(dict(flatten(config)), [])
         self._events.flush()
 
-    def window(self, step: int, seconds: float, window: TrainingWindow) -> None:
+    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
         """Report a stretch of training."""
         values = {
             "train/loss": window.nll,
@@ -84,37 +84,40 @@ class Journal:
             "speed/tokens_per_second": window.tokens_per_second,
             "speed/padding_share": window.padding,
         }
-        self._scalars(step, seconds, values)
+        self._log_scalars(step, seconds, values)
 
-    def validation(self, step: int, seconds: float, found: Validation) -> None:
+    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
         """Report an evaluation: scores, sample translations, attention of the probes."""
         values = {"dev/loss": found.nll, "dev/perplexity": perplexity(found.nll)}
         values |= {f"dev/{score.name}": score.value for score in found.scores}
-        values |= training_scalars([attention for _, attention in found.probes])
-        self._scalars(step, seconds, values)
+        values |= summarize_probes([attention for _, attention in found.probes])
+        self._log_scalars(step, seconds, values)
         for score in found.scores:
             self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)
         if found.samples:
-            self._samples(step, found.samples)
+            self._log_samples(step, found.samples)
         if found.draw:
             for number, (sentence, attention) in enumerate(found.probes[:DRAWN_PROBES], start=1):
-                self._heatmaps(step, number, sentence, attention)
-        self.attention(step, found.probes)
+                self._draw_heatmaps(step, number, sentence, attention)
+        self.log_attention(step, found.probes)
 
-    def attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
         for number, (sentence, attention) in enumerate(probes, start=1):
             record = records.encode(sentence, attention)
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
         self._events.flush()
 
-    def _scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:
+    def _log_scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:
         for tag, value in values.items():
             self._events.scalar(tag, value, step)
         self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
 
-    def _samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
-        rows = [(pair.source, pair.target, output) for pair, output in samples]
+    def _log_samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
+        rows = [
+            (pair.source, pair.target, output.replace("\t", " "))  # a sampled byte can be a tab
+            for pair, output in samples
+        ]
         table = ["| source | reference | output |", "|---|---|---|"]
         table += [
             "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
@@ -124,7 +127,7 @@ class Journal:
         text = "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
         (self._run.samples / f"step_{step:08d}.tsv").write_text(text, encoding="utf-8")
 
-    def _heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
+    def _draw_heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
         for kind in attention.kinds:
             for layer in range(1, len(attention.weights[kind.name]) + 1):
                 title = f"{kind.title}, layer {layer}, update {step}: {sentence}"

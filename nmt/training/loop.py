@@ -114,7 +114,7 @@ class Trainer:
         self._ticked = time.monotonic()
         self._journal = Journal(run, resumed_at=None if stored is None else self.position.step)
         if stored is None:
-            self._journal.configuration(config, summary)
+            self._journal.log_configuration(config, summary)
 
     def train(self) -> bool:
         """Train to the end, or until a signal asks to stop.
@@ -130,9 +130,9 @@ class Trainer:
         position, training = self.position, self._training
         window = _Window()
         spoken = self._ticked = time.monotonic()
-        with _stop_requests() as stop, self._bar() as bar:
+        with _await_stop_requests() as stop, self._make_bar() as bar:
             task = bar.add_task("", total=1.0, step=position.step, loss="–", speed="–", left="–")
-            while not self._complete() and not stop.is_set():
+            while not self._is_complete() and not stop.is_set():
                 rate = learning_rate(training, position.step + 1, self._progress())
                 batch = self._batches.batch(position.step)
                 share = dropout_share(training, position.step / self._batches.steps_per_epoch)
@@ -141,24 +141,24 @@ class Trainer:
                 if position.step % training.log_every == 0:
                     nll = self._read(window)  # waits for the device
                     window.seconds += self._tick()
-                    measured = self._measured(window, nll, rate)
-                    self._journal.window(position.step, position.seconds, measured)
+                    measured = self._measure(window, nll, rate)
+                    self._journal.log_window(position.step, position.seconds, measured)
                     window = _Window()
-                    bar.update(task, completed=self._progress(), **self._shown(measured))
+                    bar.update(task, completed=self._progress(), **self._format(measured))
                     if not self._console.is_terminal and self._ticked - spoken > LINE_SECONDS:
                         spoken = self._ticked
-                        self._console.print(self._line(measured))
+                        self._console.print(self._format_line(measured))
                 else:
                     window.seconds += self._tick()
                 if position.step % training.evaluate_every == 0:
                     self._evaluate()
                     self._tick()
                     self._save()
-                elif position.step % training.attention_every == 0 and not self._complete():
-                    with self._step.averaged():
-                        self._journal.attention(position.step, list(self._probes()))
+                elif position.step % training.attention_every == 0 and not self._is_complete():
+                    with self._step.use_averages():
+                        self._journal.log_attention(position.step, list(self._read_probes()))
                     self._tick()
-            complete = self._complete()
+            complete = self._is_complete()
             if complete and self._evaluated != position.step:
                 self._evaluate()
                 self._tick()
@@ -178,7 +178,7 @@ class Trainer:
         steps, seconds = self.position.step, self.position.seconds
         return self._limits.progress(steps, self._batches.steps_per_epoch, seconds)
 
-    def _complete(self) -> bool:
+    def _is_complete(self) -> bool:
         patience = self._training.early_stopping
         tired = patience is not None and self.position.since_best >= patience
         return tired or self._progress() >= 1
@@ -194,7 +194,7 @@ class Trainer:
             )
         return nll / sum(float(update.tokens) for update in window.updates)
 
-    def _measured(self, window: _Window, nll: float, rate: float) -> TrainingWindow:
+    def _measure(self, window: _Window, nll: float, rate: float) -> TrainingWindow:
         return TrainingWindow(
             nll=nll,
             learning_rate=rate,
@@ -209,9 +209,9 @@ class Trainer:
         position = self.position
         position.evaluations += 1
         self._evaluated = position.step
-        with self._step.averaged():
+        with self._step.use_averages():
             found = self._validate()
-            self._journal.validation(position.step, position.seconds, found)
+            self._journal.log_validation(position.step, position.seconds, found)
             score = found.scores[0].value if found.scores else None
             better = score is not None and (
                 position.best_score is None or score > position.best_score
@@ -249,11 +249,11 @@ class Trainer:
             nll=nll / tokens if tokens else math.nan,
             scores=scores,
             samples=samples,
-            probes=list(self._probes()),
+            probes=list(self._read_probes()),
             draw=(self.position.evaluations - 1) % self._training.probe_every == 0,
         )
 
-    def _probes(self) -> Iterator[tuple[str, Attention]]:
+    def _read_probes(self) -> Iterator[tuple[str, Attention]]:
         sentences = self._training.probes
         found = self._translator.hypotheses(sentences, beam_size=1)
         for sentence, best in zip(sentences, found, strict=True):
@@ -265,7 +265,7 @@ class Trainer:
         checkpoints = self._run.checkpoints
         checkpoints.save(self.position.step, self._step.state(), asdict(self.position))
 
-    def _bar(self) -> Progress:
+    def _make_bar(self) -> Progress:
         return Progress(
             TextColumn("update {task.fields[step]}"),
             BarColumn(),
@@ -278,7 +278,7 @@ class Trainer:
             refresh_per_second=2,
         )
 
-    def _shown(self, measured: TrainingWindow) -> dict[str, Any]:
+    def _format(self, measured: TrainingWindow) -> dict[str, Any]:
         progress = self._progress()
         left = self.position.seconds * (1 - progress) / progress if progress else 0.0
         return {
@@ -288,8 +288,8 @@ class Trainer:
             "left": f"{int(left) // 3600}:{int(left) // 60 % 60:02d}:{int(left) % 60:02d}",
         }
 
-    def _line(self, measured: TrainingWindow) -> str:
-        shown = self._shown(measured)
+    def _format_line(self, measured: TrainingWindow) -> str:
+        shown = self._format(measured)
         return (
             f"update {shown['step']} ({self._progress():.0%}), epoch {measured.epoch:.1f}: loss "
             f"{shown['loss']}, {shown['speed']} tokens/s, left {shown['left']}"
@@ -297,7 +297,7 @@ class Trainer:
 
 
 @contextlib.contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
+def _await_stop_requests() -> Iterator[threading.Event]:
     """Turn the first SIGINT or SIGTERM into an event; a second one stops at once, as usual."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

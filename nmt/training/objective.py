@@ -22,7 +22,7 @@ class TokenLoss(NamedTuple):
     tokens: Tensor  # how many labels counted
 
 
-def with_unknown_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
+def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
     """Let the decoder read a share of the target words as unknown (Bowman et al. 2016, 3.1).
 
     What comes next has to be told from the source, then. Begin marks and labels stay.

@@ -48,9 +48,7 @@ def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
     return optimizer
 
 
-def sums_in_parts(
-    sums_of: Callable[[Batch, Any], Sums], batch: Batch, key: Any, parts: int
-) -> Sums:
+def sum_in_parts(sums_of: Callable[[Batch, Any], Sums], batch: Batch, key: Any, parts: int) -> Sums:
     """Return the sums over a batch from those of its parts, none of which waits for another.
 
     Args:
@@ -69,7 +67,7 @@ def sums_in_parts(
     return keras.tree.map_structure(lambda *values: sum(values[1:], values[0]), *found)
 
 
-def norm_and_factor(
+def compute_norm_and_factor(
     gradients: Sequence[Tensor],
     tokens: Tensor,
     *,

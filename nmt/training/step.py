@@ -54,21 +54,19 @@ class Step(Protocol):
         """Set what `state` returned."""
         ...
 
-    def averaged(self) -> Any:
+    def use_averages(self) -> Any:
         """Return a context in which the model has its averaged weights (if averaging is on)."""
         ...
 
 
-def parts_of(config: TrainingConfig, rows: int) -> int:
+def count_parts(config: TrainingConfig, rows: int) -> int:
     """Return how many parts of a batch of ``rows`` are worked on at the same time."""
     assert config.parallel_parts is not None, "the configuration is not finished"
     micro_rows = rows // config.accumulate
     return config.parallel_parts if micro_rows % config.parallel_parts == 0 else 1
 
 
-def state_names(
-    model: Model, slots: int, averaging: bool
-) -> tuple[list[str], list[str], list[str]]:
+def name_state(model: Model, slots: int, averaging: bool) -> tuple[list[str], list[str], list[str]]:
     """Return the names in a checkpoint of the weights, the optimizer's slots and the averages."""
     weights = list(model.named_weights())
     return (

@@ -14,14 +14,14 @@ from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
 from nmt.training.groups import Groups
-from nmt.training.objective import cross_entropy, with_unknown_words
+from nmt.training.objective import cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
+    compute_norm_and_factor,
     make_optimizer,
-    norm_and_factor,
-    sums_in_parts,
+    sum_in_parts,
 )
-from nmt.training.step import Update, check_fits, parts_of, state_names
+from nmt.training.step import Update, check_fits, count_parts, name_state
 
 
 class TensorFlowStep:
@@ -40,7 +40,7 @@ class TensorFlowStep:
         self._weights = list(model.named_weights().values())
         replicas = self._strategy.num_replicas_in_sync
         self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
-        self._joined = self._groups.variables(self._weights)  # what the optimizer updates
+        self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
@@ -83,8 +83,8 @@ class TensorFlowStep:
         key = fold(fold(key, step), 0)
         key = fold(key, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
         alone = self._strategy.num_replicas_in_sync == 1
-        parts = parts_of(self._config, batch["labels"].shape[0]) if alone else 1
-        gradients, nll, tokens = sums_in_parts(self._gradients, batch, key, parts)
+        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
+        gradients, nll, tokens = sum_in_parts(self._gradients, batch, key, parts)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
         norm = self._apply(gradients, tokens, learning_rate)
@@ -118,7 +118,7 @@ class TensorFlowStep:
     def _micro_gradients(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         tf = self._tf
         with tf.GradientTape() as tape:
-            read = with_unknown_words(batch, self._config.word_dropout, key)
+            read = hide_words(batch, self._config.word_dropout, key)
             loss = cross_entropy(
                 self._model(read, dropout_key=key),
                 batch["labels"],
@@ -140,7 +140,7 @@ class TensorFlowStep:
         optimizer = self._optimizer
         scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         loss_scale = tf.cast(optimizer.dynamic_scale.value, tf.float32) if scaled else 1.0
-        norm, factor = norm_and_factor(
+        norm, factor = compute_norm_and_factor(
             gradients,
             tokens,
             normalizer=self._normalizer,
@@ -154,7 +154,7 @@ class TensorFlowStep:
         inner.learning_rate.assign(learning_rate)
         optimizer.apply(gradients, self._joined)
         values = self._groups.part([variable.value for variable in self._joined])
-        for i in self._groups.copied():
+        for i in self._groups.list_copied():
             self._weights[i].assign(values[i])
         if self._config.ema_decay is not None:
             decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
@@ -198,10 +198,10 @@ class TensorFlowStep:
             assign(self._averages, averages, joined=True)
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return state_names(self._model, len(self._optimizer.variables), bool(self._averages))
+        return name_state(self._model, len(self._optimizer.variables), bool(self._averages))
 
     @contextmanager
-    def averaged(self) -> Iterator[None]:
+    def use_averages(self) -> Iterator[None]:
         """Give the model its averaged weights for a while."""
         if not self._averages:
             yield

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from nmt.data import encoded as encoded_module
-from nmt.data.splitting import Pair
 from nmt.data.encoded import (
     EncodedCorpus,
     Sequences,
@@ -18,6 +17,7 @@ from nmt.data.encoded import (
     encode_pairs,
     load_encoded,
 )
+from nmt.data.splitting import Pair
 
 PAIRS = [
     Pair("Hola.", "Hi."),

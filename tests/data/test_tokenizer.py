@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -434,6 +436,29 @@ def test_wordpiece_keeps_a_large_alphabet() -> None:
     lines = ["".join(signs[i : i + 4]) for i in range(0, 1200, 4)]
     tokenizer, _ = train(lines, "wordpiece", vocabulary_size=5000)
     assert tokenizer.decode(tokenizer.encode(lines)) == lines
+
+
+@pytest.mark.parametrize("size", [300, 420])
+def test_wordpiece_is_what_its_learner_finds(size: int) -> None:
+    """The search for the size is ours, so that nothing is learned twice."""
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+
+    lines = LINES[:80]
+    tokenizer, _ = train(lines, "wordpiece", vocabulary_size=size)
+    word = re.compile(r" ?(?:\w+|[^\w\s])|\s")  # carries the space before it
+    counts = Counter(found for line in lines for found in word.findall(f" {line}"))
+    words = sorted((word.replace(" ", "▁"), count) for word, count in counts.items())
+    target, found = size, [""] * (size + 1)
+    while len(found) > size:
+        found = learner.learn(
+            words,
+            vocab_size=target,
+            reserved_tokens=["[PAD]", "[BOS]", "[EOS]", "[UNK]"],
+            lower_thresh=2,
+            max_unique_chars=len(set("".join(word for word, _ in words))),
+        )
+        target -= len(found) - size
+    assert tokenizer.pieces(range(tokenizer.vocabulary_size)) == found
 
 
 def test_wordpiece_small_corpus_lowers_the_vocabulary() -> None:

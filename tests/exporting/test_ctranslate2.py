@@ -16,7 +16,7 @@ from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.exporting import ctranslate2
-from nmt.exporting.manifest import samples
+from nmt.exporting.manifest import read_samples
 from nmt.inference.engine import Beam, Found, KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.transformer import Transformer
@@ -250,7 +250,7 @@ def test_a_coverage_penalty_is_refused(engine_of: Any) -> None:
 def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(parrot_run)
     translator = Translator.load(parrot_run)
-    sentences = samples(run.samples, [], translator.tokenizer, 64)
+    sentences = read_samples(run.samples, [], translator.tokenizer, 64)
     ctranslate2.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path, "float32")
     loaded = ctranslate2.load(tmp_path)
     for texts in (sentences, sentences[:1], ["", sentences[1], "\u200b"], []):
@@ -258,7 +258,7 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
             found = loaded.translate(texts, beam_size=beam)
             assert found == translator.translate(texts, beam_size=beam)
     assert len(set(loaded.translate(sentences))) == len(sentences) > 10
-    rescore = ctranslate2.rescoring(loaded)
+    rescore = ctranslate2.make_rescore(loaded)
     for candidate in translator.hypotheses(sentences[:1])[0]:
         assert rescore(sentences[0], candidate) == pytest.approx(candidate.log_prob, abs=1e-4)
 

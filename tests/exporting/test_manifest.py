@@ -34,9 +34,9 @@ def test_samples_are_the_newest_ones_that_fit(tmp_path: Path) -> None:
     for step, source in ((5, "old"), (12, "new")):
         rows = f"source\treference\toutput\n{source}\ta\tb\n{source} and too long\ta\tb\n \ta\tb\n"
         (tmp_path / f"step_{step:08d}.tsv").write_text(rows, encoding="utf-8")
-    assert manifest.samples(tmp_path, ["probe"], Letters(), 10) == ["new"]
-    assert manifest.samples(tmp_path / "none", ["probe"], Letters(), 10) == ["probe"]
-    assert manifest.samples(tmp_path / "none", ["probe"], Letters(), 5) == []
+    assert manifest.read_samples(tmp_path, ["probe"], Letters(), 10) == ["new"]
+    assert manifest.read_samples(tmp_path / "none", ["probe"], Letters(), 10) == ["probe"]
+    assert manifest.read_samples(tmp_path / "none", ["probe"], Letters(), 5) == []
 
 
 def test_differences_have_causes() -> None:
@@ -69,7 +69,7 @@ def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
     (tmp_path / "deep" / "weights").write_bytes(b"123")
     (tmp_path / manifest.MANIFEST_FILE).touch()
     difference = Difference("a", "b", -1.0, "c", -2.0, "search")
-    content = manifest.content(
+    content = manifest.make_content(
         tmp_path,
         "the run",
         compose("decoding.beam_size=7"),

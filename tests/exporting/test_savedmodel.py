@@ -18,7 +18,7 @@ from nmt.config import Config, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, train_tokenizer
 from nmt.exporting import savedmodel
-from nmt.exporting.manifest import samples
+from nmt.exporting.manifest import read_samples
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.runs.building import build_model
@@ -53,7 +53,7 @@ def translator(parrot_run: Path) -> Translator:
 def test_a_fresh_process_translates_as_the_run(
     exported: Path, parrot_run: Path, translator: Translator
 ) -> None:
-    texts = ODD + samples(parrot_run / "samples", [], translator.tokenizer, 64)
+    texts = ODD + read_samples(parrot_run / "samples", [], translator.tokenizer, 64)
     script = """
 import json, sys
 import tensorflow as tf
@@ -98,7 +98,7 @@ def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
     assert len(ids) > 64
     cut = translator.tokenizer.decode([ids[:63]])[0]
     assert translator.tokenizer.encode([cut])[0].tolist() == ids[:63].tolist()
-    long, short = savedmodel.translations(exported, [sentence * 20, cut])
+    long, short = savedmodel.translate(exported, [sentence * 20, cut])
     (expected,) = translator.hypotheses([cut], beam_size=3)[0]
     assert long.text == short.text == expected.text != ""
     for found in (long, short):
@@ -155,7 +155,7 @@ def test_a_wordpiece_model(
     savedmodel.write(model, tokenizer, decoding, tmp_path)
     texts = ["¿Dónde está la estación?", "Hoy hace frío."]
     expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts)
-    found = savedmodel.translations(tmp_path, texts)
+    found = savedmodel.translate(tmp_path, texts)
     for ours, (theirs,) in zip(found, expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

@@ -16,7 +16,7 @@ from nmt.config import Config, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, train_tokenizer
 from nmt.exporting import tflite
-from nmt.exporting.manifest import samples
+from nmt.exporting.manifest import read_samples
 from nmt.inference.engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -54,7 +54,7 @@ def exported(parrot_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def texts(parrot_run: Path, translator: Translator) -> list[str]:
-    found = samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
+    found = read_samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
     assert len(found) > 5
     return found
 
@@ -67,7 +67,7 @@ def expected(texts: list[str], translator: Translator) -> list[Translation]:
 def test_it_translates_as_the_run(
     exported: Path, texts: list[str], expected: list[Translation]
 ) -> None:
-    for ours, theirs in zip(tflite.translations(exported, texts), expected, strict=True):
+    for ours, theirs in zip(tflite.translate(exported, texts), expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.tokens == theirs.tokens
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)
@@ -120,7 +120,7 @@ def test_quantized_it_is_smaller(
         folder.mkdir()
         written(parrot_run, folder, quantization)
         sizes.append((folder / tflite.MODEL_FILE).stat().st_size)
-        found = tflite.translations(folder, texts)
+        found = tflite.translate(folder, texts)
         same = sum(ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True))
         assert same >= 0.8 * len(texts), quantization
     assert sizes[0] > sizes[1] > sizes[2]
@@ -131,7 +131,7 @@ def test_empty_and_long_texts(exported: Path, translator: Translator) -> None:
     ids = translator.tokenizer.encode([clean_text(sentence * 20)])[0]
     cut = translator.tokenizer.decode([ids[: POSITIONS - 1]])[0]
     assert translator.tokenizer.encode([cut])[0].tolist() == ids[: POSITIONS - 1].tolist()
-    empty, long, short = tflite.translations(exported, [" ", sentence * 20, cut])
+    empty, long, short = tflite.translate(exported, [" ", sentence * 20, cut])
     assert (empty.text, empty.tokens) == ("", (EOS,))
     assert long.text == short.text != ""
 
@@ -145,6 +145,6 @@ def test_a_wordpiece_model(tmp_path: Path, compose: Callable[..., Config]) -> No
     tflite.write(model, tokenizer, decoding, tmp_path, positions=POSITIONS, quantization="float32")
     texts = ["¿Dónde está la estación?", "Hoy hace frío."]
     expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts)
-    for ours, (theirs,) in zip(tflite.translations(tmp_path, texts), expected, strict=True):
+    for ours, (theirs,) in zip(tflite.translate(tmp_path, texts), expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

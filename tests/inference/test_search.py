@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -14,19 +14,22 @@ from conftest import transformer
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.inference.compiled import compiled
+from nmt.inference.compiled import compile_over
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
+    Algorithm,
     BeamSearch,
     Greedy,
     Hypotheses,
+    Numbers,
     Rules,
     Sample,
     coverage_penalty,
     length_penalty,
     run,
 )
+from nmt.model.dropout import fold
 from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
@@ -48,7 +51,10 @@ def logarithms(probabilities: Array) -> Array:
 
 
 class Bigrams:
-    """The next token depends on the last one: rows in the order pad, bos, eos, a, b."""
+    """The next token depends on the last one: rows in the order pad, bos, eos, a, b.
+
+    The table is the state, as JAX compiles one program for all tables of a shape.
+    """
 
     def __init__(self, after_bos: Sequence[float], after_a: Any, after_b: Any) -> None:
         uniform = [0.0, 0.0, 1.0, 0.0, 0.0]
@@ -56,8 +62,20 @@ class Bigrams:
         np.testing.assert_allclose(rows.sum(-1), 1)
         self.table = logarithms(rows)
 
-    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
-        return ops.take(ops.convert_to_tensor(self.table), tokens, axis=0), state
+    @property
+    def state(self) -> Any:
+        return ops.convert_to_tensor(self.table[None])  # [B = 1, V, V]
+
+    @staticmethod
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        return ops.take_along_axis(state, tokens[:, :, None], axis=1), state
+
+
+class Past(NamedTuple):
+    """The state of `Histories`."""
+
+    hashes: Any  # int32 [B, k]
+    table: Any  # float32 [B, SIZE, V]: the same for all
 
 
 class Histories:
@@ -77,18 +95,20 @@ class Histories:
         normalizer = np.log(np.exp(np.float64(self.table)).sum(-1, keepdims=True))
         self.log_table = np.float64(self.table) - normalizer
 
-    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
-        state = (state * 31 + tokens * 7 + 1) % self.SIZE
-        return ops.take(ops.convert_to_tensor(self.table), state, axis=0), state
+    @staticmethod
+    def step(tokens: Any, index: Any, state: Past) -> tuple[Any, Past]:
+        hashes = (state.hashes * 31 + tokens * 7 + 1) % Histories.SIZE
+        logits = ops.take_along_axis(state.table, hashes[:, :, None], axis=1)
+        return logits, state._replace(hashes=hashes)
 
     @staticmethod
-    def reorder(state: Any, parents: Any) -> Any:
-        return ops.take_along_axis(state, parents, axis=1)
+    def reorder(state: Past, parents: Any) -> Past:
+        return state._replace(hashes=ops.take_along_axis(state.hashes, parents, axis=1))
 
-    @staticmethod
-    def state(sentences: Sequence[int], hypotheses: int) -> Any:
-        rows = np.array(sentences, np.int32)[:, None]
-        return ops.convert_to_tensor(np.repeat(rows, hypotheses, axis=1))  # [B, k]
+    def state(self, sentences: Sequence[int], hypotheses: int) -> Past:
+        rows = np.repeat(np.array(sentences, np.int32)[:, None], hypotheses, axis=1)
+        tables = np.repeat(self.table[None], len(sentences), axis=0)
+        return Past(ops.convert_to_tensor(rows), ops.convert_to_tensor(tables))
 
     def next_log_probs(self, sentence: int, prefix: Sequence[int]) -> Array:
         for token in (BOS, *prefix):
@@ -133,6 +153,11 @@ class Histories:
         return sorted(ended, reverse=True)[:size]
 
 
+# What JAX compiles is of one shape: most searches are of these sentences, with this room.
+SENTENCES = range(20)
+ROOM = 12
+
+
 def penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
@@ -146,10 +171,30 @@ def numpy(found: Hypotheses) -> Hypotheses:
     return Hypotheses(*(ops.convert_to_numpy(part) for part in found))
 
 
-def rules(limits: Sequence[int], prefix: Any = None) -> Rules:
+def rules(limits: Sequence[int], prefix: Any = None, numbers: Numbers | None = None) -> Rules:
     """Limits, and prefixes [B, P] (none by default)."""
     given = np.full((len(limits), 1), FREE) if prefix is None else np.array(prefix)
-    return Rules(*(ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given)))
+    parts = (ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given))
+    return Rules(*parts, numbers or Numbers())
+
+
+def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile on JAX, which otherwise compiles every operation; TensorFlow is quicker without."""
+    if keras.config.backend() == "tensorflow":
+        return function
+    import jax
+
+    return jax.jit(function)
+
+
+@cache
+def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Rules], Hypotheses]:
+    """Return a search: on JAX compiled, once for all numbers and tables."""
+
+    def searched(state: Any, given: Rules) -> Hypotheses:
+        return run(algorithm, state, given, max_length=max_length)
+
+    return jitted(searched)
 
 
 def run_greedy(
@@ -157,7 +202,7 @@ def run_greedy(
 ) -> Hypotheses:
     prefix = more.pop("prefix", None)
     algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
-    return numpy(run(algorithm, state, rules(limits, prefix), max_length=length or max(limits)))
+    return numpy(program(algorithm, length or max(limits))(state, rules(limits, prefix)))
 
 
 def run_beam(
@@ -170,24 +215,15 @@ def run_beam(
     reorder: Any = same,
     length: int = 0,
     n_best: int = 0,
+    kept: int = 0,
     prefix: Any = None,
     **more: Any,
 ) -> Hypotheses:
     algorithm = BeamSearch(
-        step=steps.step,
-        reorder=reorder,
-        bos=BOS,
-        eos=EOS,
-        size=size,
-        alpha=alpha,
-        n_best=n_best or size,
-        **more,
+        step=steps.step, reorder=reorder, bos=BOS, eos=EOS, size=size, kept=kept or size, **more
     )
-    return numpy(run(algorithm, state, rules(limits, prefix), max_length=length or max(limits)))
-
-
-def nothing() -> Any:
-    return ops.zeros((1,), "int32")
+    given = rules(limits, prefix, Numbers(length_penalty=alpha, n_best=n_best or size))
+    return numpy(program(algorithm, length or max(limits))(state, given))
 
 
 def sequences(found: Hypotheses, sentence: int = 0) -> list[list[int]]:
@@ -210,7 +246,7 @@ TRAP = Bigrams(
 
 
 def test_greedy_takes_the_most_probable_token() -> None:
-    found = run_greedy(TRAP, nothing(), [4])
+    found = run_greedy(TRAP, TRAP.state, [4])
     assert sequences(found) == [[A, EOS]]
     assert found.tokens.shape == (1, 1, 4)
     np.testing.assert_array_equal(found.lengths, [[2]])
@@ -220,10 +256,9 @@ def test_greedy_takes_the_most_probable_token() -> None:
 
 def test_greedy_follows_the_argmax_of_every_history() -> None:
     steps = Histories(seed=1, ending=-0.5)
-    sentences = list(range(6))
-    found = run_greedy(steps, steps.state(sentences, 1), [9] * 6)
+    found = run_greedy(steps, steps.state(SENTENCES, 1), [9] * 20, ROOM)
     lengths = set()
-    for sentence in sentences:
+    for sentence in SENTENCES:
         tokens: list[int] = []
         while EOS not in tokens:
             scores = steps.next_log_probs(sentence, tokens)
@@ -243,7 +278,7 @@ def test_beam_finds_what_greedy_misses() -> None:
 
     Two have ended, and 0.18 can only fall: the search stops.
     """
-    found = run_beam(TRAP, nothing(), [4], size=2)
+    found = run_beam(TRAP, TRAP.state, [4], size=2)
     assert sequences(found) == [[B, EOS], [A, EOS]]
     np.testing.assert_allclose(found.log_probs, [[math.log(0.36), math.log(0.24)]], rtol=1e-6)
     np.testing.assert_array_equal(found.scores, found.log_probs)
@@ -261,7 +296,7 @@ def test_an_ended_hypothesis_outlives_better_prefixes_that_come_to_nothing() -> 
         after_a=[0, 0, 0.2, 0.45, 0.35],
         after_b=[0, 0, 0.1, 0.4, 0.5],
     )
-    found = run_beam(steps, nothing(), [4], size=2)
+    found = run_beam(steps, steps.state, [4], size=2)
     assert sequences(found) == [[EOS], [A, A, A, EOS]]
     np.testing.assert_allclose(found.log_probs, [[math.log(0.3), math.log(0.01458)]], rtol=1e-5)
 
@@ -289,7 +324,7 @@ OVERTAKING = Bigrams(
 def test_a_longer_hypothesis_overtakes_under_a_length_penalty(
     size: int, alpha: float, expected: list[list[int]], scores: list[float]
 ) -> None:
-    found = run_beam(OVERTAKING, nothing(), [5], size=size, alpha=alpha)
+    found = run_beam(OVERTAKING, OVERTAKING.state, [5], size=size, alpha=alpha)
     assert sequences(found) == expected[:size]
     np.testing.assert_allclose(found.scores, [scores[:size]], rtol=1e-5)
 
@@ -315,7 +350,7 @@ TALKATIVE = Bigrams(
 
 
 def test_limits_force_the_end_mark_in_greedy_search() -> None:
-    found = run_greedy(TALKATIVE, nothing(), [1, 3, 2], length=5)
+    found = run_greedy(TALKATIVE, TALKATIVE.state, [1, 3, 2], length=5)
     assert [sequences(found, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
     expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced end mark costs what it costs
     np.testing.assert_allclose(found.log_probs[:, 0], np.log(expected), rtol=1e-5)
@@ -328,7 +363,7 @@ def test_limits_force_the_end_mark_in_beam_search() -> None:
     b b 0.24, a b 0.2, b a 0.12; step 3 a a end 0.025, b b end 0.024. What ended in step 1, 0.1, is
     better than both.
     """
-    found = run_beam(TALKATIVE, nothing(), [1, 3], size=2, length=5)
+    found = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], size=2, length=5)
     assert sequences(found, 0)[0] == [EOS]
     assert found.log_probs[0, 0] == pytest.approx(math.log(0.1), rel=1e-5)
     assert found.scores[0, 1] <= IMPOSSIBLE / 2  # there is no second one
@@ -374,18 +409,18 @@ def test_a_beam_as_wide_as_the_tree_enumerates_it(alpha: float) -> None:
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending: float) -> None:
     """Against a search that goes on to the limit, at several limits and propensities to end."""
-    sentences = list(range(20))
     limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12] * 2
     steps = Histories(3, ending)
     found = run_beam(
         steps,
-        steps.state(sentences, size),
+        steps.state(SENTENCES, size),
         limits,
         size=size,
         alpha=alpha,
         reorder=steps.reorder,
+        length=ROOM,
     )
-    for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
+    for row, (sentence, limit) in enumerate(zip(SENTENCES, limits, strict=True)):
         expected = steps.beam(sentence, size, alpha, limit)
         assert sequences(found, row) == [list(tokens) for _, tokens in expected]
         scores = [score for score, _ in expected]
@@ -419,8 +454,9 @@ def test_max_length_is_room_and_no_limit() -> None:
 class Exhausted(Bigrams):
     """After three tokens nothing but NaN: whoever goes on looking finds nothing."""
 
-    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
-        logits, state = super().step(tokens, index, state)
+    @staticmethod
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, state = Bigrams.step(tokens, index, state)
         return ops.where(index < 3, logits, float("nan")), state
 
 
@@ -428,10 +464,10 @@ def test_search_stops_when_nothing_better_can_come() -> None:
     """The end is nearly certain everywhere: after two steps both of k = 2 have ended."""
     sure = [0, 0, 0.98, 0.012, 0.008]
     steps = Exhausted(sure, sure, sure)
-    found = run_beam(steps, nothing(), [30], size=2)
+    found = run_beam(steps, steps.state, [30], size=2)
     assert sequences(found) == [[EOS], [A, EOS]]
     np.testing.assert_allclose(found.scores, [np.log([0.98, 0.012 * 0.98])], rtol=1e-4)
-    one = run_greedy(steps, nothing(), [30])
+    one = run_greedy(steps, steps.state, [30])
     assert sequences(one) == [[EOS]]
     np.testing.assert_allclose(one.scores, [[math.log(0.98)]], rtol=1e-4)
 
@@ -439,8 +475,9 @@ def test_search_stops_when_nothing_better_can_come() -> None:
 class Patient(Bigrams):
     """Once begun with a, it goes on with a and ends at the seventh token, all with certainty."""
 
-    def step(self, tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
-        logits, state = super().step(tokens, index, state)
+    @staticmethod
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        logits, state = Bigrams.step(tokens, index, state)
         end = logarithms(np.array([0.0, 0.0, 1.0, 0.0, 0.0]))
         return ops.where(index < 6, logits, end), state
 
@@ -452,10 +489,10 @@ def test_search_goes_on_while_the_length_penalty_may_still_turn_the_tables() -> 
     seven it has -0.799 / 2 = -0.399 and wins.
     """
     steps = Patient([0, 0, 0.55, 0.45, 0], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0])
-    found = run_beam(steps, nothing(), [7], size=1, alpha=1.0)
+    found = run_beam(steps, steps.state, [7], size=1, alpha=1.0)
     assert sequences(found) == [[A] * 6 + [EOS]]
     np.testing.assert_allclose(found.scores, [[math.log(0.45) / 2]], rtol=1e-5)
-    without_penalty = run_beam(steps, nothing(), [7], size=1)
+    without_penalty = run_beam(steps, steps.state, [7], size=1)
     assert sequences(without_penalty) == [[EOS]]
 
 
@@ -463,11 +500,9 @@ def test_search_goes_on_while_the_length_penalty_may_still_turn_the_tables() -> 
 def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None:
     """Elsewhere it is better: it remembers endings that were the second choice (`OVERTAKING`)."""
     steps = Histories(seed=7, ending=-20.0)
-    sentences, limits = [1, 2, 3, 4], [5, 1, 8, 3]
-    beam = run_beam(
-        steps, steps.state(sentences, 1), limits, size=1, alpha=alpha, reorder=steps.reorder
-    )
-    plain = run_greedy(steps, steps.state(sentences, 1), limits)
+    limits, state = [5, 1, 8, 3] * 5, steps.state(SENTENCES, 1)
+    beam = run_beam(steps, state, limits, size=1, alpha=alpha, reorder=steps.reorder, length=ROOM)
+    plain = run_greedy(steps, state, limits, ROOM)
     np.testing.assert_array_equal(beam.tokens, plain.tokens)
     np.testing.assert_array_equal(beam.lengths, plain.lengths)
     np.testing.assert_allclose(beam.log_probs, plain.log_probs, rtol=1e-6)
@@ -476,9 +511,9 @@ def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None
 
 def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
     steps = Histories(seed=8)
-    sentences = list(range(20))
-    beam = run_beam(steps, steps.state(sentences, 1), [8] * 20, size=1, reorder=steps.reorder)
-    plain = run_greedy(steps, steps.state(sentences, 1), [8] * 20)
+    limits, state = [8] * 20, steps.state(SENTENCES, 1)
+    beam = run_beam(steps, state, limits, size=1, reorder=steps.reorder, length=ROOM)
+    plain = run_greedy(steps, state, limits, ROOM)
     assert (beam.log_probs >= plain.log_probs - 1e-5).all()
     equal = (beam.tokens == plain.tokens).all(-1)
     assert equal.sum() >= 5
@@ -513,13 +548,13 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
 def test_states_follow_their_prefixes() -> None:
     """Log-probabilities are those of the tokens, though the state saw the prefix alone."""
     steps = Histories(seed=10)
-    sentences = [1, 2, 3]
 
     def deviation(reorder: Any) -> float:
-        found = run_beam(steps, steps.state(sentences, 4), [8] * 3, size=4, reorder=reorder)
+        state = steps.state(SENTENCES, 5)
+        found = run_beam(steps, state, [8] * 20, size=5, reorder=reorder, length=ROOM)
         return max(
             abs(steps.log_prob(sentence, tokens) - found.log_probs[row, n])
-            for row, sentence in enumerate(sentences)
+            for row, sentence in enumerate(SENTENCES)
             for n, tokens in enumerate(sequences(found, row))
         )
 
@@ -536,7 +571,9 @@ def test_lengths_count_every_token_up_to_the_end_mark(size: int) -> None:
         after_b=[0, 0, 1, 0, 0],
     )
     found = (
-        run_beam(steps, nothing(), [5], size=size) if size else run_greedy(steps, nothing(), [5])
+        run_beam(steps, steps.state, [5], size=size)
+        if size
+        else run_greedy(steps, steps.state, [5])
     )
     for n, score in enumerate(found.scores[0]):
         if score > IMPOSSIBLE / 2:
@@ -550,12 +587,13 @@ def test_lengths_count_every_token_up_to_the_end_mark(size: int) -> None:
 SOURCE = np.array([[4, 5, 6, 7, 9, 2], [8, 3, 2, PAD, PAD, PAD]], np.int32)  # S = 6
 LIMITS = np.array([6, 4], np.int32)
 LENGTH = 6
+WIDTH = 4  # of the beam
 
 
 @cache
-def tiny(seed: int) -> Transformer:
-    """Return a model with random weights, the same one for the same seed."""
-    model = transformer(
+def tiny() -> Transformer:
+    """Return the one model, whose weights `change` sets."""
+    return transformer(
         vocabulary_size=11,
         d_model=8,
         num_heads=2,
@@ -563,14 +601,14 @@ def tiny(seed: int) -> Transformer:
         encoder_layers=1,
         decoder_layers=2,
     )
-    change(model, seed)
-    return model
 
 
-def change(model: Transformer, seed: int) -> None:
-    for number, weight in enumerate(model.weights):
+def change(seed: int) -> Transformer:
+    """Return the model with random weights, the same ones for the same seed."""
+    for number, weight in enumerate(tiny().weights):
         values = np.random.default_rng(100 * seed + number).standard_normal(weight.shape)
         weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.6 * values)
+    return tiny()
 
 
 def without_padding(logits: Any) -> Any:
@@ -578,8 +616,9 @@ def without_padding(logits: Any) -> Any:
     return ops.where(ops.arange(ops.shape(logits)[-1]) > 0, logits, IMPOSSIBLE)
 
 
-def search(model: Transformer, source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
-    """Search with a model: greedily where ``size`` is 0."""
+def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
+    """Search with the model: greedily where ``size`` is 0."""
+    model = tiny()
 
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
         logits, state = model.step(tokens, index, state)
@@ -588,25 +627,40 @@ def search(model: Transformer, source: Any, limits: Any, size: int, length: Any 
     state = model.start(source, hypotheses=max(1, size), max_length=length)
     marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
     algorithm = (
-        BeamSearch(reorder=model.reorder, size=size, alpha=0.6, n_best=size, **marks)
+        BeamSearch(reorder=model.reorder, size=size, kept=size, **marks)
         if size
         else Greedy(**marks)
     )
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    return tuple(run(algorithm, state, Rules(limits, free), max_length=length))
+    numbers = Numbers(length_penalty=0.6, n_best=max(1, size))
+    return tuple(run(algorithm, state, Rules(limits, free, numbers), max_length=length))
 
 
-def eager(model: Transformer, size: int) -> Hypotheses:
-    source, limits = ops.convert_to_tensor(SOURCE), ops.convert_to_tensor(LIMITS)
-    return numpy(Hypotheses(*search(model, source, limits, size)))
+@cache
+def compiled_search(size: int) -> Callable[..., Hypotheses]:
+    """Return the search of a beam, or the greedy one, which takes the room as the translator does:
+    as the length of an array.
+    """
+
+    def greedy(source: Any, limits: Any, room: Any) -> Any:
+        return search(source, limits, 0, ops.shape(room)[0])
+
+    def beam(source: Any, limits: Any) -> Any:
+        return search(source, limits, size)
+
+    if size:
+        fast = compile_over(tiny(), beam, (2, 1))
+        return lambda source, limits: Hypotheses(*fast(source, limits))
+    with_room = compile_over(tiny(), greedy, (2, 1, 1))
+    return lambda source, limits: Hypotheses(*with_room(source, limits, np.arange(LENGTH)))
 
 
-@pytest.mark.parametrize("size", [0, 4])
+@pytest.mark.parametrize("size", [0, WIDTH])
 def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
     lengths = set()
     for seed in (1, 2):  # two models, of which one is quick to end
-        model = tiny(seed)
-        found = eager(model, size)
+        model = change(seed)
+        found = compiled_search(size)(SOURCE, LIMITS)
         for n in range(found.tokens.shape[1]):
             chosen = found.tokens[:, n]  # [B, T]
             # Behind the end mark both are padding.
@@ -625,47 +679,40 @@ def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
     assert len(lengths) > 1
 
 
-def test_compiled_search_equals_eager_and_sees_new_weights() -> None:
-    model = tiny(6)  # no other test uses it: it is changed here
-    change(model, 2)
-    fast = compiled(model, lambda source, limits: search(model, source, limits, 3), (2, 1))
-    before = Hypotheses(*fast(SOURCE, LIMITS))
+@pytest.mark.parametrize("size", [0, WIDTH])
+def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
+    fast = compiled_search(size)
+    change(2)
+    before = fast(SOURCE, LIMITS)
     assert all(isinstance(part, np.ndarray) for part in before)
-    change(model, 3)
-    slow, after = eager(model, 3), Hypotheses(*fast(SOURCE, LIMITS))
+    change(3)
+    source, limits = ops.convert_to_tensor(SOURCE), ops.convert_to_tensor(LIMITS)
+    slow, after = numpy(Hypotheses(*search(source, limits, size))), fast(SOURCE, LIMITS)
     np.testing.assert_array_equal(after.tokens, slow.tokens)
     np.testing.assert_array_equal(after.lengths, slow.lengths)
     np.testing.assert_allclose(after.log_probs, slow.log_probs, atol=1e-4)
     np.testing.assert_allclose(after.scores, slow.scores, atol=1e-4)
     assert (before.tokens != after.tokens).any()
-    # Another shape: TensorFlow has one trace for all of them, JAX one each.
-    narrower = Hypotheses(*fast(SOURCE[1:, :3], LIMITS[1:]))
-    np.testing.assert_array_equal(narrower.tokens[0], after.tokens[1])
+    if keras.config.backend() == "tensorflow":  # one trace for all shapes
+        narrower = fast(SOURCE[1:, :3], LIMITS[1:])
+        np.testing.assert_array_equal(narrower.tokens[0], after.tokens[1])
 
 
-def test_room_may_be_an_argument_of_a_compiled_search() -> None:
-    """As the translator passes it: the length of an array."""
-    model = tiny(4)
-    fast = compiled(
-        model,
-        lambda source, limits, room: search(model, source, limits, 0, ops.shape(room)[0]),
-        (2, 1, 1),
-    )
-    quick = Hypotheses(*fast(SOURCE, LIMITS, np.arange(LENGTH)))
-    np.testing.assert_array_equal(quick.tokens, eager(model, 0).tokens)
-
-
-def test_compiled_runs_any_function_of_the_model() -> None:
-    model = tiny(5)
+def test_any_function_of_the_model_is_compiled_for_any_shape() -> None:
+    model = change(5)
     target = np.array([[1, 4, 5, 3, PAD, PAD], [1, 6, 7, 9, 3, 4]], np.int32)
-    fast = compiled(
-        model, lambda source, target: {"out": model({"source": source, "target": target})}, (2, 2)
-    )
-    found = fast(SOURCE.astype(np.int64), target)  # other integers are cast
+
+    def half(source: Any, target: Any, half: Any) -> Any:
+        return {"out": model({"source": source, "target": target}) * half}
+
+    fast = compile_over(model, half, (2, 2), floats=1)
     expected = ops.convert_to_numpy(model({"source": SOURCE, "target": target}))
+    found = fast(SOURCE.astype(np.int64), target, 0.5)  # other integers are cast
     assert list(found) == ["out"]
-    np.testing.assert_allclose(found["out"], expected, atol=1e-5)
+    np.testing.assert_allclose(found["out"], 0.5 * expected, atol=1e-5)
     assert keras.backend.standardize_dtype(found["out"].dtype) == "float32"
+    narrower = fast(SOURCE[1:, :3], target[1:], 1)
+    np.testing.assert_allclose(narrower["out"], expected[1:], atol=1e-5)
 
 
 # --- What an output must and must not hold. -------------------------------------------------------
@@ -679,10 +726,10 @@ def test_what_is_never_put_out_leaves_room_for_the_rest() -> None:
         after_b=[0.05, 0.6, 0.25, 0.05, 0.05],
     )
     expected = math.log(0.3 * 0.25)
-    found = run_greedy(steps, nothing(), [4], never=(PAD, BOS))
+    found = run_greedy(steps, steps.state, [4], never=(PAD, BOS))
     assert sequences(found) == [[A, EOS]]
     assert found.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
-    found = run_beam(steps, nothing(), [4], size=2, never=(PAD, BOS))
+    found = run_beam(steps, steps.state, [4], size=2, never=(PAD, BOS))
     assert sequences(found) == [[A, EOS], [EOS]]
     assert found.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
 
@@ -715,35 +762,37 @@ def test_prefixes_are_taken_and_cost_what_they_cost(size: int) -> None:
 
 def test_one_wanted_of_a_beam_is_its_best() -> None:
     steps = Histories(seed=5)
-    sentences, limits = list(range(12)), [10] * 12
     for alpha in (0.0, 1.0):
-        all_of, one_of = (
+        all_of, one_of, only = (
             run_beam(
                 steps,
-                steps.state(sentences, 4),
-                limits,
-                size=4,
+                steps.state(SENTENCES, 5),
+                [10] * 20,
+                size=5,
                 alpha=alpha,
                 reorder=steps.reorder,
+                length=ROOM,
                 n_best=n,
+                kept=kept,
             )
-            for n in (4, 1)
+            for n, kept in ((5, 5), (1, 5), (1, 1))
         )
-        np.testing.assert_array_equal(one_of.tokens, all_of.tokens[:, :1])
-        np.testing.assert_allclose(one_of.scores, all_of.scores[:, :1], rtol=1e-6)
+        for found in (one_of, only):
+            np.testing.assert_array_equal(found.tokens[:, :1], all_of.tokens[:, :1])
+            np.testing.assert_allclose(found.scores[:, :1], all_of.scores[:, :1], rtol=1e-6)
+        assert only.tokens.shape[1] == 1
 
 
 def test_a_search_in_pieces_is_the_search_in_one() -> None:
     steps = Histories(seed=7)
-    algorithm = BeamSearch(
-        step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=3, alpha=0.6, n_best=3
-    )
-    given = rules([9, 4, 7])
+    algorithm = BeamSearch(step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=3, kept=3)
+    given = rules([9, 4, 7], numbers=Numbers(length_penalty=0.6, n_best=3))
     state = steps.state([1, 2, 3], 3)
-    whole = numpy(run(algorithm, state, given, max_length=9))
+    whole = numpy(program(algorithm, 9)(state, given))
     progress = algorithm.begin(state, given, 9)
+    advance = jitted(algorithm.advance)
     for until in (1, 4, 5, 9):
-        progress = algorithm.advance(progress, given, until)
+        progress = advance(progress, given, until)
     assert not ops.convert_to_numpy(algorithm.unfinished(progress, given)).any()
     pieces = numpy(algorithm.result(progress))
     for one, two in zip(whole, pieces, strict=True):
@@ -762,8 +811,12 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
     """In the state: the token before, which makes endings after b cost 2. Then a's overtakes."""
 
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
-        logits, _ = TRAP.step(tokens, index, state)
+        logits, _ = TRAP.step(tokens, index, TRAP.state)
         return logits, tokens
+
+    def coverage(state: Any) -> tuple[Any, Any]:
+        received = ops.where(ops.equal(state, B), math.exp(-2), 1.0)
+        return received[..., None], np.ones((1, 1, 1), bool)
 
     algorithm = BeamSearch(
         step=step,
@@ -771,11 +824,11 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
         bos=BOS,
         eos=EOS,
         size=2,
-        alpha=0.0,
-        n_best=2,
-        penalty=lambda state: ops.where(ops.equal(state, B), -2.0, 0.0),
+        kept=2,
+        coverage=coverage,
     )
-    found = numpy(run(algorithm, ops.zeros((1, 2), "int32"), rules([4]), max_length=4))
+    given = rules([4], numbers=Numbers(coverage_penalty=1.0, n_best=2))
+    found = numpy(run(algorithm, ops.zeros((1, 2), "int32"), given, max_length=4))
     assert sequences(found)[0] == [A, EOS]
     np.testing.assert_allclose(found.scores[0, 0], math.log(0.24), rtol=1e-5)
     np.testing.assert_allclose(found.log_probs[0, 0], math.log(0.24), rtol=1e-5)
@@ -790,17 +843,25 @@ COIN = Bigrams(
 )
 
 
-def drawn(count: int = 4000, key: int = 1, **arguments: Any) -> list[int]:
+@cache
+def drawer(**arguments: Any) -> Callable[[Any, Rules, Any], Hypotheses]:
+    """Return a draw of at most three tokens, as `program` returns a search."""
+
+    def draw(state: Any, given: Rules, keys: Any) -> Hypotheses:
+        algorithm = Sample(step=Bigrams.step, bos=BOS, eos=EOS, key=keys, **arguments)
+        return run(algorithm, state, given, max_length=3)
+
+    return jitted(draw)
+
+
+def drawn(
+    count: int = 4000, key: int = 1, *, temperature: float = 1.0, top_p: float = 1.0, **more: Any
+) -> list[int]:
     """Return how often end, a and b were drawn first."""
-    algorithm = Sample(
-        step=COIN.step,
-        bos=BOS,
-        eos=EOS,
-        key=ops.convert_to_tensor(np.array([key], np.uint32)),
-        samples=count,
-        **arguments,
-    )
-    found = numpy(run(algorithm, nothing(), rules([3]), max_length=3))
+    given = rules([3], numbers=Numbers(temperature=temperature, top_p=top_p))
+    keys = ops.convert_to_tensor(np.array([key], np.uint32))
+    draw = drawer(samples=count, nucleus=top_p < 1, **more)
+    found = numpy(draw(COIN.state, given, keys))
     first = found.tokens[0, :, 0]
     np.testing.assert_allclose(
         found.log_probs[0], np.log(np.array([0.1, 0.6, 0.3]))[first - EOS], rtol=1e-5
@@ -830,6 +891,53 @@ def test_tokens_are_drawn_as_often_as_they_should(
     assert sum(found) == count
     for times, share in zip(found, shares, strict=True):
         assert abs(times - count * share) <= 4 * math.sqrt(count * share * (1 - share)) + 1
+
+
+def unmixed(x: int) -> int:
+    """Undo the hash of `nmt.model.dropout`, which makes every number of exactly one."""
+    low = 0xFFFFFFFF
+    x ^= x >> 16
+    x = x * pow(0x846CA68B, -1, 1 << 32) & low
+    x ^= x >> 15 ^ x >> 30
+    x = x * pow(0x7FEB352D, -1, 1 << 32) & low
+    return x ^ x >> 16
+
+
+def key_of(wanted: int, *places: int) -> int:
+    """Return the key that is ``wanted`` once these places have been folded into it."""
+    for place in reversed(places):
+        wanted = unmixed(wanted) - (place + 1) * 0x9E3779B9 & 0xFFFFFFFF
+    return wanted
+
+
+@pytest.mark.parametrize("barred", [PAD, BOS])
+def test_the_largest_number_draws_nothing_barred(barred: int) -> None:
+    """A key by which the barred token gets the largest noise there is."""
+    key = key_of(0xFFFFFFFF, 0, 0, barred)  # of the sentence: sample 0, position 0, the token
+    folded = ops.convert_to_tensor(key, "uint32")
+    for place in (0, 0, barred):
+        folded = fold(folded, place)
+    assert int(ops.convert_to_numpy(folded)) == 0xFFFFFFFF
+    assert sum(drawn(1, key, never=(PAD, BOS))) == 1  # of the others
+
+
+@pytest.mark.parametrize("arguments", [{}, {"top_k": 4}, {"top_p": 0.999}], ids=str)
+def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None:
+    """Hot, all others are drawn alike; cold, the most probable of them."""
+    top_p = arguments.get("top_p", 1.0)
+    draw = drawer(samples=999, nucleus=top_p < 1, top_k=arguments.get("top_k", 0), never=(PAD, BOS))
+    likely = [0.2, 0.3, 0.1, 0.25, 0.15]
+    keys = ops.convert_to_tensor(np.array([1], np.uint32))
+
+    def first(temperature: float) -> list[int]:
+        given = rules([2], numbers=Numbers(temperature=temperature, top_p=top_p))
+        found = numpy(draw(Bigrams(likely, likely, likely).state, given, keys))
+        return np.bincount(found.tokens[0, :, 0], minlength=V).tolist()
+
+    hot = first(1e30)
+    assert sum(hot[EOS:]) == 999
+    assert min(hot[EOS:]) > 333 - 4 * math.sqrt(999 * 2 / 9)
+    assert first(1e-5) == first(1e-44) == [0, 0, 0, 999, 0]
 
 
 def test_draws_are_functions_of_the_key() -> None:

@@ -120,7 +120,7 @@ def test_a_long_line_is_translated_in_parts_with_one_warning(tiny_run: Path) -> 
     assert len(caught) == 1
     assert len(outputs) == 2
     assert outputs[0] == outputs[1]
-    parts = translator._encoded(line)
+    parts = translator._cutter.cut(line)
     room = translator.room
     assert all(0 < len(part) <= room for part in parts)
     assert len(parts) < 1.5 * sum(map(len, parts)) / room
@@ -208,7 +208,7 @@ def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tiny_run: Pa
     translator = Translator.load(tiny_run)
     translator.room = len(translator.tokenizer.encode(["No sé si hoy va a llover,"])[0])
     with pytest.warns(UserWarning, match="in parts"):
-        parts = translator._encoded(
+        parts = translator._cutter.cut(
             "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; "
             "mañana mañana mañana mañana mañana mañana mañana mañana mañana mañana"
         )

@@ -24,6 +24,7 @@ from nmt.model.attention import (
     segment_mask,
 )
 from nmt.model.dropout import dropout
+from nmt.model.sizes import AttentionSizes
 
 pytestmark = pytest.mark.backend
 
@@ -34,34 +35,46 @@ PROJECTIONS = ("query", "key", "value", "output_projection")
 KERNELS = ("explicit", "fused")
 
 
-def gradients(
-    function: Callable[..., Any], tensors: list[Array], variables: list[keras.Variable]
-) -> list[Array]:
-    """Return the gradients of a scalar ``function(*tensors)``: of the tensors, of the variables."""
+def differentiated(
+    function: Callable[..., Any], probe: Array, variables: list[keras.Variable]
+) -> Callable[..., tuple[Array, list[Array]]]:
+    """Return a function of ``tensors``: (function(*tensors), gradients of its product with probe).
+
+    The gradients are those of the tensors, and then those of the variables. On JAX it is compiled,
+    once for all calls: operation by operation, each of them would be compiled by itself.
+    """
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        watched = [tf.convert_to_tensor(array) for array in tensors]
-        with tf.GradientTape() as tape:
-            tape.watch(watched)
-            scalar = function(*watched)
-        of = [*watched, *(variable.value for variable in variables)]
-        found = tape.gradient(scalar, of, unconnected_gradients="zero")
-    else:
-        import jax
+        def derivative(*tensors: Array) -> tuple[Array, list[Array]]:
+            watched = [tf.convert_to_tensor(array) for array in tensors]
+            with tf.GradientTape() as tape:
+                tape.watch(watched)
+                output = function(*watched)
+                scalar = ops.sum(output * probe)
+            of = [*watched, *(variable.value for variable in variables)]
+            found = tape.gradient(scalar, of, unconnected_gradients="zero")
+            return ops.convert_to_numpy(output), [ops.convert_to_numpy(g) for g in found]
 
-        def pure(arrays: list[Any], values: list[Any]) -> Any:
-            mapping = list(zip(variables, values, strict=True))
-            with keras.StatelessScope(state_mapping=mapping):
-                return function(*arrays)
+        return derivative
 
-        # Compiled as one: operation by operation, JAX would compile each of them by itself.
-        of_arrays, of_values = jax.jit(jax.grad(pure, argnums=(0, 1)))(
-            [jax.numpy.asarray(array) for array in tensors],
-            [variable.value for variable in variables],
-        )
-        found = [*of_arrays, *of_values]
-    return [ops.convert_to_numpy(gradient) for gradient in found]
+    import jax
+
+    def pure(arrays: list[Any], values: list[Any]) -> Any:
+        mapping = list(zip(variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            output = function(*arrays)
+            return ops.sum(output * probe), output
+
+    jitted = jax.jit(jax.grad(pure, argnums=(0, 1), has_aux=True))
+
+    def derivative_jax(*tensors: Array) -> tuple[Array, list[Array]]:
+        values = [variable.value for variable in variables]
+        (of_arrays, of_values), output = jitted([jax.numpy.asarray(a) for a in tensors], values)
+        found = [ops.convert_to_numpy(gradient) for gradient in (*of_arrays, *of_values)]
+        return ops.convert_to_numpy(output), found
+
+    return derivative_jax
 
 
 @contextmanager
@@ -110,7 +123,7 @@ def weights_of(layer: MultiHeadAttention) -> list[keras.Variable]:
 
 def keras_twin(layer: MultiHeadAttention) -> tuple[Any, list[keras.Variable]]:
     """Return Keras's layer with the same weights, and these in the order of `weights_of`."""
-    width, heads = layer.d_model, layer.num_heads
+    width, heads = layer.sizes.d_model, layer.num_heads
     twin = keras.layers.MultiHeadAttention(num_heads=heads, key_dim=width // heads)
     twin.build((None, None, width), (None, None, width), (None, None, width))
     theirs = [
@@ -163,7 +176,7 @@ def call(layer: MultiHeadAttention, x: Any, memory: Any, **arguments: Any) -> An
 def role(name: str, heads: int, kernel: str) -> tuple[MultiHeadAttention, Array, Array]:
     """Return a layer with random weights, its input and its memory (the input again for self)."""
     kind = CrossAttention if name == "cross" else SelfAttention
-    layer = randomised(kind(D, heads, dropout=0.0, kernel=kernel))
+    layer = randomised(kind(AttentionSizes(D, heads, kernel=kernel)))
     x = normal(1, B, T, D)
     return layer, x, normal(2, B, S, D) if name == "cross" else x
 
@@ -191,13 +204,9 @@ def test_outputs_and_gradients_equal_those_of_keras(name: str, heads: int, kerne
         memory = x if memory is None else memory
         return twin(x, memory, memory, attention_mask=mask)
 
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(our_output(*inputs)),
-        ops.convert_to_numpy(their_output(*inputs)),
-        atol=1e-5,
-    )
-    ours = gradients(lambda *a: ops.sum(our_output(*a) * probe), inputs, weights_of(layer))
-    expected = gradients(lambda *a: ops.sum(their_output(*a) * probe), inputs, theirs)
+    output, ours = differentiated(our_output, probe, weights_of(layer))(*inputs)
+    twins_output, expected = differentiated(their_output, probe, theirs)(*inputs)
+    np.testing.assert_allclose(output, twins_output, atol=1e-5)
     assert len(ours) == len(expected) == len(inputs) + 8
     for our, their in zip(ours, expected, strict=True):
         np.testing.assert_allclose(our, np.reshape(their, our.shape), atol=1e-5, rtol=1e-5)
@@ -226,15 +235,13 @@ def test_gradients_equal_finite_differences_of_the_loop(heads: int, kernel: str)
     With steps of 1e-5 the truncation error of the differences is about 1e-10 and their rounding
     error 2^-53 / 1e-5, about 1e-11: what remains is the float32 rounding of the layer.
     """
-    layer = randomised(CrossAttention(4, heads, dropout=0.0, kernel=kernel))
+    layer = randomised(CrossAttention(AttentionSizes(4, heads, kernel=kernel)))
     x, memory = normal(6, 1, 3, 4), normal(7, 1, 4, 4)
     mask = random_mask(8, 1, heads, 3, 4)
     probe = normal(9, 1, 3, 4)
-    found = gradients(
-        lambda x, memory: ops.sum(layer(x, memory, attention_mask=mask)[0] * probe),
-        [x, memory],
-        weights_of(layer),
-    )
+    _, found = differentiated(
+        lambda x, memory: layer(x, memory, attention_mask=mask)[0], probe, weights_of(layer)
+    )(x, memory)
     exact = [np.float64(a) for a in (x, memory, *map(ops.convert_to_numpy, weights_of(layer)))]
 
     def scalar() -> float:
@@ -263,17 +270,17 @@ def test_gradients_equal_finite_differences_of_the_float64_layer(kernel: str) ->
     unit direction): 6e-7 / 3e-3 + 1e-5 = 2e-4 for e = 3e-3. The derivatives are of order 1.
     """
     with double_precision():
-        layer = randomised(CrossAttention(D, 2, dropout=0.0, kernel=kernel, dtype="float64"))
+        layer = randomised(CrossAttention(AttentionSizes(D, 2, kernel=kernel), dtype="float64"))
         inputs = [normal(10, B, T, D, dtype="float64"), normal(11, B, S, D, dtype="float64")]
         mask = random_mask(12, B, 1, T, S)
         probe = normal(13, B, T, D, dtype="float64")
 
-        def scalar(x: Any, memory: Any) -> Any:
-            return ops.sum(layer(x, memory, attention_mask=mask)[0] * probe)
-
-        assert keras.backend.standardize_dtype(scalar(*inputs).dtype) == "float64"
         variables = weights_of(layer)
-        found = gradients(scalar, inputs, variables)
+        derivative = differentiated(
+            lambda x, memory: layer(x, memory, attention_mask=mask)[0], probe, variables
+        )
+        output, found = derivative(*inputs)
+        assert output.dtype == np.float64
         kept = [ops.convert_to_numpy(variable) for variable in variables]
         for seed in range(5):
             direction = [normal(20 + seed, *g.shape, dtype="float64") for g in found]
@@ -284,7 +291,7 @@ def test_gradients_equal_finite_differences_of_the_float64_layer(kernel: str) ->
                 for variable, value, part in zip(variables, kept, direction[2:], strict=True):
                     variable.assign(value + side * part)
                 moved = [a + side * part for a, part in zip(inputs, direction[:2], strict=True)]
-                sides.append(float(scalar(*moved)))
+                sides.append(float(np.sum(derivative(*moved)[0] * probe)))
             for variable, value in zip(variables, kept, strict=True):
                 variable.assign(value)
             slope = sum(np.sum(g * part) for g, part in zip(found, direction, strict=True))
@@ -346,11 +353,10 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros(kernel: str) -> None:
     def output(query: Any, key: Any, value: Any) -> Any:
         return scaled_dot_product_attention(query, key, value, mask, kernel=kernel)[0]
 
-    outputs = ops.convert_to_numpy(output(query, key, value))
+    outputs, found = differentiated(output, normal(21, B, T, 2, 3), [])(query, key, value)
     assert (outputs[0, 2] == 0).all()
     assert (outputs[1] == 0).all()
     assert (outputs[0, [0, 1, 3, 4]] != 0).all()
-    found = gradients(lambda *a: ops.sum(ops.square(output(*a))), [query, key, value], [])
     assert all(np.isfinite(gradient).all() for gradient in found)
     assert (found[0][1] == 0).all()  # nothing depends on a query that sees nothing
     assert (found[2][1] == 0).all()  # nor on values that nobody sees
@@ -370,18 +376,15 @@ def test_fused_equals_explicit(masked: bool) -> None:
     query, key, value = normal(22, B, T, 4, 3), normal(23, B, S, 4, 3), normal(24, B, S, 4, 3)
     mask = random_mask(25, B, 4, T, S) if masked else None
 
-    def output(kernel: str, *inputs: Any) -> Any:
-        return scaled_dot_product_attention(*inputs, mask, kernel=kernel)[0]
+    def found(kernel: str) -> tuple[Array, list[Array]]:
+        return differentiated(
+            lambda *inputs: scaled_dot_product_attention(*inputs, mask, kernel=kernel)[0],
+            normal(26, *query.shape),
+            [],
+        )(query, key, value)
 
-    explicit, fused = (
-        ops.convert_to_numpy(output(kernel, query, key, value)) for kernel in KERNELS
-    )
+    (explicit, explicit_gradients), (fused, fused_gradients) = map(found, KERNELS)
     np.testing.assert_allclose(fused, explicit, atol=1e-6)
-    probe = normal(26, *explicit.shape)
-    explicit_gradients, fused_gradients = (
-        gradients(lambda *a, k=kernel: ops.sum(output(k, *a) * probe), [query, key, value], [])
-        for kernel in KERNELS
-    )
     for one, other in zip(fused_gradients, explicit_gradients, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -419,7 +422,7 @@ def test_large_float16_inputs_stay_finite(kernel: str, size: int) -> None:
 
 
 def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
-    layer = randomised(CausalSelfAttention(D, 2, dropout=0.0))
+    layer = randomised(CausalSelfAttention(AttentionSizes(D, 2)))
     x = normal(28, B, T, D)
     output, weights = layer(x, return_weights=True)
     masked, _ = layer(x, attention_mask=causal_mask(T))
@@ -436,7 +439,7 @@ def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
 
 
 def test_self_attention_without_a_mask_sees_everything() -> None:
-    layer = randomised(SelfAttention(D, 2, dropout=0.0))
+    layer = randomised(SelfAttention(AttentionSizes(D, 2)))
     x = normal(29, B, T, D)
     output, weights = layer(x, return_weights=True)
     assert (ops.convert_to_numpy(weights) > 0).all()
@@ -448,7 +451,7 @@ def test_self_attention_without_a_mask_sees_everything() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
-    layer = randomised(CausalSelfAttention(D, 2, dropout=0.0, kernel=kernel))
+    layer = randomised(CausalSelfAttention(AttentionSizes(D, 2, kernel=kernel)))
     x = normal(30, B, T, D)
     whole = ops.convert_to_numpy(layer(x)[0])
     # Two hypotheses; the second reads the sequence backwards, and its slots are not to be seen by
@@ -491,19 +494,20 @@ def test_who_descends_from_whom_by_hand() -> None:
 
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="d_model=8 is not divisible by num_heads=3"):
-        SelfAttention(8, 3, dropout=0.0)
+        SelfAttention(AttentionSizes(8, 3))
     with pytest.raises(ValueError, match="'flash' is neither 'explicit' nor 'fused'"):
-        CrossAttention(8, 2, dropout=0.0, kernel="flash")
+        CrossAttention(AttentionSizes(8, 2, kernel="flash"))
 
 
 @pytest.mark.parametrize("kind", [SelfAttention, CausalSelfAttention, CrossAttention])
 def test_configuration_rebuilds_the_layer(kind: type[MultiHeadAttention]) -> None:
-    layer = randomised(kind(D, 2, dropout=0.3, kernel="fused", name="there", dtype="float32"))
+    sizes = AttentionSizes(D, 4, dropout=0.3, kernel="fused")
+    layer = randomised(kind(sizes, name="there", dtype="float32"))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
     assert type(again) is kind
     assert again.get_config() == layer.get_config()
-    assert (again.d_model, again.num_heads, again.dropout) == (D, 2, 0.3)
-    assert (again.kernel, again.name) == ("fused", "there")
+    assert again.sizes == sizes
+    assert (again.num_heads, again.name) == (4, "there")
     assert again.built  # as its original was
     again.set_weights(layer.get_weights())
     x, memory = normal(33, B, T, D), normal(34, B, S, D)
@@ -543,8 +547,8 @@ def test_weights_are_dropped_only_with_a_key(kernel: str) -> None:
 
 
 def test_a_layer_passes_its_rate_and_its_key_on() -> None:
-    layer = randomised(CrossAttention(D, 2, dropout=0.5))
-    same = CrossAttention(D, 2, dropout=0.0)
+    layer = randomised(CrossAttention(AttentionSizes(D, 2, dropout=0.5)))
+    same = CrossAttention(AttentionSizes(D, 2))
     same.build()
     same.set_weights(layer.get_weights())
     x, memory = normal(38, B, T, D), normal(39, B, S, D)

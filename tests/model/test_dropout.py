@@ -11,7 +11,7 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model.dropout import FULL_SHARE, DropoutKey, _mix, dropout, fold
+from nmt.model.dropout import FULL_SHARE, DropoutKey, _mix, dropout, fold, uniform
 
 pytestmark = pytest.mark.backend
 
@@ -98,6 +98,20 @@ def test_folded_keys_are_different() -> None:
     for seed, step, place in some:
         found = fold(fold(uint32(seed), step), place)
         assert int(ops.convert_to_numpy(found)) == folded(seed, step, place)
+
+
+def test_uniform_numbers_are_inside_0_and_1_for_every_key() -> None:
+    """The upper 24 bits decide: all their values, in order. The last is 0xFFFFFFFF."""
+    keys = np.arange(1 << 24, dtype=np.uint32) << 8 | 0xFF
+    assert keys[-1] == LOW
+    numbers = ops.convert_to_numpy(uniform(ops.convert_to_tensor(keys)))
+    assert numbers.dtype == np.float32
+    assert 0 < numbers[0] < numbers[-1] < 1
+    assert (np.diff(numbers) >= 0).all()
+    # To the nearest float32, the last but one and the last are equal.
+    exact = (np.arange(1 << 24) + 0.5) / (1 << 24)
+    assert np.abs(numbers - exact).max() <= 2.0**-25
+    assert np.isfinite(-np.log(-np.log(numbers[[0, -1]]))).all()  # the noise of a draw
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import gpu_check  # noqa: E402
 import gpu_tables  # noqa: E402
-from gpu_check import PRECISIONS, Check, PartError, Row, run_limited, speed_rows  # noqa: E402
+from gpu_check import PRECISIONS, Check, PartError, Row, list_speeds, run_limited  # noqa: E402
 
 
 def check_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -46,7 +46,7 @@ def results(out: Path) -> list[dict[str, Any]]:
 
 def arguments_of(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> argparse.Namespace:
     monkeypatch.setattr(sys, "argv", ["gpu_check.py", *map(str, words)])
-    return gpu_check.parsed()
+    return gpu_check.parse_arguments()
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_without_a_gpu_one_line_says_so(tmp_path: Path) -> None:
 def test_every_size_precision_kernel_and_compilation_has_a_row(
     compose: Callable[..., Any],
 ) -> None:
-    rows = speed_rows(("base", "big", "small"))
+    rows = list_speeds(("base", "big", "small"))
     named = [row.what for row in rows]
     assert len(set(named)) == len(named)
     for model, precision in itertools.product(("small", "base", "big"), PRECISIONS):
@@ -194,7 +194,7 @@ def test_any_path_passes_through_an_override(
     tmp_path: Path, compose: Callable[..., Any], name: str
 ) -> None:
     path = tmp_path / name
-    assert compose(gpu_check.path_override("cache_dir", path)).cache_dir == str(path)
+    assert compose(gpu_check.override_path("cache_dir", path)).cache_dir == str(path)
 
 
 # --- Limits of time -----------------------------------------------------------------------------
@@ -246,10 +246,10 @@ jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory
 --------------------
 For simplicity, JAX has removed its internal frames from the traceback.
 """
-    line = gpu_check.last_error_line(said)
+    line = gpu_check.find_last_error(said)
     assert line == "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory"
-    assert gpu_check.last_error_line("one\ntwo\n\n") == "two"
-    assert gpu_check.last_error_line("") == ""
+    assert gpu_check.find_last_error("one\ntwo\n\n") == "two"
+    assert gpu_check.find_last_error("") == ""
 
 
 def test_rows_that_do_not_fit_beside_the_run_are_left_for_later(
@@ -281,7 +281,7 @@ def test_rows_that_do_not_fit_beside_the_run_are_left_for_later(
     monkeypatch.setattr(check, "_worker", worker)
     monkeypatch.setattr(check, "_measure", measure)
     monkeypatch.setattr(check, "_left", lambda: left["seconds"])
-    rows = speed_rows(("base", "big", "small"))
+    rows = list_speeds(("base", "big", "small"))
     reserve = check._reserve()
     assert reserve == 4 * 60 + gpu_check.FINISH_SECONDS
     left["seconds"] = reserve + 250.0
@@ -388,7 +388,7 @@ def test_the_table_of_speeds_shows_what_was_measured() -> None:
             **{"status": "failed", "note": "killed by SIGKILL"},
         },
     ]
-    text = text_of(gpu_tables.speed_table(found))
+    text = text_of(gpu_tables.tabulate_speeds(found))
     cells = [
         [cell.strip() for cell in line.split("│")[1:-1]]
         for line in text.splitlines()

@@ -47,7 +47,7 @@ def test_groups_follow_the_optimizer(compose: Callable[..., Any]) -> None:
 
     def shapes(optimizer: str, **options: Any) -> list[tuple[int, ...]]:
         groups = Groups(weights, optimizer, **options)
-        return sorted(tuple(variable.shape) for variable in groups.variables(weights))
+        return sorted(tuple(variable.shape) for variable in groups.make_variables(weights))
 
     elements = sum(int(np.prod(w.shape)) for w in weights)
     in_kernels = sum(int(np.prod(named[name].shape)) for name in kernels)
@@ -63,7 +63,7 @@ def test_variables_copy_only_what_is_joined(compose: Callable[..., Any]) -> None
     large = keras.Variable(np.zeros((LARGE // 8, 8), np.float32), name="table")
     weights = [small[0], large, small[1]]
     groups = Groups(weights, "adam")
-    joined, alone = groups.variables(weights)
+    joined, alone = groups.make_variables(weights)
     assert alone is large
     np.testing.assert_array_equal(ops.convert_to_numpy(joined), [2, 2, 3, 3, 3])
-    assert groups.copied() == [0, 2]
+    assert groups.list_copied() == [0, 2]

@@ -13,7 +13,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import UNK
-from nmt.training.objective import TokenLoss, cross_entropy, with_unknown_words
+from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 
 pytestmark = pytest.mark.backend
 
@@ -157,7 +157,7 @@ def test_a_share_of_the_words_becomes_unknown() -> None:
     target = generator.integers(4, 50, positions.shape).astype(np.int32)
     batch = {"target": target, "target_positions": positions, "labels": target}
     key = ops.convert_to_tensor(9, "uint32")
-    found = with_unknown_words(batch, 0.25, key)
+    found = hide_words(batch, 0.25, key)
     read = ops.convert_to_numpy(found["target"])
     assert found["labels"] is target
     hidden = read == UNK
@@ -165,6 +165,6 @@ def test_a_share_of_the_words_becomes_unknown() -> None:
     assert not hidden[positions == 0].any()
     count = int((positions > 0).sum())
     assert abs(hidden.sum() - 0.25 * count) < 4 * math.sqrt(count * 0.25 * 0.75)
-    again = ops.convert_to_numpy(with_unknown_words(batch, 0.25, key)["target"])
+    again = ops.convert_to_numpy(hide_words(batch, 0.25, key)["target"])
     np.testing.assert_array_equal(again, read)
-    assert with_unknown_words(batch, 0.0, key) is batch
+    assert hide_words(batch, 0.0, key) is batch

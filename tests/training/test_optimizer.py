@@ -11,7 +11,12 @@ from keras import ops
 
 from nmt.model.dropout import fold
 from nmt.runs.building import build_model
-from nmt.training.optimizer import averaging_decay, make_optimizer, norm_and_factor, sums_in_parts
+from nmt.training.optimizer import (
+    averaging_decay,
+    compute_norm_and_factor,
+    make_optimizer,
+    sum_in_parts,
+)
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
@@ -19,8 +24,7 @@ def test_weight_decay_spares_biases_norms_and_the_table(
     compose: Callable[..., Any], name: str
 ) -> None:
     config = compose("model=tiny", f"training.optimizer={name}", "training.weight_decay=0.1")
-    optimizer = make_optimizer(config.training, "float32")
-    config.model.dropout = 0.0
+    optimizer = make_optimizer(config.training)
     model = build_model(config, 50, precision="float32")
     optimizer.build(model.trainable_variables)
     decayed = {name for name, w in model.named_weights().items() if optimizer._use_weight_decay(w)}
@@ -37,7 +41,7 @@ def test_clipping_is_of_the_mean_gradient(
     tokens, normalizer = 7.0, 50.0
     mean = [np.array([[3.0]], "float32"), np.array([4.0], "float32")]  # of norm 5
     given = [ops.convert_to_tensor(part * tokens / normalizer * loss_scale) for part in mean]
-    norm, factor = norm_and_factor(
+    norm, factor = compute_norm_and_factor(
         given, tokens, normalizer=normalizer, loss_scale=loss_scale, clip_norm=clip_norm
     )
     assert float(norm) == pytest.approx(5.0, rel=1e-6)
@@ -63,7 +67,7 @@ def test_parts_add_up_and_have_keys_of_their_own(parts: int) -> None:
         return [total, 2 * total], total, ops.cast(ops.shape(batch["labels"])[0], "float32")
 
     key = ops.convert_to_tensor(5, "uint32")
-    gradients, nll, count = sums_in_parts(sums_of, {"labels": rows}, key, parts)
+    gradients, nll, count = sum_in_parts(sums_of, {"labels": rows}, key, parts)
     assert [float(gradient) for gradient in gradients] == [66.0, 132.0]
     assert (float(nll), float(count)) == (66.0, 6.0)
     assert keys == ([5] if parts == 1 else [int(fold(key, i)) for i in range(parts)])

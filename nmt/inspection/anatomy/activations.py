@@ -11,6 +11,7 @@ tensors that the backward pass of a TensorFlow graph reads (with ``remat``, 15%)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nmt.config import ModelConfig
 
@@ -35,7 +36,7 @@ class Activations:
         return sum(vars(self).values())
 
 
-def activations(
+def estimate_activations(
     config: ModelConfig, vocabulary_size: int, *, rows: int, length: int, precision: str
 ) -> Activations:
     """Estimate what one batch keeps, with the explicit attention kernel.
@@ -45,7 +46,7 @@ def activations(
     - per attention: N·D·b for each of queries, keys, values and output; N·H·length weights in
       float32 before and, in b bytes, after masking; one byte more where weights are dropped;
     - per feed-forward: N·F·b for what the outer matrix reads, and more where the activation is
-      another than relu, which is its own record: see `_feed_forward_numbers`;
+      another than relu, which is its own record: see `_count_feed_forward_numbers`;
     - per norm: its input and its scale in float32, N·D·4 each, and N·D·b for its output;
     - per residual branch: one byte for each of N·D elements, where dropout is on;
 
@@ -59,46 +60,72 @@ def activations(
         length: positions of a row, on each side.
         precision: "float32" or "bfloat16".
     """
-    bytes_each = {"float32": 4, "bfloat16": 2}[precision]
-    positions, width = rows * length, config.d_model
-    vectors = positions * width * bytes_each  # [N, D]
-    norm = positions * width * 2 * _FULL + vectors
-    mask = 0 if config.dropout == 0 else positions * width
-    weights = positions * config.num_heads * length * (_FULL + bytes_each)
-    if config.attention_dropout:
-        weights += positions * config.num_heads * length
-    inner = positions * config.ffn_width
-    feed_forward = inner * bytes_each * _feed_forward_numbers(config)
-    inner_mask = inner if config.ffn_dropout else 0
-    pre = config.norm == "pre"
+    batch = _Batch(rows, length, {"float32": 4, "bfloat16": 2}[precision])
+    blocks = [_estimate_block(config, batch, attentions=1)] * config.encoder_layers
+    blocks += [_estimate_block(config, batch, attentions=2)] * config.decoder_layers
+    if config.remat:
+        kept = Activations(0, 0, 0, _count_vectors(config, batch) * len(blocks), 0, 0)
+        blocks = [kept, max(blocks, key=lambda one: one.total)]
+    return _sum([_estimate_outside(config, batch, vocabulary_size), *blocks])
 
-    def block(attentions: int) -> Activations:
-        branches = attentions + 1
-        return Activations(
-            attention_weights=attentions * weights,
-            attention_vectors=attentions * 4 * vectors,
-            feed_forward=feed_forward,
-            norms=branches * norm,
-            dropout=branches * mask + inner_mask,
-            loss=0,
-        )
 
-    blocks = [block(1)] * config.encoder_layers + [block(2)] * config.decoder_layers
-    outside = Activations(
+class _Batch(NamedTuple):
+    rows: int
+    length: int
+    bytes_each: int  # of a number, where it is not always a float32
+
+    @property
+    def positions(self) -> int:
+        return self.rows * self.length
+
+
+def _count_vectors(config: ModelConfig, batch: _Batch) -> int:
+    """Return the bytes of [N, D]."""
+    return batch.positions * config.d_model * batch.bytes_each
+
+
+def _count_norm(config: ModelConfig, batch: _Batch) -> int:
+    """Return what one norm keeps."""
+    return batch.positions * config.d_model * 2 * _FULL + _count_vectors(config, batch)
+
+
+def _count_mask(config: ModelConfig, batch: _Batch) -> int:
+    """Return what dropout on [N, D] keeps."""
+    return 0 if config.dropout == 0 else batch.positions * config.d_model
+
+
+def _estimate_block(config: ModelConfig, batch: _Batch, *, attentions: int) -> Activations:
+    """Estimate what one layer keeps."""
+    weights = batch.positions * config.num_heads * batch.length
+    inner = batch.positions * config.ffn_width
+    bytes_each = batch.bytes_each
+    branches = attentions + 1
+    return Activations(
+        attention_weights=attentions
+        * weights
+        * (_FULL + bytes_each + (1 if config.attention_dropout else 0)),
+        attention_vectors=attentions * 4 * _count_vectors(config, batch),
+        feed_forward=inner * bytes_each * _count_feed_forward_numbers(config),
+        norms=branches * _count_norm(config, batch),
+        dropout=branches * _count_mask(config, batch) + (inner if config.ffn_dropout else 0),
+        loss=0,
+    )
+
+
+def _estimate_outside(config: ModelConfig, batch: _Batch, vocabulary_size: int) -> Activations:
+    """Estimate what is kept outside of the layers."""
+    vectors, norm = _count_vectors(config, batch), _count_norm(config, batch)
+    return Activations(
         attention_weights=0,
         attention_vectors=0,
         feed_forward=0,
-        norms=2 * (norm if pre else vectors),  # of both stacks
-        dropout=2 * mask,  # on the embeddings
-        loss=positions * vocabulary_size * _FULL,
+        norms=2 * (norm if config.norm == "pre" else vectors),  # of both stacks
+        dropout=2 * _count_mask(config, batch),  # on the embeddings
+        loss=batch.positions * vocabulary_size * _FULL,
     )
-    if config.remat:
-        kept = Activations(0, 0, 0, vectors * len(blocks), 0, 0)
-        blocks = [kept, max(blocks, key=lambda one: one.total)]
-    return _sum([outside, *blocks])
 
 
-def _feed_forward_numbers(config: ModelConfig) -> int:
+def _count_feed_forward_numbers(config: ModelConfig) -> int:
     """Return how many [N, F] the feed-forward block keeps."""
     numbers = {"relu": 1, "relu2": 2, "gelu": 5, "swiglu": 4}[config.activation]
     # What the outer matrix reads is among them; relu needs its own output, dropped from or not.

@@ -36,7 +36,7 @@ class Part:
     parameters: int
 
 
-def attention_parameters(d_model: int, *, biases: bool) -> int:
+def count_attention_parameters(d_model: int, *, biases: bool) -> int:
     """Return the parameters of one attention: queries, keys, values and output, [D, D] each.
 
     Heads do not matter: H heads of D / H make a matrix of D columns.
@@ -44,11 +44,11 @@ def attention_parameters(d_model: int, *, biases: bool) -> int:
     return 4 * d_model**2 + (4 * d_model if biases else 0)
 
 
-def _feed_forward_kernels(config: ModelConfig) -> int:
+def _count_feed_forward_kernels(config: ModelConfig) -> int:
     return (3 if config.activation == "swiglu" else 2) * config.d_model * config.ffn_width
 
 
-def closed_form(config: ModelConfig, vocabulary_size: int) -> list[Part]:
+def count_in_closed_form(config: ModelConfig, vocabulary_size: int) -> list[Part]:
     """Return the parameters of a model by part, from its sizes alone.
 
     Args:
@@ -57,9 +57,9 @@ def closed_form(config: ModelConfig, vocabulary_size: int) -> list[Part]:
     """
     width, inner = config.d_model, config.ffn_width
     encoder, decoder = config.encoder_layers, config.decoder_layers
-    attention = attention_parameters(width, biases=True)
+    attention = count_attention_parameters(width, biases=True)
     gated = config.activation == "swiglu"
-    feed_forward = _feed_forward_kernels(config) + (2 if gated else 1) * inner + width
+    feed_forward = _count_feed_forward_kernels(config) + (2 if gated else 1) * inner + width
     of_feed_forward = "3·D·F + 2·F + D" if gated else "2·D·F + F + D"
     pre = config.norm == "pre"
     norms = 2 * encoder + 3 * decoder + (2 if pre else 0)
@@ -83,7 +83,7 @@ def closed_form(config: ModelConfig, vocabulary_size: int) -> list[Part]:
     return [part for part in parts if part.parameters or part.name == "positions"]
 
 
-def parameters_by_part(model: Model) -> dict[str, int]:
+def count_by_part(model: Model) -> dict[str, int]:
     """Count the parameters that a model has; the values sum to ``model.count_params()``.
 
     Weights of a part that is not known here are counted under the name of that part.
@@ -91,8 +91,9 @@ def parameters_by_part(model: Model) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name, weight in model.named_weights().items():
         folders = name.split("/")
-        # Norms are folders of their own: "encoder_0/feed_forward_norm/gamma".
-        own = "layer normalisation" if folders[-1] in _NORMS else folders[-2]
+        own = folders[-2] if len(folders) > 1 else name
+        if folders[-1] in _NORMS:  # in folders of their own: "encoder_0/feed_forward_norm/gamma"
+            own = "layer normalisation"
         part = next((label for key, label in _PARTS if key in folders), own)
         counts[part] += math.prod(weight.shape)
     return dict(counts)
@@ -125,7 +126,7 @@ class Flops:
 TRAINING = 3  # forward and backward against forward: a backward pass has two products for each one
 
 
-def flops_per_token(
+def count_flops_per_token(
     config: ModelConfig, vocabulary_size: int, *, source_length: int, target_length: int
 ) -> Flops:
     """Count the arithmetic of one source and one target token (Kaplan et al. 2020, section 2.1).
@@ -142,8 +143,8 @@ def flops_per_token(
         target_length: T, positions of the target that each target token attends to.
     """
     width, layers = config.d_model, config.decoder_layers
-    feed_forward = _feed_forward_kernels(config)
-    attention = attention_parameters(width, biases=False)
+    feed_forward = _count_feed_forward_kernels(config)
+    attention = count_attention_parameters(width, biases=False)
     source = config.encoder_layers * (attention + feed_forward) + layers * attention // 2
     target = layers * (attention + attention // 2 + feed_forward) + vocabulary_size * width
     return Flops(
@@ -154,10 +155,10 @@ def flops_per_token(
     )
 
 
-def training_flops_per_token(config: ModelConfig, vocabulary_size: int) -> float:
+def count_training_flops_per_token(config: ModelConfig, vocabulary_size: int) -> float:
     """Return operations per real token in training, averaged over both sides.
 
     The products of attention, which depend on the sentence lengths, are left out, as is usual.
     """
-    flops = flops_per_token(config, vocabulary_size, source_length=0, target_length=0)
+    flops = count_flops_per_token(config, vocabulary_size, source_length=0, target_length=0)
     return TRAINING * (flops.source + flops.target) / 2

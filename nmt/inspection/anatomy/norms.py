@@ -27,7 +27,7 @@ class Norms:
     spectral: np.ndarray  # float64 [layers, parts]: largest singular value
 
 
-def weight_norms(model: Model) -> Norms:
+def measure_norms(model: Model) -> Norms:
     """Measure every kernel of the encoder and decoder blocks.
 
     The root mean square says how large the entries are, whatever the shape; the largest singular
@@ -51,10 +51,10 @@ def weight_norms(model: Model) -> Norms:
     parts = [part for part in dict.fromkeys(shown) if any(part == label for _, label in found)]
     missing = (float("nan"), float("nan"))
     both = np.array([[found.get((layer, part), missing) for part in parts] for layer in layers])
-    return Norms([_numbered(layer) for layer in layers], parts, both[..., 0], both[..., 1])
+    return Norms([_number(layer) for layer in layers], parts, both[..., 0], both[..., 1])
 
 
-def _numbered(layer: str) -> str:
+def _number(layer: str) -> str:
     """Return "encoder 1" for "encoder_0": people count layers from 1, as all pictures here do."""
     stack, _, number = layer.partition("_")
     return f"{stack} {int(number) + 1}"

@@ -69,7 +69,7 @@ class Pruning:
     without: dict[int, Quality] = field(default_factory=dict)  # by number of heads
 
 
-def heads_of(model: Model) -> list[Head]:
+def list_heads(model: Model) -> list[Head]:
     """Return every head of the model: kind by kind, layer by layer."""
     return [
         Head(kind.name, number, head)
@@ -80,7 +80,7 @@ def heads_of(model: Model) -> list[Head]:
 
 
 @contextmanager
-def masked(model: Model, heads: Iterable[Head]) -> Iterator[None]:
+def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
     """Run the model without some of its heads, and restore its weights whatever happens.
 
     With the rows of the output kernel at zero that a head passes through, nothing of it comes
@@ -101,7 +101,7 @@ def masked(model: Model, heads: Iterable[Head]) -> Iterator[None]:
             kernel.assign(values)
 
 
-def quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:
+def measure_quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:
     """Measure loss and BLEU on sentence pairs.
 
     Raises:
@@ -113,26 +113,26 @@ def quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:
     return Quality(loss, bleu.value, bleu.signature)
 
 
-def one_at_a_time(translator: Translator, pairs: Sequence[Pair]) -> Iterator[tuple[Head, Quality]]:
+def ablate_each(translator: Translator, pairs: Sequence[Pair]) -> Iterator[tuple[Head, Quality]]:
     """Yield each head, and how good the model is without it (Michel et al. 2019, section 3.2)."""
     model = translator.own_engine("its heads").model
-    for head in heads_of(model):
-        with masked(model, [head]):
-            found = quality(translator, pairs)
+    for head in list_heads(model):
+        with mask_heads(model, [head]):
+            found = measure_quality(translator, pairs)
         yield head, found
 
 
-def prunings(heads: int) -> list[int]:
-    """Return how many heads `pruned` takes away: 1, 2, 4, … of them, and never all."""
+def plan_pruning(heads: int) -> list[int]:
+    """Return how many heads `prune` takes away: 1, 2, 4, … of them, and never all."""
     return [1 << power for power in range(heads.bit_length()) if 1 << power < heads]
 
 
-def pruned(
+def prune(
     translator: Translator, pairs: Sequence[Pair], order: Sequence[Head]
 ) -> Iterator[tuple[int, Quality]]:
     """Yield how good the model is without the first 1, 2, 4, … heads of an order."""
     model = translator.own_engine("its heads").model
-    for count in prunings(len(order)):
-        with masked(model, order[:count]):
-            found = quality(translator, pairs)
+    for count in plan_pruning(len(order)):
+        with mask_heads(model, order[:count]):
+            found = measure_quality(translator, pairs)
         yield count, found

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nmt.inference.translator import Translator
 from nmt.inspection.heads.statistics import diagonal, entropy
-from nmt.inspection.heads.words import Span, membership, word_spans
+from nmt.inspection.heads.words import Span, find_words, share_out
 
 Array = NDArray[Any]
 Links = frozenset[tuple[int, int]]  # (source word, target word), from 0
@@ -47,7 +47,7 @@ class Sentences(NamedTuple):
     @classmethod
     def of(cls, source: str, target: str) -> Sentences:
         """Find the words of two clean texts."""
-        return cls(source, target, word_spans(source), word_spans(target))
+        return cls(source, target, find_words(source), find_words(target))
 
     def words(self) -> tuple[list[str], list[str]]:
         """Return the words of both sides."""
@@ -57,14 +57,14 @@ class Sentences(NamedTuple):
         )
 
 
-def methods(layers: int, heads: int, *, shifted: bool) -> list[Method]:
+def list_methods(layers: int, heads: int, *, shifted: bool) -> list[Method]:
     """Return the methods for a model: each layer, mean of heads and each head, and all layers."""
     numbers: list[int | None] = [None, *range(1, heads + 1)]
     found = [Method(layer, head, shifted) for layer in range(1, layers + 1) for head in numbers]
     return [*found, Method(None, None, shifted)]
 
 
-def word_weights(cross: Array, source: NDArray[np.float64], target: NDArray[np.float64]) -> Array:
+def weigh_words(cross: Array, source: NDArray[np.float64], target: NDArray[np.float64]) -> Array:
     """Turn weights between pieces into weights between words.
 
     A target word attends to a source word with the sum over the pieces of the source word, and the
@@ -72,7 +72,7 @@ def word_weights(cross: Array, source: NDArray[np.float64], target: NDArray[np.f
 
     Args:
         cross: [layers, H, T, S], end marks included.
-        source: [S - 1, source words], see `membership`.
+        source: [S - 1, source words], see `share_out`.
         target: [T - 1, target words].
 
     Returns:
@@ -87,8 +87,8 @@ def word_weights(cross: Array, source: NDArray[np.float64], target: NDArray[np.f
     return (target / target.sum(0)).T @ rows @ columns
 
 
-def aligned(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
-    """Yield `word_weights` pair by pair.
+def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
+    """Yield `weigh_words` pair by pair.
 
     None stands for a pair with nothing to align: a side without words, or with more pieces than the
     model has positions.
@@ -107,22 +107,22 @@ def aligned(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Arra
             yield (
                 None
                 if not fit
-                else word_weights(
+                else weigh_words(
                     next(attentions).cross,
-                    membership(spans(pair.source), pair.source_words),
-                    membership(spans(pair.target), pair.target_words),
+                    share_out(spans(pair.source), pair.source_words),
+                    share_out(spans(pair.target), pair.target_words),
                 )
             )
 
 
 def select(weights: Array, method: Method) -> Array:
-    """Return the weights [target words, source words + 1] of one method, out of `word_weights`."""
+    """Return the weights [target words, source words + 1] of one method, out of `weigh_words`."""
     found = weights[int(method.shifted)]  # [layers, H, target words, source words + 1]
     found = found.mean(0) if method.layer is None else found[method.layer - 1]
     return found.mean(0) if method.head is None else found[method.head - 1]
 
 
-def links(weights: Array) -> Links:
+def find_links(weights: Array) -> Links:
     """Link every target word to the source word with the largest weight.
 
     A word whose largest weight is on the end mark stays without a link.
@@ -135,12 +135,12 @@ def links(weights: Array) -> Links:
     return frozenset((int(s), t) for t, s in enumerate(largest) if s < words)
 
 
-def diagonal_links(source_words: int, target_words: int) -> Links:
+def link_diagonally(source_words: int, target_words: int) -> Links:
     """Link every target word to the source word at the same relative place."""
     return frozenset((int(s), t) for t, s in enumerate(diagonal(target_words, source_words)))
 
 
-def pharaoh(found: Links) -> str:
+def format_links(found: Links) -> str:
     """Return links as Pharaoh has them: "0-0 2-1", source before target, in order of the target."""
     return " ".join(f"{s}-{t}" for s, t in sorted(found, key=lambda link: link[::-1]))
 
@@ -158,11 +158,11 @@ def information(weights: Array) -> float:
     return float(entropy(weights.mean(0)) - entropy(weights).mean())
 
 
-def most_informative(many: Iterable[Array], candidates: Sequence[Method]) -> Method:
+def choose_most_informative(many: Iterable[Array], candidates: Sequence[Method]) -> Method:
     """Choose the method with the largest mean `information`: needs no alignments by hand.
 
     Args:
-        many: `word_weights` of some pairs.
+        many: `weigh_words` of some pairs.
         candidates: at least one.
     """
     many = list(many)

@@ -98,7 +98,7 @@ def gradient_times_input(model: Model, source: np.ndarray, target: np.ndarray) -
         float32 [T, S].
     """
 
-    def attributed(source: Any, target_in: Any, target_out: Any) -> Any:
+    def attribute_copies(source: Any, target_in: Any, target_out: Any) -> Any:
         length, count = ops.shape(source)[0], ops.shape(target_out)[0]
         # One copy of the pair per output token, so that one backward pass gives all gradients.
         sources = ops.broadcast_to(source, (count, length))  # [T, S]
@@ -111,16 +111,16 @@ def gradient_times_input(model: Model, source: np.ndarray, target: np.ndarray) -
             chosen = ops.take_along_axis(own, target_out[:, None], axis=-1)[:, 0]
             return ops.sum(chosen - ops.logsumexp(own, axis=-1))
 
-        return ops.sum(_gradient(log_prob, read) * tokens, axis=-1)
+        return ops.sum(_differentiate(log_prob, read) * tokens, axis=-1)
 
     # JAX compiles each operation that it meets outside a function; TensorFlow traces a function
     # more slowly than it runs these operations once.
     on_jax = keras.config.backend() == "jax"
-    run = compile_over(model, attributed, (1, 1, 1)) if on_jax else attributed
+    run = compile_over(model, attribute_copies, (1, 1, 1)) if on_jax else attribute_copies
     return ops.convert_to_numpy(run(source, np.append(BOS, target[:-1]), target))
 
 
-def _gradient(function: Callable[[Any], Any], x: Any) -> Any:
+def _differentiate(function: Callable[[Any], Any], x: Any) -> Any:
     """Differentiate a scalar function at ``x``."""
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf

@@ -14,13 +14,13 @@ from nmt.inspection.heads.alignment import (
     Links,
     Method,
     Sentences,
-    diagonal_links,
-    links,
-    methods,
-    most_informative,
+    choose_most_informative,
+    find_links,
+    link_diagonally,
+    list_methods,
     select,
 )
-from nmt.inspection.heads.words import written
+from nmt.inspection.heads.words import write
 from nmt.inspection.tables import Listing
 
 _LINK = re.compile(r"(\d+)([-?])(\d+)")
@@ -63,12 +63,12 @@ class Counts(NamedTuple):
         return 1 - (self.in_sure + self.in_possible) / every if every else 0.0
 
 
-def compared(found: Links, gold: Gold) -> Counts:
+def compare(found: Links, gold: Gold) -> Counts:
     """Compare the links of one sentence pair with those made by hand."""
     return Counts(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
 
 
-def added(many: Iterable[Counts]) -> Counts:
+def add(many: Iterable[Counts]) -> Counts:
     """Return the counts of all sentences together."""
     columns = zip(*many, strict=True)
     return Counts(*(sum(column) for column in columns))
@@ -89,7 +89,7 @@ def read_gold(path: Path) -> list[Gold]:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise UserError(f"{path} cannot be read: {reason}") from error
     found = [
-        _parsed(line, f"{path}:{number}")
+        _parse(line, f"{path}:{number}")
         for number, line in enumerate(lines, start=1)
         if line.strip() and not line.startswith("#")
     ]
@@ -98,7 +98,7 @@ def read_gold(path: Path) -> list[Gold]:
     return found
 
 
-def _parsed(line: str, where: str) -> Gold:
+def _parse(line: str, where: str) -> Gold:
     columns = line.split("\t")
     if len(columns) != 3:
         raise UserError(f"{where}: {len(columns)} columns, not source TAB target TAB links")
@@ -118,7 +118,7 @@ def _parsed(line: str, where: str) -> Gold:
         possible.add(link)
         if match[2] == "-":
             sure.add(link)
-    (source, source_words), (target, target_words) = map(written, sides)
+    (source, source_words), (target, target_words) = map(write, sides)
     sentences = Sentences(source, target, source_words, target_words)
     return Gold(sentences, frozenset(sure), frozenset(possible))
 
@@ -128,7 +128,7 @@ class Comparison:
 
     Args:
         gold: sentence pairs, at least two.
-        weights: their `word_weights`.
+        weights: their `weigh_words`.
     """
 
     def __init__(self, gold: Sequence[Gold], weights: Sequence[Array]) -> None:
@@ -137,24 +137,24 @@ class Comparison:
         self.methods = [
             method
             for shifted in (False, True)
-            for method in methods(self.layers, self.heads, shifted=shifted)
+            for method in list_methods(self.layers, self.heads, shifted=shifted)
         ]
         self._counts = {
             method: [
-                compared(links(select(one, method)), pair)
+                compare(find_links(select(one, method)), pair)
                 for one, pair in zip(weights, gold, strict=True)
             ]
             for method in self.methods
         }
-        self.diagonal = added(
-            compared(diagonal_links(*map(len, pair.sentences.words())), pair) for pair in gold
+        self.diagonal = add(
+            compare(link_diagonally(*map(len, pair.sentences.words())), pair) for pair in gold
         )
 
     def counts(self, method: Method) -> Counts:
         """Return the counts of one method on all pairs."""
-        return added(self._counts[method])
+        return add(self._counts[method])
 
-    def cross_validated(self, family: Sequence[Method]) -> Counts:
+    def cross_validate(self, family: Sequence[Method]) -> Counts:
         """Choose the best method of a family on every other pair, and measure it on the rest.
 
         Both halves are used both ways, so that every pair is measured once, by a method chosen
@@ -164,10 +164,10 @@ class Comparison:
         for half in (0, 1):
             best = min(
                 family,
-                key=lambda method: added(self._counts[method][1 - half :: 2]).error_rate,
+                key=lambda method: add(self._counts[method][1 - half :: 2]).error_rate,
             )
-            found.append(added(self._counts[best][half::2]))
-        return added(found)
+            found.append(add(self._counts[best][half::2]))
+        return add(found)
 
     def rows(self) -> list[tuple[str, Counts]]:
         """Return what is worth comparing, by name."""
@@ -180,13 +180,13 @@ class Comparison:
                 for method in self.methods
                 if method.head is not None and method.shifted == shifted
             ]
-            best = most_informative(self._weights, heads)
+            best = choose_most_informative(self._weights, heads)
             found.append((f"most informative head: {best}", self.counts(best)))
-            found.append((f"best head of the other half, {rows}", self.cross_validated(heads)))
-        found.append(("best method of the other half", self.cross_validated(self.methods)))
+            found.append((f"best head of the other half, {rows}", self.cross_validate(heads)))
+        found.append(("best method of the other half", self.cross_validate(self.methods)))
         return found
 
-    def listings(self) -> list[Listing]:
+    def tabulate(self) -> list[Listing]:
         """Return the tables of the comparison."""
         rates = Listing(
             "Alignment error rate",
@@ -221,7 +221,7 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         """Return the comparison for a file."""
 
-        def described(counts: Counts) -> dict[str, Any]:
+        def describe(counts: Counts) -> dict[str, Any]:
             return counts._asdict() | {
                 "precision": counts.precision,
                 "recall": counts.recall,
@@ -229,6 +229,6 @@ class Comparison:
             }
 
         return {
-            "compared": {name: described(counts) for name, counts in self.rows()},
-            "methods": {str(method): described(self.counts(method)) for method in self.methods},
+            "compared": {name: describe(counts) for name, counts in self.rows()},
+            "methods": {str(method): describe(self.counts(method)) for method in self.methods},
         }

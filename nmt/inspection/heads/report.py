@@ -16,15 +16,15 @@ from nmt.inspection.heads.ablation import (
     Ablation,
     Head,
     Pruning,
-    heads_of,
-    one_at_a_time,
-    pruned,
-    prunings,
-    quality,
+    ablate_each,
+    list_heads,
+    measure_quality,
+    plan_pruning,
+    prune,
 )
-from nmt.inspection.heads.statistics import Array, Means, most_like, role
-from nmt.inspection.pictures.grids import Grid, Row, grids_figure
-from nmt.inspection.progress import tracked
+from nmt.inspection.heads.statistics import Array, Means, find_most_like, name_role
+from nmt.inspection.pictures.grids import Grid, Row, draw_grids
+from nmt.inspection.progress import track
 from nmt.inspection.tables import Listing
 from nmt.model.contract import AttentionKind
 
@@ -81,28 +81,30 @@ class HeadReport:
         loses none.
         """
         model = translator.own_engine("its heads").model
-        self.ablation = Ablation(len(pairs), quality(translator, pairs))
-        steps = one_at_a_time(translator, pairs)
-        for head, found in tracked(steps, len(heads_of(model)), "without each head", console):
+        self.ablation = Ablation(len(pairs), measure_quality(translator, pairs))
+        steps = ablate_each(translator, pairs)
+        for head, found in track(steps, len(list_heads(model)), "without each head", console):
             self.ablation.without[head] = found
         order = self.ablation.order()
-        self.pruning = Pruning(len(others), quality(translator, others), order)
-        curve = pruned(translator, others, order)
-        for count, found in tracked(curve, len(prunings(len(order))), "pruning", console):
+        self.pruning = Pruning(len(others), measure_quality(translator, others), order)
+        curve = prune(translator, others, order)
+        for count, found in track(curve, len(plan_pruning(len(order))), "pruning", console):
             self.pruning.without[count] = found
 
-    def listings(self) -> list[Listing]:
+    def tabulate(self) -> list[Listing]:
         """Return the tables of the report."""
-        listings = [self._layers(), *map(self._heads, self.kinds)]
-        return listings if self.pruning is None else [*listings, self._pruned(self.pruning)]
+        listings = [self._tabulate_layers(), *map(self._tabulate_heads, self.kinds)]
+        if self.pruning is not None:
+            listings.append(self._tabulate_pruning(self.pruning))
+        return listings
 
-    def markdown(self) -> str:
+    def as_markdown(self) -> str:
         """Return the report as a document."""
-        legend = "\n".join(f"    {line}" for line in self.legend().splitlines())
+        legend = "\n".join(f"    {line}" for line in self.explain().splitlines())
         begin = f"# Attention heads of {self.run}\n\n![The heads](heads.png)\n\n{legend}\n"
-        return "\n".join([begin, *(one.markdown() for one in self.listings())])
+        return "\n".join([begin, *(one.as_markdown() for one in self.tabulate())])
 
-    def legend(self) -> str:
+    def explain(self) -> str:
         """Return what the columns of the tables mean."""
         lines = [
             f"{self.sentences:,} dev sentences, read with their references; layers and heads count "
@@ -126,7 +128,7 @@ class HeadReport:
             "sentences": self.sentences,
             "statistics": {
                 kind.name: {name: values.tolist() for name, values in self.means[kind.name].items()}
-                | {"role": self._roles(kind)}
+                | {"role": self._name_roles(kind)}
                 for kind in self.kinds
             },
         }
@@ -151,7 +153,7 @@ class HeadReport:
             }
         return content
 
-    def figure(self) -> Figure:
+    def draw(self) -> Figure:
         """Draw entropy and, where it was measured, importance of all heads."""
         entropies = [
             Grid(kind.title, self.means[kind.name]["entropy_share"]) for kind in self.kinds
@@ -160,19 +162,21 @@ class HeadReport:
         if self.ablation is not None and self.ablation.without:
             losses = [Grid(kind.title, self._loss_increases(kind.name)) for kind in self.kinds]
             rows.append(Row("loss added without it, nats", 3, losses))
-        return grids_figure(rows)
+        return draw_grids(rows)
 
     def _shape(self, kind: str) -> tuple[int, int]:
         layers, heads = self.means[kind]["entropy"].shape
         return layers, heads
 
-    def _roles(self, kind: AttentionKind) -> list[list[str]]:
+    def _name_roles(self, kind: AttentionKind) -> list[list[str]]:
         layers, heads = self._shape(kind.name)
         means = self.means[kind.name]
         found = {name: means[name] for name in _COLUMNS if name in means}
         return [
             [
-                role(kind, {name: float(values[layer, head]) for name, values in found.items()})
+                name_role(
+                    kind, {name: float(values[layer, head]) for name, values in found.items()}
+                )
                 for head in range(heads)
             ]
             for layer in range(layers)
@@ -186,7 +190,7 @@ class HeadReport:
                     found[head.layer - 1, head.number - 1] = self.ablation.loss_increase(head)
         return found
 
-    def _layers(self) -> Listing:
+    def _tabulate_layers(self) -> Listing:
         of_kinds = {kind: found["entropy"].mean(1) for kind, found in self.means.items()}
         depth = max(map(len, of_kinds.values()))
         return Listing(
@@ -200,8 +204,8 @@ class HeadReport:
             ],
         )
 
-    def _heads(self, kind: AttentionKind) -> Listing:
-        found, roles = self.means[kind.name], self._roles(kind)
+    def _tabulate_heads(self, kind: AttentionKind) -> Listing:
+        found, roles = self.means[kind.name], self._name_roles(kind)
         names = [name for name in _COLUMNS if name in found]
         header = ["layer, head", "role", *(_COLUMNS[name] for name in names), "most like"]
         if self.ablation is not None:
@@ -209,25 +213,27 @@ class HeadReport:
         rows = []
         layers, heads = self._shape(kind.name)
         for layer in range(layers):
-            alike = most_like(found["divergence"][layer])
+            alike = find_most_like(found["divergence"][layer])
             for head in range(heads):
                 other = alike[head]
                 cells = [f"{layer + 1}, {head + 1}", roles[layer][head]]
                 cells += [f"{found[name][layer, head]:.2f}" for name in names]
                 cells.append("–" if other is None else f"{other[0] + 1} ({other[1]:.2f})")
                 if self.ablation is not None:
-                    cells += self._changes(self.ablation, Head(kind.name, layer + 1, head + 1))
+                    cells += self._format_changes(
+                        self.ablation, Head(kind.name, layer + 1, head + 1)
+                    )
                 rows.append(cells)
         return Listing(kind.title.capitalize(), "", header, rows)
 
     @staticmethod
-    def _changes(ablation: Ablation, head: Head) -> list[str]:
+    def _format_changes(ablation: Ablation, head: Head) -> list[str]:
         if head not in ablation.without:
             return ["–", "–"]  # interrupted before it
         bleu = ablation.without[head].bleu - ablation.whole.bleu
         return [f"{ablation.loss_increase(head):+.4f}", f"{bleu:+.2f}"]
 
-    def _pruned(self, pruning: Pruning) -> Listing:
+    def _tabulate_pruning(self, pruning: Pruning) -> Listing:
         names = [f"{head.kind} {head.layer}.{head.number}" for head in pruning.order]
         rows = [["0", "0%", f"{pruning.whole.loss:.4f}", f"{pruning.whole.bleu:.2f}", ""]]
         before = 0

@@ -63,7 +63,7 @@ def diagonal(length: int, width: int) -> NDArray[np.int64]:
     return (2 * np.arange(length) + 1) * width // (2 * length)
 
 
-def measures(weights: Array, kind: AttentionKind) -> dict[str, Array]:
+def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
     """Measure each row that has a choice.
 
     Args:
@@ -111,16 +111,16 @@ def measures(weights: Array, kind: AttentionKind) -> dict[str, Array]:
     return found
 
 
-def sums(attention: Attention) -> Sums:
+def sum_up(attention: Attention) -> Sums:
     """Sum up the measures of one sentence pair over its rows.
 
     Returns:
-        [layers, H] for each of `measures`, and [layers, H, H] for "divergence".
+        [layers, H] for each measure of `measure`, and [layers, H, H] for "divergence".
     """
     found = {}
     for kind in attention.kinds:
         weights = np.asarray(attention.weights[kind.name], np.float64)
-        of_rows = measures(weights, kind)
+        of_rows = measure(weights, kind)
         first = 1 if kind.causal else 0
         of_rows["divergence"] = divergence(weights[..., first:, :])
         for name, values in of_rows.items():
@@ -128,7 +128,7 @@ def sums(attention: Attention) -> Sums:
     return found
 
 
-def means(many: Iterable[Sums]) -> Means:
+def average(many: Iterable[Sums]) -> Means:
     """Return the mean of each measure over the rows of all sentences.
 
     A measure for which there is not a single row is left out.
@@ -145,7 +145,7 @@ def means(many: Iterable[Sums]) -> Means:
     return found
 
 
-def role(kind: AttentionKind, values: dict[str, float]) -> str:
+def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
     """Say what a head does, by rule.
 
     - More than half of its weight goes to one place: it is named after that place ("previous
@@ -175,7 +175,7 @@ def role(kind: AttentionKind, values: dict[str, float]) -> str:
     return "broad" if values["entropy_share"] > BROAD else "mixed"
 
 
-def most_like(divergences: Array) -> list[tuple[int, float] | None]:
+def find_most_like(divergences: Array) -> list[tuple[int, float] | None]:
     """Return for each head the other one that attends most alike, and their divergence.
 
     Args:
@@ -190,7 +190,7 @@ def most_like(divergences: Array) -> list[tuple[int, float] | None]:
     return [(int(np.argmin(row)), float(np.min(row))) for row in others]
 
 
-def training_scalars(attentions: Sequence[Attention]) -> dict[str, float]:
+def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
     """Return what training shows of its probe sentences, by TensorBoard tag.
 
     The entropy in nats of every kind and layer, and the share of cross-attention that goes to the
@@ -198,7 +198,7 @@ def training_scalars(attentions: Sequence[Attention]) -> dict[str, float]:
     """
     if not attentions:
         return {}
-    found = means(map(sums, attentions))
+    found = average(map(sum_up, attentions))
     kinds = attentions[0].kinds
     wanted = [(kind.name, "entropy", "entropy") for kind in kinds]
     wanted += [(kind.name, "mark", "end_mark") for kind in kinds if kind.crosses]

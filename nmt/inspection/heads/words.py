@@ -16,7 +16,7 @@ _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space behind 
 _STRAIGHT = '"'  # opens and closes in turn
 
 
-def word_spans(text: str) -> list[Span]:
+def find_words(text: str) -> list[Span]:
     """Find the words of a text.
 
     A word is a run of characters that are neither white space nor marks; a mark is a character of
@@ -26,8 +26,8 @@ def word_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     begin: int | None = None
     for here, sign in enumerate(text):
-        inside = _in_word(sign) or (
-            sign in _INSIDE and begin is not None and _in_word(text[here + 1 : here + 2])
+        inside = _is_in_word(sign) or (
+            sign in _INSIDE and begin is not None and _is_in_word(text[here + 1 : here + 2])
         )
         if inside:
             begin = here if begin is None else begin
@@ -40,11 +40,11 @@ def word_spans(text: str) -> list[Span]:
     return spans if begin is None else [*spans, (begin, len(text))]
 
 
-def _in_word(sign: str) -> bool:
+def _is_in_word(sign: str) -> bool:
     return sign != "" and not sign.isspace() and category(sign)[0] not in "PS"
 
 
-def written(words: Sequence[str]) -> tuple[str, list[Span]]:
+def write(words: Sequence[str]) -> tuple[str, list[Span]]:
     """Write words as a text, with punctuation where a writer puts it.
 
     Returns:
@@ -64,7 +64,7 @@ def written(words: Sequence[str]) -> tuple[str, list[Span]]:
     return text, spans
 
 
-def membership(pieces: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float64]:
+def share_out(pieces: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float64]:
     """Return what share of each piece belongs to each word.
 
     A piece that straddles words is shared out by characters; white space belongs to the word behind

@@ -58,7 +58,7 @@ def draw(
         UserError: a sentence is too long to be drawn, or a file cannot be written.
     """
     attentions = [
-        (sentence, _attention(translator, sentence, translation, number))
+        (sentence, _read_attention(translator, sentence, translation, number))
         for number, (sentence, translation) in enumerate(
             zip(sentences, translations, strict=True), start=1
         )
@@ -81,7 +81,7 @@ def draw(
                 yield path
 
 
-def _attention(
+def _read_attention(
     translator: Translator, sentence: str, translation: Translation | None, number: int
 ) -> Attention:
     attention = None if translation is None else translator.attention(sentence, translation)

@@ -25,7 +25,7 @@ class Row(NamedTuple):
     grids: Sequence[Grid]
 
 
-def grids_figure(rows: Sequence[Row]) -> Figure:
+def draw_grids(rows: Sequence[Row]) -> Figure:
     """Draw rows of grids, one below the other."""
     layers = max(len(grid.values) for row in rows for grid in row.grids)
     heads = max(grid.values.shape[1] for row in rows for grid in row.grids)

@@ -71,7 +71,7 @@ _MORE_FONTS = (
 _MADE_VISIBLE = str.maketrans({"\n": "⏎", "\r": "⏎", "\t": "⇥"})
 
 
-def attention_figure(
+def draw_attention(
     weights: NDArray[Any],
     *,
     rows: Sequence[str],
@@ -102,22 +102,16 @@ def attention_figure(
         ValueError: The weights are not [H, T, S] with at least one of each, or T or S differs from
             the number of tokens.
     """
-    weights = np.asarray(weights, dtype=np.float32)  # [H, T, S]
-    if weights.ndim != 3 or 0 in weights.shape:
-        raise ValueError(f"weights are [heads, rows, columns], none empty; not {weights.shape}")
-    if weights.shape[1:] != (len(rows), len(columns)):
-        raise ValueError(
-            f"weights {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns"
-        )
+    weights = _check_weights(weights, rows, columns)
     heads = names or [f"head {number}" for number in range(1, len(weights) + 1)]
     panels = list(zip(heads, weights, strict=True))
     if names is None and len(weights) > 1:
         panels.insert(0, (f"mean of {len(weights)} heads", weights.mean(axis=0)))
 
     figure = Figure(dpi=TENSORBOARD_DPI, facecolor="white")
-    panel = _Panel.of([_label(t) for t in rows], [_label(t) for t in columns], heads)
-    page = _best_page(panel, heads=len(panels) - 1)
-    heading = _wrapped(title, page.width - 2 * _MARGIN)
+    panel = _Panel.of([_shorten(t) for t in rows], [_shorten(t) for t in columns], heads)
+    page = _arrange_best(panel, heads=len(panels) - 1)
+    heading = _wrap(title, page.width - 2 * _MARGIN)
     page = page.below_heading(_MARGIN + len(heading) * _TITLE_PT * _LINE)
 
     figure.set_size_inches(page.width, page.height)
@@ -130,18 +124,54 @@ def attention_figure(
     )
     for (name, head), spot in zip(panels, page.spots, strict=True):
         drawing = _Drawing(figure, spot.x, page.height - page.heading - spot.y)
-        drawing.image(head, panel.width, panel.height, name)
-        drawing.text(0, -0.07, name, _PANEL_PT, ha="left", va="baseline")
-        panel.put_tokens(drawing, rows=spot.row_tokens, columns=spot.column_tokens)
-        if spot.row_label:
-            # On a low heatmap from its top down: there is more room below than above.
-            y, ha = (panel.height / 2, "center") if panel.height > 1.2 else (0, "right")
-            x = -(panel.left + 0.05)
-            drawing.text(x, y, _drawable(row_label), _NAME_PT, angle=90, ha=ha, va="bottom")
-        if spot.column_label:
-            x, y = panel.width / 2, panel.height + panel.below + 0.05
-            drawing.text(x, y, _drawable(column_label), _NAME_PT, ha="center", va="top")
+        _draw_panel(drawing, panel, spot, name, head)
+        _name_axes(drawing, panel, spot, row_label, column_label)
+    _draw_bar(figure, page, unit)
+    if page.rule:
+        x, y, width, height = page.fractions(page.rule)
+        figure.add_artist(Line2D((x, x + width), (y, y + height), color="0.7", linewidth=1))
+    return figure
 
+
+def _check_weights(
+    weights: NDArray[Any], rows: Sequence[str], columns: Sequence[str]
+) -> NDArray[np.float32]:
+    """Return weights in float32; raise a `ValueError` if they do not fit the tokens."""
+    weights = np.asarray(weights, dtype=np.float32)  # [H, T, S]
+    if weights.ndim != 3 or 0 in weights.shape:
+        raise ValueError(f"weights are [heads, rows, columns], none empty; not {weights.shape}")
+    if weights.shape[1:] != (len(rows), len(columns)):
+        raise ValueError(
+            f"weights {weights.shape} do not fit {len(rows)} rows and {len(columns)} columns"
+        )
+    return weights
+
+
+def _draw_panel(
+    drawing: _Drawing, panel: _Panel, spot: _Spot, name: str, weights: NDArray[np.float32]
+) -> None:
+    """Draw one heatmap of weights [T, S], its name above it and its tokens beside it."""
+    drawing.image(weights, panel.width, panel.height, name)
+    drawing.text(0, -0.07, name, _PANEL_PT, ha="left", va="baseline")
+    panel.put_tokens(drawing, rows=spot.row_tokens, columns=spot.column_tokens)
+
+
+def _name_axes(
+    drawing: _Drawing, panel: _Panel, spot: _Spot, row_label: str, column_label: str
+) -> None:
+    """Write what rows and columns are, at heatmaps that say it for their neighbours."""
+    if spot.row_label:
+        # On a low heatmap from its top down: there is more room below than above.
+        y, ha = (panel.height / 2, "center") if panel.height > 1.2 else (0, "right")
+        x = -(panel.left + 0.05)
+        drawing.text(x, y, _make_drawable(row_label), _NAME_PT, angle=90, ha=ha, va="bottom")
+    if spot.column_label:
+        x, y = panel.width / 2, panel.height + panel.below + 0.05
+        drawing.text(x, y, _make_drawable(column_label), _NAME_PT, ha="center", va="top")
+
+
+def _draw_bar(figure: Figure, page: _Page, unit: str) -> None:
+    """Draw the colour bar, with ticks and the name of its unit."""
     x, y, width, height = page.bar
     drawing = _Drawing(figure, x, page.height - page.heading - y)
     drawing.image(np.linspace(0, 1, 256)[None], width, height, "colour bar")
@@ -150,10 +180,6 @@ def attention_figure(
     for tick in ticks:
         drawing.text(tick * width, height + _TICK, f"{tick}", _NAME_PT, ha="center", va="top")
     drawing.text(width / 2, height + 0.27, unit, _NAME_PT, ha="center", va="top")
-    if page.rule:
-        x, y, width, height = page.fractions(page.rule)
-        figure.add_artist(Line2D((x, x + width), (y, y + height), color="0.7", linewidth=1))
-    return figure
 
 
 def draw_kind(attention: Attention, kind: AttentionKind, layer: int, title: str) -> Figure:
@@ -167,7 +193,7 @@ def draw_kind(attention: Attention, kind: AttentionKind, layer: int, title: str)
     """
     sides = ("source" if axis == "source" else "target" for axis in (kind.rows, kind.columns))
     row_label, column_label = sides
-    return attention_figure(
+    return draw_attention(
         attention.weights[kind.name][layer - 1],
         rows=attention.tokens(kind.rows),
         columns=attention.tokens(kind.columns),
@@ -188,12 +214,12 @@ def render_png(figure: Figure, dpi: float = TENSORBOARD_DPI) -> bytes:
     pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
     picture = Image.fromarray(pixels).convert("RGB")
     buffer = io.BytesIO()
-    picture.quantize(palette=_palette(), dither=Image.Dither.NONE).save(buffer, "png")
+    picture.quantize(palette=_make_palette(), dither=Image.Dither.NONE).save(buffer, "png")
     return buffer.getvalue()
 
 
 @lru_cache
-def _palette() -> Image.Image:
+def _make_palette() -> Image.Image:
     """Return a picture whose palette is the colour scale and, for texts, grey."""
     scale = colormaps[_COLOURS](np.linspace(0, 1, 224))[:, :3]  # [224, 3]
     grey = np.linspace(0, 1, 32)[:, None].repeat(3, axis=1)  # [32, 3]
@@ -248,16 +274,16 @@ class _Panel:
         token_pt = min(max(cell / _LINE, _MIN_TOKEN_PT), _MAX_TOKEN_PT)
         angle = 45 if cell >= _SLANTED else 90
         along, down = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-        column_width = _width(columns, token_pt)
+        column_width = _measure(columns, token_pt)
         return cls(
             rows=rows,
             columns=columns,
             cell=cell,
             token_pt=token_pt,
             angle=angle,
-            left=_TICK + max(_width(rows, token_pt), column_width * along - cell / 2),
+            left=_TICK + max(_measure(rows, token_pt), column_width * along - cell / 2),
             below=_TICK + column_width * down + token_pt * _LINE * along,
-            title_width=_width(["head 88", *names], _PANEL_PT),
+            title_width=_measure(["head 88", *names], _PANEL_PT),
         )
 
     @property
@@ -370,7 +396,7 @@ def _stamp(
     text: str, points: float, angle: float, ha: str, va: str, dpi: float
 ) -> tuple[NDArray[np.uint8], int, int]:
     """Return RGBA pixels of a text, bottom row first, and where from its anchor they begin."""
-    reach = math.ceil((_text_width(text, points, "normal") + 2 * points / 72) * dpi)
+    reach = math.ceil((_measure_text(text, points, "normal") + 2 * points / 72) * dpi)
     renderer = RendererAgg(2 * reach, 2 * reach, dpi)  # type: ignore[no-untyped-call]
     artist = Text(
         reach,
@@ -433,22 +459,22 @@ class _Page:
         )
 
 
-def _best_page(panel: _Panel, heads: int) -> _Page:
+def _arrange_best(panel: _Panel, heads: int) -> _Page:
     """Return the arrangement that fits the width, is small and comes near `_ASPECT`."""
     if not heads:
-        return _page(panel, 0, across=1, beside=True)
+        return _arrange(panel, 0, across=1, beside=True)
 
     def badness(across: int, beside: bool) -> tuple[float, float]:
-        page = _page(panel, heads, across=across, beside=beside)
+        page = _arrange(panel, heads, across=across, beside=beside)
         shape = abs(math.log(page.width / page.height / _ASPECT))
         return max(page.width, _MAX_WIDTH), shape + math.log(page.width * page.height)
 
     choices = [(across, beside) for across in range(1, heads + 1) for beside in (True, False)]
     across, beside = min(choices, key=lambda choice: badness(*choice))
-    return _page(panel, heads, across=across, beside=beside)
+    return _arrange(panel, heads, across=across, beside=beside)
 
 
-def _page(panel: _Panel, heads: int, *, across: int, beside: bool) -> _Page:
+def _arrange(panel: _Panel, heads: int, *, across: int, beside: bool) -> _Page:
     """Arrange the first heatmap, then ``heads`` in rows of ``across`` beside it or below it."""
     title = _PANEL_PT * _LINE + 0.08
     name = _NAME_PT * _LINE + 0.06
@@ -490,48 +516,48 @@ def _page(panel: _Panel, heads: int, *, across: int, beside: bool) -> _Page:
     return _Page(max(width + _MARGIN, _MIN_WIDTH), height + _MARGIN, spots, bar, rule)
 
 
-def _label(token: str) -> str:
+def _shorten(token: str) -> str:
     """Return the token as its axis shows it: on one line, not too long."""
-    label = _drawable(token.translate(_MADE_VISIBLE))
+    label = _make_drawable(token.translate(_MADE_VISIBLE))
     return label if len(label) <= _LONGEST_TOKEN else label[: _LONGEST_TOKEN - 1] + "…"
 
 
-def _wrapped(title: str, width: float) -> list[str]:
+def _wrap(title: str, width: float) -> list[str]:
     """Break the title into lines of about ``width`` at most."""
     lines = []
     for line in title.splitlines():
-        line = _drawable(line, "bold")
-        needed = max(_width([line], _TITLE_PT, "bold"), 0.01)
+        line = _make_drawable(line, "bold")
+        needed = max(_measure([line], _TITLE_PT, "bold"), 0.01)
         lines += textwrap.wrap(line, max(int(0.95 * len(line) * width / needed), 1))
     return lines
 
 
-def _width(texts: Iterable[str], points: float, weight: str = "normal") -> float:
+def _measure(texts: Iterable[str], points: float, weight: str = "normal") -> float:
     """Return the width of the widest of these texts of one line each."""
-    return max(_text_width(text, points, weight) for text in texts)
+    return max(_measure_text(text, points, weight) for text in texts)
 
 
 @lru_cache(maxsize=1024)
-def _text_width(text: str, points: float, weight: str) -> float:
+def _measure_text(text: str, points: float, weight: str) -> float:
     renderer = RendererAgg(1, 1, TENSORBOARD_DPI)  # type: ignore[no-untyped-call]
-    font = _font(points, weight)
+    font = _make_font(points, weight)
     width, _, _ = renderer.get_text_width_height_descent(text, font, False)  # type: ignore[no-untyped-call]
     return float(width) / renderer.dpi
 
 
 def _style(points: float, weight: str = "normal") -> dict[str, Any]:
     """Return what all texts have in common: our fonts, and that `$` is just a dollar sign."""
-    return {"fontproperties": _font(points, weight), "parse_math": False}
+    return {"fontproperties": _make_font(points, weight), "parse_math": False}
 
 
 @lru_cache(maxsize=64)
-def _font(points: float, weight: str) -> font_manager.FontProperties:
-    return font_manager.FontProperties(family=list(_families()), size=points, weight=weight)
+def _make_font(points: float, weight: str) -> font_manager.FontProperties:
+    return font_manager.FontProperties(family=list(_list_families()), size=points, weight=weight)
 
 
-def _drawable(text: str, weight: str = "normal") -> str:
+def _make_drawable(text: str, weight: str = "normal") -> str:
     """Replace what our fonts lack by a box; drop what shows nothing by itself (joiners)."""
-    glyphs = _glyphs(weight)
+    glyphs = _list_glyphs(weight)
     return "".join(
         char if ord(char) in glyphs else "" if unicodedata.category(char) in ("Cf", "Mn") else "□"
         for char in text
@@ -539,14 +565,14 @@ def _drawable(text: str, weight: str = "normal") -> str:
 
 
 @lru_cache
-def _glyphs(weight: str) -> frozenset[int]:
+def _list_glyphs(weight: str) -> frozenset[int]:
     """Return the code points that our fonts can draw, so that matplotlib never warns of one."""
-    names = [font_manager.FontProperties(family=name, weight=weight) for name in _families()]
+    names = [font_manager.FontProperties(family=name, weight=weight) for name in _list_families()]
     fonts = [font_manager.get_font(font_manager.findfont(name)) for name in names]
     return frozenset(code for font in fonts for code in font.get_charmap())
 
 
 @lru_cache
-def _families() -> tuple[str, ...]:
+def _list_families() -> tuple[str, ...]:
     installed = set(font_manager.fontManager.get_font_names())
     return ("DejaVu Sans", *(name for name in _MORE_FONTS if name in installed))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from nmt.inspection.anatomy.norms import Norms, similarity
 
 
-def norms_figure(norms: Norms) -> Figure:
+def draw_norms(norms: Norms) -> Figure:
     """Draw both norms as heatmaps of layers (rows) and parts (columns), with their numbers."""
     width = 1.8 + 0.62 * len(norms.parts)
     height = 1.6 + 0.3 * len(norms.layers)
@@ -37,7 +37,7 @@ def norms_figure(norms: Norms) -> Figure:
     return figure
 
 
-def positions_figure(table: np.ndarray, kind: str) -> Figure:
+def draw_positions(table: np.ndarray, kind: str) -> Figure:
     """Draw the positional encodings [L, D], and how alike every two positions are.
 
     Args:

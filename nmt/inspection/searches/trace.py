@@ -128,56 +128,74 @@ def record(
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
         how.numbers,
     )
-    algorithm = _recording(make_algorithm(model, how.kind))
+    algorithm = _record_logits(make_algorithm(model, how.kind))
     start = _Recorded(
         inner=start_state(model, ops.convert_to_tensor(source[None]), how.kind, limit),
         logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
     )
-    nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
-    by_prefix: dict[tuple[int, ...], int] = {(): 0}
-    live: list[tuple[int, ...] | None] = [()]
-    for progress in _positions(algorithm, start, rules, limit):
-        index = int(progress.index)
-        log_probs = _log_softmax(np.asarray(progress.state.logits)[0])  # [k, V]
-        offered = {}
-        for tokens, row in zip(live, log_probs, strict=False):  # at first one place is live
-            if tokens is not None:
-                offered[tokens] = row
-                nodes[by_prefix[tokens]].candidates = _best(translator, row)
-        live = []
-        for tokens, total, score in _hypotheses(algorithm, progress):
-            if score is None:
-                live.append(tokens if total > IMPOSSIBLE / 2 else None)
-            if total <= IMPOSSIBLE / 2 or len(tokens) < index:  # no prefix, or ended before
-                continue
-            by_prefix[tokens] = len(nodes)
-            nodes.append(
-                Node(
-                    parent=by_prefix[tokens[:-1]],
-                    depth=index,
-                    token=tokens[-1],
-                    piece=translator.tokenizer.pieces(tokens[-1:])[0],
-                    log_prob=float(offered[tokens[:-1]][tokens[-1]]),
-                    total=total,
-                    score=score,
-                )
-            )
+    prefixes = _Prefixes(translator)
+    for progress in _search_by_position(algorithm, start, rules, limit):
+        prefixes.add_position(algorithm, progress)
     ended = [
         tokens
-        for tokens, _, score in _hypotheses(algorithm, progress)
+        for tokens, _, score in _list_hypotheses(algorithm, progress)
         if score is not None and score > IMPOSSIBLE / 2
     ]
     return Trace(
         source=translator.tokenizer.pieces(source),
         beam_size=size,
         length_penalty=how.length_penalty,
-        nodes=nodes,
-        finished=[by_prefix[tokens] for tokens in ended],
+        nodes=prefixes.nodes,
+        finished=[prefixes.by_tokens[tokens] for tokens in ended],
         texts=translator.tokenizer.decode(ended),
     )
 
 
-def parting(greedy: Trace, beam: Trace) -> Parting | None:
+class _Prefixes:
+    """The prefixes that a search has kept until now, as the nodes of a tree.
+
+    Attributes:
+        nodes: parents stand before their children; 0 is the root.
+        by_tokens: index of a node, by the ids of its prefix.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self.nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
+        self.by_tokens: dict[tuple[int, ...], int] = {(): 0}
+        self._live: list[tuple[int, ...] | None] = [()]  # place by place; None: impossible
+
+    def add_position(self, algorithm: Any, progress: Any) -> None:
+        """Add what one more position has made of the live prefixes."""
+        index = int(progress.index)
+        log_probs = _log_softmax(np.asarray(progress.state.logits)[0])  # [k, V]
+        offered = {}
+        for tokens, row in zip(self._live, log_probs, strict=False):  # at first one place is live
+            if tokens is not None:
+                offered[tokens] = row
+                candidates = _find_best(self._translator, row)
+                self.nodes[self.by_tokens[tokens]].candidates = candidates
+        self._live = []
+        for tokens, total, score in _list_hypotheses(algorithm, progress):
+            if score is None:
+                self._live.append(tokens if total > IMPOSSIBLE / 2 else None)
+            if total <= IMPOSSIBLE / 2 or len(tokens) < index:  # no prefix, or ended before
+                continue
+            self.by_tokens[tokens] = len(self.nodes)
+            self.nodes.append(
+                Node(
+                    parent=self.by_tokens[tokens[:-1]],
+                    depth=index,
+                    token=tokens[-1],
+                    piece=self._translator.tokenizer.pieces(tokens[-1:])[0],
+                    log_prob=float(offered[tokens[:-1]][tokens[-1]]),
+                    total=total,
+                    score=score,
+                )
+            )
+
+
+def find_parting(greedy: Trace, beam: Trace) -> Parting | None:
     """Return where the best outputs of two searches for one sentence part; None: nowhere."""
     ours, theirs = (one.path(one.finished[0]) for one in (greedy, beam))
     for position, both in enumerate(zip(ours, theirs, strict=False)):
@@ -186,8 +204,8 @@ def parting(greedy: Trace, beam: Trace) -> Parting | None:
             return Parting(
                 position=position,
                 before=[greedy.nodes[one].piece for one in ours[:position]],
-                greedy=_chosen(mine),
-                beam=_chosen(other),
+                greedy=_as_candidate(mine),
+                beam=_as_candidate(other),
                 greedy_text=greedy.texts[0],
                 greedy_log_prob=greedy.nodes[ours[-1]].total,
                 beam_log_prob=beam.nodes[theirs[-1]].total,
@@ -195,11 +213,11 @@ def parting(greedy: Trace, beam: Trace) -> Parting | None:
     return None
 
 
-def _chosen(node: Node) -> Candidate:
+def _as_candidate(node: Node) -> Candidate:
     return Candidate(node.token, node.piece, float(np.exp(node.log_prob)))
 
 
-def _recording(algorithm: Any) -> Any:
+def _record_logits(algorithm: Any) -> Any:
     """Return the search with logits kept in its state."""
 
     def step(tokens: Any, index: Any, state: _Recorded) -> tuple[Any, _Recorded]:
@@ -213,7 +231,9 @@ def _recording(algorithm: Any) -> Any:
     return dataclasses.replace(algorithm, **changes)
 
 
-def _positions(algorithm: Any, start: _Recorded, rules: Rules, limit: int) -> Iterator[Any]:
+def _search_by_position(
+    algorithm: Any, start: _Recorded, rules: Rules, limit: int
+) -> Iterator[Any]:
     """Search position by position to the end, and yield the progress after each."""
 
     def advance(progress: Any, until: Any) -> Any:
@@ -233,7 +253,7 @@ def _positions(algorithm: Any, start: _Recorded, rules: Rules, limit: int) -> It
         yield progress
 
 
-def _hypotheses(
+def _list_hypotheses(
     algorithm: Any, progress: Any
 ) -> Iterator[tuple[tuple[int, ...], float, float | None]]:
     """Yield tokens, log-probability and score (None: not ended) of what a search holds.
@@ -265,7 +285,7 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _best(translator: Translator, log_probs: np.ndarray) -> tuple[Candidate, ...]:
+def _find_best(translator: Translator, log_probs: np.ndarray) -> tuple[Candidate, ...]:
     """Return the most probable tokens under log-probabilities [V]."""
     best = np.argsort(-log_probs, kind="stable")[:CANDIDATES]
     pieces = translator.tokenizer.pieces(best)

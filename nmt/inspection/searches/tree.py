@@ -13,20 +13,25 @@ from nmt.inspection.searches.trace import Node, Parting, Trace
 _BEST, _FINISHED, _PRUNED = "bold green", "", "dim"
 
 
-def report(trace: Trace, parted: Parting | None) -> list[Tree | Table | Text]:
+def render(trace: Trace, parted: Parting | None) -> list[Tree | Table | Text]:
     """Return all that there is to see of one sentence.
 
     Args:
         trace: of the search.
         parted: where the best of it leaves the greedy output.
     """
-    shown: list[Tree | Table | Text] = [beam_tree(trace), Text(), candidates_table(trace), Text()]
+    shown: list[Tree | Table | Text] = [
+        draw_tree(trace),
+        Text(),
+        tabulate_candidates(trace),
+        Text(),
+    ]
     if trace.beam_size > 1:
-        shown.append(Text("\n".join([*parting_lines(trace, parted), ""])))
+        shown.append(Text("\n".join([*describe_parting(trace, parted), ""])))
     return shown
 
 
-def beam_tree(trace: Trace) -> Tree:
+def draw_tree(trace: Trace) -> Tree:
     """Draw the kept prefixes as a tree; pieces that nothing branches from share a line.
 
     A number behind a piece is its probability, given what stands before it. What ended has its
@@ -47,19 +52,19 @@ def beam_tree(trace: Trace) -> Tree:
         line = Text(style=style)
         while True:
             node = trace.nodes[number]
-            line.append(f"{'  ' if line else ''}{node.piece} {_share(node)}")
+            line.append(f"{'  ' if line else ''}{node.piece} {_format_share(node)}")
             after = children.get(number, [])
             if len(after) != 1 or (after[0] in best) != (number in best):
                 break
             [number] = after
         if not after:
-            line.append(f"  {_ending(trace, number)}")
+            line.append(f"  {_describe_end(trace, number)}")
         grown = branch.add(line)
         waiting += [(grown, child) for child in after[::-1]]
     return root
 
 
-def candidates_table(trace: Trace) -> Table:
+def tabulate_candidates(trace: Trace) -> Table:
     """List what was offered at each position of the best hypothesis, most probable first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right", style="dim")
@@ -75,11 +80,11 @@ def candidates_table(trace: Trace) -> Table:
         for one, cell in zip(offered, cells, strict=True):
             if one.token == node.token:
                 cell.stylize(_BEST)
-        table.add_row(str(position), Text(node.piece, _BEST), _share(node), *cells)
+        table.add_row(str(position), Text(node.piece, _BEST), _format_share(node), *cells)
     return table
 
 
-def parting_lines(beam: Trace, found: Parting | None) -> list[str]:
+def describe_parting(beam: Trace, found: Parting | None) -> list[str]:
     """Say where greedy and beam part, and which of the two is more probable in the end."""
     if found is None:
         return [f"greedy and beam {beam.beam_size} write the same"]
@@ -96,12 +101,12 @@ def parting_lines(beam: Trace, found: Parting | None) -> list[str]:
     ]
 
 
-def _share(node: Node) -> str:
+def _format_share(node: Node) -> str:
     """Return the probability of a piece, given what stands before it."""
     return f"{math.exp(node.log_prob):.3f}"
 
 
-def _ending(trace: Trace, number: int) -> str:
+def _describe_end(trace: Trace, number: int) -> str:
     """Say how a branch ended."""
     node = trace.nodes[number]
     if node.score is None:

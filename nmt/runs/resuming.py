@@ -1,0 +1,48 @@
+"""The configuration of a job: of a new run, or of one that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nmt.config import Config
+from nmt.config.command_line import compose_raw, guard, resume_config
+from nmt.config.files import from_composed, refuse_unknown_keys
+from nmt.errors import UserError
+from nmt.runs.folder import LATEST, RunFolder
+
+
+def compose_config(overrides: Sequence[str] = ()) -> Config:
+    """Return the configuration that ``nmt.train`` would run with these overrides.
+
+    Raises:
+        UserError: a wrong key or value, or an override that a resumed run cannot take.
+    """
+    found = []
+    guard(lambda: found.append(job_config(compose_raw(overrides), overrides)))()
+    return found[0]
+
+
+def job_config(composed: Any, overrides: Sequence[str]) -> Config:
+    """Return the configuration of a job: a new run's, or a resumed run's with ``overrides``.
+
+    Args:
+        composed: what Hydra composed.
+        overrides: the job's command-line overrides.
+
+    Returns:
+        The checked configuration; ``training.resume`` is then the folder itself.
+
+    Raises:
+        UserError: a wrong key or value, or an override that a resumed run cannot take.
+    """
+    refuse_unknown_keys(composed)
+    name = composed.training.resume
+    if name is None:
+        return from_composed(composed)
+    run = RunFolder.open(Path(composed.runs_dir) / name if name == LATEST else Path(name))
+    config = resume_config(composed, overrides, run.config, run.path)
+    if not run.checkpoints.steps():
+        raise UserError(f"{run.path} cannot be resumed: it saved no checkpoint; start a new run")
+    return config

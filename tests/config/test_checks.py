@@ -1,0 +1,232 @@
+"""Every check says which key is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_configurations import PINNED, changed, configured
+from made_corpora import complaint
+
+from nmt.config import Config, SourceConfig
+from nmt.config.schema import check
+
+
+@pytest.fixture(scope="module")
+def default() -> Config:
+    """A configuration of the embedded corpus; `changed` copies it."""
+    return configured(*PINNED)
+
+
+ADAMW = {"training.optimizer": "adamw"}
+FUSED = {"model.attention_kernel": "fused"}
+NAN = float("nan")
+
+
+def shortly(value: Any) -> str:
+    return str(value)[:60]
+
+
+def one_key(key: str, *values: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(key, {key: value}) for value in values]
+
+
+def sources(**of: dict[str, Any]) -> dict[str, Any]:
+    """Return the change that makes these the sources."""
+    return {"data.sources": {name: SourceConfig(**keys) for name, keys in of.items()}}
+
+
+TSV = {"kind": "tsv", "path": "x.tsv"}
+OTHER = TSV | {"path": "y.tsv"}
+ZIP = {"kind": "zip", "url": "http://one/a.zip"}
+GRAMMAR = {"kind": "grammar", "split": "train", "pairs": 9}
+PARALLEL = {"kind": "parallel", "source_path": "a.es", "target_path": "a.en"}
+
+OF_SOURCES = [
+    ("data.sources is empty", sources()),
+    ("'a b' is no name", sources(**{"a b": TSV})),
+    ("'' is no name", sources(**{"": TSV})),
+    *[("data.sources.one.kind", sources(one={"kind": kind})) for kind in ("tatoebe", "", "clean")],
+    ("data=phrasebook needs data.path=FILE", sources(one={"kind": "tsv"})),
+    ("data=phrasebook needs data.path=FILE", sources(one=TSV | {"path": ""})),
+    ("source 'two' needs data.sources.two.path=FILE", sources(one=TSV, two={"kind": "tsv"})),
+    ("source 'two' needs data.path=FILE", sources(one=PARALLEL, two={"kind": "tsv"})),
+    ("needs data.source_path=FILE and data", sources(one=PARALLEL | {"source_path": None})),
+    ("and data.target_path=FILE", sources(one=PARALLEL | {"target_path": None})),
+    ("needs data.archive=FILE", sources(one={"kind": "zip"})),
+    *[
+        ("data.columns=[", sources(one=TSV | {"columns": columns}))
+        for columns in ([0], [0, 1, 2], [], [1, 1], [-1, 0], [0, -1])
+    ],
+    ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
+    ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=GRAMMAR | {"columns": [0, 2]})),
+    ("data.sources.one.archive is for sources of kind zip", sources(one=TSV | {"archive": "a"})),
+    ("data.sources.one.url is for sources of kind zip", sources(one=PARALLEL | {"url": "a"})),
+    ("data.sources.one.path is for sources of kind tsv", sources(one=ZIP | {"path": "a"})),
+    ("one.source_path is for sources of kind parallel", sources(one=ZIP | {"source_path": "a"})),
+    ("one.target_path is for sources of kind parallel", sources(one=TSV | {"target_path": "a"})),
+    ("data.sources.one.split=all", sources(one=TSV | {"split": "all"})),
+    ("data.sources has nothing to train on", sources(one=TSV | {"split": "dev"})),
+    (
+        "data.sources has nothing to train on",
+        sources(one=TSV | {"split": "dev"}, two=OTHER | {"split": "test"}),
+    ),
+    ("data.sources.one.pairs=5 is for sources of kind grammar", sources(one=TSV | {"pairs": 5})),
+    ("data.sources.one.pairs", sources(one=GRAMMAR | {"pairs": -1})),
+    *[
+        ("data.sources.one.split", sources(one=GRAMMAR | {"split": split}, two=TSV))
+        for split in ("shares", "dev", "test")
+    ],
+    *[
+        ("data.sources.one.weight", sources(one=TSV | {"weight": weight}))
+        for weight in (0.0, -1.0, float("nan"), float("inf"))
+    ],
+    *[("data.sources.one.tag", sources(one=TSV | {"tag": tag})) for tag in ("", " ", "a b", "a ")],
+    (
+        "data.sources.two.url=http://two/a.zip has the file name of http://one/a.zip",
+        sources(one=ZIP, two=ZIP | {"url": "http://two/a.zip"}),
+    ),
+]
+
+REFUSED = [
+    *OF_SOURCES,
+    *one_key("data.min_words", 0, -1),
+    ("data.max_words", {"data.min_words": 5, "data.max_words": 4}),
+    *one_key("data.max_characters", 0),
+    *one_key("data.max_length_ratio", 0.99, NAN),
+    *one_key("data.dev", -1.0, NAN),
+    *one_key("data.test", -0.1),
+    *one_key("tokenizer.kind", "sentencepiece"),
+    *one_key("tokenizer.vocabulary_size", 15, 0),
+    *one_key("tokenizer.min_characters_per_piece", -1),
+    *one_key("tokenizer.character_coverage", 0.89, 1.01, NAN),
+    *one_key("model.d_model", 0, -256),
+    *one_key("model.num_heads", 0),
+    *one_key("model.ffn_width", 0),
+    *one_key("model.encoder_layers", 0),
+    *one_key("model.decoder_layers", 0),
+    ("model.num_heads=3", {"model.num_heads": 3}),
+    ("model.d_model=9", {"model.d_model": 9, "model.num_heads": 3}),
+    *one_key("model.norm", "none"),
+    *one_key("model.positions", "rotary"),
+    *one_key("model.activation", "tanh"),
+    *one_key("model.attention_kernel", "flash"),
+    *one_key("model.dropout", -0.1, 0.96, 1.0, NAN),
+    *one_key("model.attention_dropout", -0.1, 1.0),
+    *one_key("model.ffn_dropout", -0.1, 1.0),
+    ("model.attention_dropout", {**FUSED, "model.attention_dropout": 0.1}),
+    *one_key("training.row_lengths", [], [1], [64, 0], [64, 769]),
+    ("model.max_length", {"model.max_length": 63}),
+    ("model.max_length", {"training.row_lengths": [16, 257]}),
+    *one_key("training.accumulate", 0),
+    *one_key("training.parallel_parts", 0),
+    *one_key("training.dropout_warmup_epochs", -1.0),
+    *one_key("training.log_every", 0),
+    *one_key("training.evaluate_every", 0, -5),
+    *one_key("training.probe_every", 0),
+    *one_key("training.attention_every", 0),
+    *one_key("training.evaluation_sentences", -1),
+    *one_key("training.samples", -1),
+    *one_key("training.warmup_steps", -1),
+    ("training.weight_decay", {**ADAMW, "training.weight_decay": -0.1}),
+    ("training.weight_decay", {"training.weight_decay": 0.1}),
+    *one_key("training.keep_checkpoints", 0),
+    *one_key("training.optimizer", "sgd"),
+    *one_key("training.schedule", "linear"),
+    *one_key("training.precision", "float16", "bfloat16"),
+    *one_key("training.jit_compile", "yes"),
+    *one_key("training.label_smoothing", -0.1, 0.91),
+    *one_key("training.word_dropout", -0.1, 0.96),
+    *one_key("training.learning_rate", 0.0, -1e-3),
+    *one_key("training.clip_norm", 0.0, -1.0),
+    *one_key("training.ema_decay", -0.1, 1.0),
+    ("training.max_steps", {"training.max_minutes": None}),
+    *one_key("training.max_steps", 0, -1),
+    *one_key("training.max_epochs", 0.0),
+    *one_key("training.max_minutes", 0.0, -1.0),
+    *one_key("decoding.beam_size", 0),
+    *one_key("decoding.batch_size", 0),
+    *one_key("decoding.length_penalty", -0.1, NAN),
+    *one_key("decoding.max_length_ratio", -0.1),
+    *one_key("decoding.max_length_margin", 0),
+]
+
+
+@pytest.mark.parametrize(("culprit", "changes"), REFUSED, ids=shortly)
+def test_a_wrong_value_is_named(default: Config, culprit: str, changes: dict[str, Any]) -> None:
+    message = complaint(lambda: check(changed(default, changes)))
+    assert culprit in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "suggestion"),
+    [
+        ({"model.activation": "swigl"}, "did you mean 'swiglu'?"),
+        ({"training.precision": "float_32"}, "did you mean 'float32'?"),
+        (sources(one={"kind": "paralel"}), "did you mean 'parallel'?"),
+        (sources(one=TSV | {"split": "tets"}), "did you mean 'test'?"),
+    ],
+)
+def test_a_misspelt_choice_is_corrected(
+    default: Config, changes: dict[str, Any], suggestion: str
+) -> None:
+    assert suggestion in complaint(lambda: check(changed(default, changes)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        sources(one=TSV | {"columns": [7, 2]}),
+        sources(one=PARALLEL),
+        sources(one=PARALLEL, two=PARALLEL | {"source_path": "b", "target_path": "c"}),
+        sources(one=TSV, two=ZIP, three={"kind": "zip", "archive": "a.zip"}),
+        sources(one=ZIP, two=ZIP, three=ZIP | {"url": "http://two/a.zip", "archive": "here"}),
+        sources(one=ZIP, two=ZIP | {"url": "http://one/b.zip"}),
+        sources(one=GRAMMAR),
+        sources(one=GRAMMAR | {"pairs": 0, "columns": [1, 0]}, two={"kind": "phrasebook"}),
+        sources(one=TSV | {"split": "train"}, two=OTHER | {"split": "dev", "weight": 1e-9}),
+        sources(one=TSV | {"weight": 1000.0, "tag": "<año>"}, two=OTHER | {"tag": "2"}),
+        {"data.sources.patterns.pairs": 1, "data.sources.patterns.weight": 0.99},
+        {"data.min_words": 3, "data.max_words": 3, "data.max_length_ratio": 1.0},
+        {"data.dev": 0.0, "data.test": 0.0},
+        {"tokenizer.vocabulary_size": 16, "tokenizer.min_characters_per_piece": 0},
+        {"tokenizer.character_coverage": 0.9},
+        {"tokenizer.character_coverage": 1.0},
+        {"model.d_model": 9, "model.num_heads": 3, "model.positions": "learned"},
+        {"model.d_model": 2, "model.num_heads": 2, "model.ffn_width": 1},
+        {"model.dropout": 0.0, "model.attention_dropout": 0.95, "model.ffn_dropout": 0.95},
+        {**FUSED, "model.dropout": 0.95, "model.norm": "post", "model.activation": "swiglu"},
+        {"training.row_lengths": [2, 768], "model.max_length": 768},
+        {"training.row_lengths": [256]},  # of 256, the longest that the model takes
+        {"training.samples": 0, "training.evaluation_sentences": 0, "training.probes": []},
+        {"training.warmup_steps": 0, "training.schedule": "constant"},
+        {**ADAMW, "training.weight_decay": 0.01},
+        {"training.clip_norm": None, "training.ema_decay": 0.0},
+        {"training.label_smoothing": 0.0, "training.precision": "mixed_float16"},
+        {"training.max_minutes": None, "training.max_steps": 1},
+        {"training.max_minutes": None, "training.max_epochs": 0.5},
+        {"decoding.beam_size": 1, "decoding.length_penalty": 0.0, "decoding.max_length_ratio": 0.0},
+    ],
+    ids=shortly,
+)
+def test_values_at_the_edge_are_taken(default: Config, changes: dict[str, Any]) -> None:
+    check(changed(default, changes))
+
+
+@pytest.mark.parametrize(
+    ("culprit", "changes"),
+    [
+        *one_key("seed", -1, 2**32),  # NumPy refuses both
+        *one_key("training.learning_rate", NAN),
+        *one_key("training.clip_norm", NAN),
+        *one_key("training.max_minutes", NAN),  # never reached: training would not end
+        *one_key("training.beta_1", 1.0, -0.1),  # 1 - beta_1 ** step is a divisor
+        *one_key("training.beta_2", 1.0),
+        *one_key("training.early_stopping", 0, -1),  # over before the first update
+    ],
+    ids=shortly,
+)
+def test_a_value_that_cannot_work_is_named(
+    default: Config, culprit: str, changes: dict[str, Any]
+) -> None:
+    assert culprit in complaint(lambda: check(changed(default, changes)))

@@ -1,0 +1,265 @@
+"""What is written is read back, and a file that is wrong is named with what is wrong in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from made_configurations import COMPLETION, OPTIONS, PINNED, changed, configured
+from made_corpora import complaint
+
+from nmt.config import Config, SourceConfig, files
+
+
+@pytest.fixture(scope="module")
+def default() -> Config:
+    """A configuration of the embedded corpus; `changed` copies it."""
+    return configured(*PINNED)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_saved_and_loaded_it_is_the_same(option: str, tmp_path: Path) -> None:
+    config = configured(option, *COMPLETION.get(option, []))
+    path = tmp_path / "config.yaml"
+    files.save(config, path)
+    assert files.load(path) == config
+
+
+def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    later = ("attention_every:", "dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if not line.strip().startswith(later)]
+    assert len(lines) - len(kept) == len(later)
+    path.write_text("".join(kept), encoding="utf-8")
+    training = files.load(path).training
+    assert (training.dropout_warmup_epochs, training.parallel_parts) == (0, 1)
+    assert training.word_dropout == 0
+
+
+# The data group as it was before corpora had sources, and the sources that it stands for.
+ONE_CORPUS: dict[str, Any] = {
+    "source_language": "es",
+    "target_language": "en",
+    "archive": None,
+    "url": None,
+    "path": None,
+    "columns": [0, 1],
+    "source_path": None,
+    "target_path": None,
+    "patterns": 0,
+    "pattern_share": 0.5,
+    "min_words": 1,
+    "max_words": 100,
+    "max_characters": 800,
+    "max_length_ratio": 3.0,
+    "length_ratio_margin": 20,
+    "rejected_file": None,
+    "dev": 400.0,
+    "test": 500.0,
+    "split_seed": 1,
+}
+WRITTEN = {"kind": "phrasebook"}
+UPGRADED: list[tuple[dict[str, Any], dict[str, dict[str, Any]]]] = [
+    (
+        {"kind": "phrasebook", "patterns": 60000, "pattern_share": 0.3},
+        {
+            "written": WRITTEN | {"weight": 0.7},
+            "patterns": {"kind": "grammar", "pairs": 60000, "weight": 0.3, "split": "train"},
+        },
+    ),
+    ({"kind": "phrasebook", "path": "unused"}, {"written": WRITTEN}),
+    (
+        {"kind": "phrasebook", "columns": [1, 0], "patterns": 5},
+        {
+            "written": WRITTEN | {"columns": [1, 0], "weight": 0.5},
+            "patterns": {"kind": "grammar", "pairs": 5, "weight": 0.5, "split": "train"},
+        },
+    ),
+    (
+        {"kind": "tatoeba", "url": "http://a/b.zip", "columns": [1, 0], "path": "unused"},
+        {"pairs": {"kind": "zip", "url": "http://a/b.zip", "columns": [1, 0]}},
+    ),
+    (
+        {"kind": "tatoeba", "url": "http://a/b.zip", "archive": "~/b.zip"},
+        {"pairs": {"kind": "zip", "url": "http://a/b.zip", "archive": "~/b.zip"}},
+    ),
+    (
+        {"kind": "tsv", "path": "a.tsv.gz", "columns": [2, 0]},
+        {"pairs": {"kind": "tsv", "path": "a.tsv.gz", "columns": [2, 0]}},
+    ),
+    (
+        {"kind": "parallel", "source_path": "a", "target_path": "b", "columns": [1, 0]},
+        {"pairs": {"kind": "parallel", "source_path": "a", "target_path": "b"}},
+    ),
+]
+
+
+def write_before_sources(config: Config, path: Path, changes: dict[str, Any]) -> None:
+    """Write a configuration as a run of before corpora had sources did."""
+    files.save(config, path)
+    stored = yaml.safe_load(path.read_text(encoding="utf-8"))
+    stored["data"] = {key: value for key, value in (ONE_CORPUS | changes).items() if value != ...}
+    path.write_text(yaml.safe_dump(stored, allow_unicode=True), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("changes", "sources"), UPGRADED)
+def test_a_run_of_before_corpora_had_sources_is_read(
+    default: Config, tmp_path: Path, changes: dict[str, Any], sources: dict[str, Any]
+) -> None:
+    path = tmp_path / "config.yaml"
+    write_before_sources(default, path, changes)
+    read = files.load(path)
+    expected = {name: SourceConfig(**keys) for name, keys in sources.items()}
+    assert list(read.data.sources.items()) == list(expected.items())  # in this order
+    assert read == replace(
+        default, data=replace(default.data, name=changes["kind"], sources=expected)
+    )
+    files.save(read, path)
+    assert files.load(path) == read
+
+
+def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    write_before_sources(default, path, UPGRADED[0][0])
+    assert files.load(path) == default
+
+
+@pytest.mark.parametrize(
+    ("changes", "fragment"),
+    [
+        ({"kind": "tsv", "path": "a", "pth": "b"}, "'data.pth'; did you mean 'data.path'?"),
+        ({"kind": "tsv"}, "data=tsv needs data.path=FILE"),
+        ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind=tsvv is none of"),
+        ({"path": "a"}, "unknown configuration key 'data.pattern"),
+        ({"kind": "phrasebook", "patterns": 9, "pattern_share": "x"}, "data.pattern_share=x is no"),
+        ({"kind": "phrasebook", "patterns": "x"}, "'data.sources.patterns.pairs'"),
+        ({"kind": "tsv", "path": "a", "dev": ...}, "no value for configuration key 'data.dev'"),
+        ({"kind": "tsv", "sources": {"a": {"kind": "tsv"}}}, "unknown configuration key 'data.kin"),
+    ],
+)
+def test_a_file_of_before_that_was_edited_badly(
+    default: Config, tmp_path: Path, changes: dict[str, Any], fragment: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    write_before_sources(default, path, changes)
+    message = complaint(lambda: files.load(path))
+    assert message.startswith(f"{path}: ")
+    assert fragment in message
+
+
+@pytest.mark.parametrize(
+    ("sources", "fragment"),
+    [
+        (None, "data.sources"),
+        (3, "data.sources"),
+        ([1], "Cannot merge"),
+        ({}, "data.sources is empty"),
+        ({"a": None}, "data.sources.a is no source"),
+        ({"a": 3}, "data.sources.a is no source"),
+        ({1: {"kind": "tsv"}}, "data.sources.1"),
+        ({"a": {"path": "b"}}, "data.sources.a has no kind"),
+        ({"a": {"kind": "tsv", "pth": "b"}}, "did you mean 'data.sources.a.path'?"),
+        ({"a": {"kind": "tsv", "path": "b", "weight": "x"}}, "data.sources.a.weight"),
+        ({"a": "${nowhere}"}, "nowhere"),
+    ],
+)
+def test_sources_that_were_edited_badly(
+    default: Config, tmp_path: Path, sources: Any, fragment: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    stored = yaml.safe_load(path.read_text(encoding="utf-8"))
+    stored["data"]["sources"] = sources
+    path.write_text(yaml.safe_dump(stored), encoding="utf-8")
+    assert fragment in complaint(lambda: files.load(path))
+
+
+def test_a_short_key_in_a_file_belongs_to_its_source(default: Config, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    tsv = configured("data=tsv", "data.path=a.tsv")
+    files.save(tsv, path)
+    text = path.read_text(encoding="utf-8")
+    assert "\n  path:" not in text
+    path.write_text(text.replace("data:\n", "data:\n  path: b.tsv\n"), encoding="utf-8")
+    assert files.load(path) == changed(tsv, {"data.sources.pairs.path": "b.tsv"})
+    short = changed(tsv, {"data.path": "c.tsv"})
+    files.save(short, path)
+    assert files.load(path) == changed(tsv, {"data.sources.pairs.path": "c.tsv"})
+
+
+def test_odd_values_survive_the_file(default: Config, tmp_path: Path) -> None:
+    odd = changed(
+        default,
+        {
+            "name": "año: {nuevo} #1",
+            "runs_dir": "~/a b/ñ",
+            "seed": 0,
+            "data.rejected_file": "null",
+            "data.sources.written.columns": [3, 0],
+            "data.sources.patterns.tag": "<null>",
+            "training.probes": ["- no", "¿Sí?: 'quizá'", "👍", "1.0", "null", "on"],
+            "training.epsilon": 1e-12,
+            "training.learning_rate": 0.1 + 0.2,
+            "training.max_steps": 2**40,
+            "training.clip_norm": None,
+            "training.early_stopping": None,
+            "training.ema_decay": 0.999,
+        },
+    )
+    path = tmp_path / "config.yaml"
+    files.save(odd, path)
+    assert files.load(path) == odd
+    assert "👍" in path.read_text(encoding="utf-8")  # readable, not escaped
+
+
+def test_the_file_holds_values_and_no_references(default: Config, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    text = path.read_text(encoding="utf-8")
+    assert "name: phrasebook_small" in text
+    assert "${" not in text
+    assert "???" not in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fragment"),
+    [
+        ("d_model: 256", "d_modle: 256", "'model.d_modle'; did you mean 'model.d_model'?"),
+        ("d_model: 256", "d_model: wide", "'model.d_model'"),
+        ("d_model: 256", "d_model: ???", "'model.d_model'"),
+        ("d_model: 256", "d_model: 255", "model.d_model=255"),
+        ("seed: 1\n", "", "'seed'"),
+        ("seed: 1\n", "seed: [1\n", "config.yaml"),
+        ("seed: 1\n", "seed: 1\nsede: 2\n", "'sede'; did you mean 'seed'?"),
+        ("seed: 1\n", "seed: 1\nseed: 2\n", "config.yaml"),
+        ("decoding:\n", "decoding: 3\nold:\n", "config.yaml"),
+    ],
+)
+def test_a_file_that_was_edited_badly(
+    default: Config, tmp_path: Path, old: str, new: str, fragment: str
+) -> None:
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert fragment in complaint(lambda: files.load(path))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"- a\n- b\n", b"only words\n", b"a: [1\n", b"\tx: 1\n", b"name: \xff\n"]
+)
+def test_a_file_that_is_no_configuration(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content)
+    message = complaint(lambda: files.load(path))
+    assert str(path) in message or "no value for configuration key" in message
+
+
+def test_conf_dir_holds_the_primary_configuration() -> None:
+    assert (files.conf_dir() / "train.yaml").is_file()

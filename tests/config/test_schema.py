@@ -1,0 +1,243 @@
+"""Every file composes, every value has its type, and every key is known."""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import fields
+from typing import Any, Union, cast
+
+import pytest
+from made_configurations import COMPLETION, OPTIONS, PINNED, configured
+from made_corpora import complaint
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.config import Config, SourceConfig
+from nmt.config.schema import flatten, known_beside, known_keys
+from nmt.errors import nearest
+from nmt.training.schedule import learning_rate
+
+# --- Composition ------------------------------------------------------------------------------
+
+
+def test_every_group_has_files() -> None:
+    groups = {option.partition("=")[0] for option in OPTIONS}
+    assert {"data", "tokenizer", "model", "training", "decoding"} <= groups
+    assert groups <= {"data", "tokenizer", "model", "training", "decoding", "experiment"}
+    assert {"data=phrasebook", "data=tatoeba", *COMPLETION} <= set(OPTIONS)
+    assert {f"tokenizer={kind}" for kind in ("unigram", "bpe", "wordpiece")} <= set(OPTIONS)
+
+
+KINDS_OF = {
+    "phrasebook": {"phrasebook", "grammar"},
+    "tatoeba": {"zip"},
+    "tsv": {"tsv"},
+    "parallel": {"parallel"},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_file_composes(option: str) -> None:
+    config = configured(option, *COMPLETION.get(option, []))
+    group, _, name = option.partition("=")
+    if group == "tokenizer":
+        assert config.tokenizer.kind == name
+    if group == "data":
+        assert config.data.name == name
+        assert {source.kind for source in config.data.sources.values()} == KINDS_OF[name]
+    if group == "model":
+        assert config.model.name == name
+        assert config.name == f"phrasebook_{name}"
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        *[(option, additions[0].partition("=")[0]) for option, additions in COMPLETION.items()],
+    ],
+)
+def test_an_incomplete_file_says_what_it_needs(option: str, key: str) -> None:
+    assert key in complaint(lambda: configured(option))
+
+
+def test_files_choose_and_keys_override() -> None:
+    config = configured(
+        "model=tiny", "tokenizer=bpe", "decoding=greedy", "model.d_model=32", "name=mine", "seed=7"
+    )
+    assert (config.name, config.seed) == ("mine", 7)
+    assert (config.model.name, config.model.d_model, config.model.encoder_layers) == ("tiny", 32, 1)
+    assert config.tokenizer.kind == "bpe"
+    assert config.decoding.beam_size == 1
+
+
+def test_the_base_model_is_that_of_the_paper() -> None:
+    """Vaswani et al. 2017, table 3, row "base"."""
+    model = configured("model=base").model
+    assert (model.encoder_layers, model.decoder_layers) == (6, 6)
+    assert (model.d_model, model.ffn_width, model.num_heads) == (512, 2048, 8)
+
+
+def test_the_big_model_is_that_of_the_paper() -> None:
+    """Vaswani et al. 2017, table 3, row "big"."""
+    model = configured("model=big").model
+    assert (model.encoder_layers, model.decoder_layers) == (6, 6)
+    assert (model.d_model, model.ffn_width, model.num_heads) == (1024, 4096, 16)
+    assert model.dropout == 0.3
+
+
+def test_the_settings_of_the_paper_follow_its_equation_3() -> None:
+    """lrate = d^-0.5 min(step^-0.5, step warmup^-1.5): Vaswani et al. 2017, section 5.3."""
+    config = configured("experiment=paper_base", *COMPLETION["experiment=paper_base"])
+    for step in (1, 100, 4000, 4001, 30_000, 100_000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        rate = learning_rate(config.training, step, step / 100_000)
+        assert rate == pytest.approx(expected, rel=1e-3)
+    assert (config.model.name, config.model.norm) == ("base", "post")
+    assert (config.model.dropout, config.training.label_smoothing) == (0.1, 0.1)
+    assert (config.training.batch_tokens, config.training.max_steps) == (25_000, 100_000)
+    assert (config.tokenizer.kind, config.tokenizer.vocabulary_size) == ("bpe", 37_000)
+
+
+def accepts(hint: Any, value: Any) -> bool:
+    """Tell whether a value is of a type, where an int is no float and a bool no int."""
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(accepts(choice, value) for choice in typing.get_args(hint))
+    if origin is list:
+        return type(value) is list and all(accepts(typing.get_args(hint)[0], x) for x in value)
+    return type(value) is hint
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_values_have_their_types(option: str) -> None:
+    config = configured(option, *COMPLETION.get(option, []))
+    hints = typing.get_type_hints(Config)
+    checked = 0
+    for key, value in flatten(config):
+        group, _, name = key.rpartition(".")
+        owner = SourceConfig if group.startswith("data.sources.") else hints.get(group, Config)
+        hint = typing.get_type_hints(owner)[name]
+        assert accepts(hint, value), f"{key}={value!r} is no {hint}"
+        checked += 1
+    assert checked > 60
+
+
+def test_whole_numbers_are_taken_where_fractions_may_stand() -> None:
+    config = configured("data.dev=5", "training.max_minutes=3", "training.learning_rate=1")
+    values = [config.data.dev, config.training.max_minutes, config.training.learning_rate]
+    assert values == [5.0, 3.0, 1.0]
+    assert all(type(value) is float for value in values)
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "suggestion"),
+    [
+        ("+model.foo=1", "model.foo", ""),
+        ("+model.d_modle=1", "model.d_modle", "did you mean 'model.d_model'?"),
+        ("++training.learning_rat=1", "training.learning_rat", "'training.learning_rate'"),
+        ("+model.foo.bar=1", "model.foo", ""),
+        ("+sed=1", "sed", "did you mean 'seed'?"),
+        ("+zzz.x=1", "zzz", ""),
+        ("+decoding.beams=3", "decoding.beams", "did you mean 'decoding.beam_size'?"),
+    ],
+)
+def test_a_key_that_was_pushed_in_is_refused(override: str, key: str, suggestion: str) -> None:
+    message = complaint(lambda: configured(override))
+    assert f"unknown configuration key '{key}'" in message
+    assert suggestion in message
+
+
+def test_a_key_that_was_taken_out_is_missed() -> None:
+    assert "seed" in complaint(lambda: configured("~seed"))
+    assert "data." in complaint(lambda: configured("~data"))
+
+
+def test_a_value_that_is_missing() -> None:
+    assert complaint(lambda: configured("model.d_model=???")) == (
+        "no value for configuration key 'model.d_model'"
+    )
+
+
+def test_an_interpolation_to_nowhere() -> None:
+    message = complaint(lambda: configured("runs_dir=${data.nowhere}"))
+    assert "runs_dir" in message or "data.nowhere" in message
+
+
+def test_a_value_of_the_wrong_type_is_found_after_interpolation() -> None:
+    assert "model.d_model" in complaint(lambda: configured("model.d_model=${model.activation}"))
+
+
+# --- Keys -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def default() -> Config:
+    """A configuration of the embedded corpus."""
+    return configured(*PINNED)
+
+
+def test_flatten(default: Config) -> None:
+    flat = dict(flatten(default))
+    assert list(flat)[:5] == ["name", "seed", "runs_dir", "cache_dir", "data.name"]
+    assert list(flat)[-1] == "decoding.batch_size"
+    assert flat["model.d_model"] == 256
+    assert flat["training.row_lengths"] == [64]
+    assert flat["training.max_steps"] is None
+    groups = {"data", "tokenizer", "model", "training", "decoding"}
+    assert not groups & flat.keys()
+    assert {key.partition(".")[0] for key in flat if "." in key} == groups
+    of_sources = [key.split(".")[2:] for key in flat if key.startswith("data.sources.")]
+    keys = [item.name for item in fields(SourceConfig)]
+    assert of_sources == [[name, key] for name in ("written", "patterns") for key in keys]
+    assert flat["data.sources.patterns.pairs"] == 60_000
+
+
+def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
+    known = known_keys()
+    assert len(known) == len(set(known))
+    flat = {key for key, _ in flatten(default)}
+    of_sources = {key for key in flat if key.startswith("data.sources.")}
+    groups = {"data", "tokenizer", "model", "training", "decoding"}
+    assert set(known) - flat == groups | {"data.sources"}
+    assert flat - of_sources <= set(known)
+    for source in ("written", "patterns"):
+        key = f"data.sources.{source}"
+        beside = set(known_beside(f"{key}.anything"))
+        assert beside - {key} == {key for key in of_sources if key.split(".")[2] == source}
+    assert known_beside("data.anything") == known
+
+
+def test_every_key_has_its_value_in_a_file() -> None:
+    """The schema has types only: a value of its own would hide what the files forget."""
+    schema = OmegaConf.structured(Config)
+    with_value = {
+        key for key in known_keys() if "." in key and not OmegaConf.is_missing(*_owner(schema, key))
+    }
+    assert with_value == {
+        "data.sources",
+        "data.archive",
+        "data.url",
+        "data.path",
+        "data.columns",
+        "data.source_path",
+        "data.target_path",
+        "data.rejected_file",
+        "training.resume",
+    }
+
+
+def _owner(schema: Any, key: str) -> tuple[DictConfig, str]:
+    group, _, name = key.rpartition(".")
+    return cast(DictConfig, schema[group]), name
+
+
+@pytest.mark.parametrize(
+    ("word", "candidates", "expected"),
+    [
+        ("bse", ["tiny", "base", "small"], "; did you mean 'base'?"),
+        ("qqq", ["small", "base"], "; there is: base, small"),
+        ("qqq", [], ""),
+    ],
+)
+def test_nearest(word: str, candidates: list[str], expected: str) -> None:
+    assert nearest(word, candidates) == expected

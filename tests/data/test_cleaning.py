@@ -1,0 +1,42 @@
+"""What every text passes: each expectation is written out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.cleaning import clean_text
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("", ""),
+        ("plain", "plain"),
+        ("  two \t words\r", "two words"),
+        ("no\u00a0break\u3000ideographic\u2028line\u0085next", "no break ideographic line next"),
+        ("cafe\u0301", "café"),  # NFD in, NFC out
+        ("cafe\u00ad\u0301", "café"),  # a soft hyphen between letter and accent
+        ("nul\0 bell\a esc\x1b", "nul bell esc"),
+        ("a \0 b", "a b"),  # what is left of a control character is one space, not two
+        ("\ufeffbom", "bom"),
+        ("zero\u200bwidth", "zerowidth"),
+        ("\u202eright to left\u202c", "right to left"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # Persian needs its non-joiner
+        ("👩\u200d🚀 ok", "👩\u200d🚀 ok"),  # and an astronaut her joiner
+        ("lone \ud800 surrogate", "lone surrogate"),
+        ("¿Qué?  ", "¿Qué?"),
+    ],
+)
+def test_clean_text(raw: str, clean: str) -> None:
+    assert clean_text(raw) == clean
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing_and_the_result_is_encodable(text: str) -> None:
+    once = clean_text(text)
+    assert clean_text(once) == once
+    once.encode()
+    assert not any(sign.isspace() and sign != " " for sign in once)
+    assert "\0" not in once

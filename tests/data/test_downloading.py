@@ -1,0 +1,117 @@
+"""Archives from a web server on this machine: whole in the cache, or not there."""
+
+from __future__ import annotations
+
+import io
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_corpora import GO, SPA_ENG, Site, complaint, configure, serve, zipped
+from rich.console import Console
+
+from nmt.data import downloading
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.splitting import Pair
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("no_proxy", "*")
+    with serve(zipped(SPA_ENG)) as site:
+        yield site
+
+
+def load_url(url: str, cache_dir: Path) -> Corpus:
+    config = configure(kind="zip", url=url, columns=[1, 0])
+    return load_corpus(config, cache_dir=cache_dir)
+
+
+def test_download_once(tmp_path: Path, site: Site, capfd: pytest.CaptureFixture[str]) -> None:
+    cache_dir = tmp_path / "made" / "cache"
+    assert load_url(site.url, cache_dir).train == GO
+    assert [path.name for path in cache_dir.iterdir()] == ["spa-eng.zip"]
+    assert (cache_dir / "spa-eng.zip").read_bytes() == site.content
+    assert load_url(site.url, cache_dir).train == GO
+    assert site.requests == 1
+    assert capfd.readouterr() == ("", "")  # no progress bar without a terminal
+
+
+def test_another_archive_is_not_mistaken_for_the_one_downloaded(tmp_path: Path, site: Site) -> None:
+    load_url(site.url, tmp_path)
+    site.content = zipped({"deu.txt": "Go!\tGeh!\n"})
+    for name in ("deu-eng.zip", "archive?of=deu", "archive?of=fra"):
+        other = load_url(site.url.replace("spa-eng.zip", name), tmp_path)
+        assert other.train == [Pair("Geh!", "Go!")]
+    assert site.requests == 4
+
+
+@pytest.mark.parametrize("stale", [b"", b"<html>", zipped(SPA_ENG)[:-9]])
+def test_a_damaged_download_is_fetched_again(tmp_path: Path, site: Site, stale: bytes) -> None:
+    (tmp_path / "spa-eng.zip").write_bytes(stale)
+    assert load_url(site.url, tmp_path).train == GO
+    assert site.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"status": 404}, "HTTP Error 404: Not Found"),
+        ({"content": b"<html>log in</html>"}, "its 19 bytes are not a whole zip archive"),
+        ({"content": b"half", "announced": 8}, "the connection ended after 4 of 8 bytes"),
+    ],
+)
+def test_a_failed_download_says_why(
+    tmp_path: Path, site: Site, changes: dict[str, Any], why: str
+) -> None:
+    for name, value in changes.items():
+        setattr(site, name, value)
+    message = complaint(lambda: load_url(site.url, tmp_path))
+    assert message == (
+        f"the download of {site.url} to {tmp_path / 'spa-eng.zip'} failed: {why}; "
+        "pass data.archive=/path/to/spa-eng.zip"
+    )
+    assert list(tmp_path.iterdir()) == []  # nothing half-written stays
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/spa-eng.zip", "no url/spa-eng.zip"])
+def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with socket.socket() as taken:  # bound but not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        address = url.format(port=taken.getsockname()[1])
+        message = complaint(lambda: load_url(address, tmp_path))
+    assert message.startswith(f"the download of {address} to ")
+    assert ("failed: [Errno 111] Connection" if "{port}" in url else "unknown url type") in message
+    assert message.endswith("; pass data.archive=/path/to/spa-eng.zip")
+
+
+def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(downloading, "DOWNLOAD_TIMEOUT", 0.1)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/spa-eng.zip"
+        start = time.monotonic()
+        assert "failed: timed out; pass" in complaint(lambda: load_url(url, tmp_path))
+        assert time.monotonic() - start < 4
+
+
+def test_progress_on_a_terminal(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr(downloading, "Console", lambda stderr: terminal)
+    load_url(site.url, tmp_path)
+    assert isinstance(terminal.file, io.StringIO)
+    assert f"{len(site.content)}/{len(site.content)} bytes" in terminal.file.getvalue()
+
+
+def test_a_cache_folder_that_cannot_be_made(tmp_path: Path, site: Site) -> None:
+    (tmp_path / "cache").write_text("a file is in the way")
+    message = complaint(lambda: load_url(site.url, tmp_path / "cache"))
+    assert "failed: [Errno 17] File exists" in message

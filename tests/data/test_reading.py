@@ -1,0 +1,243 @@
+"""Raw lines of files and archives, and what is said about those that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_corpora import GO, SPA_ENG, complaint, configure, zipped
+
+import nmt
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.splitting import Pair
+
+
+def test_gz_is_read_by_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.tsv.gz"
+    path.write_bytes(gzip.compress("él\the\n".encode(), mtime=0))
+    corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path)
+    assert corpus.train == [Pair("él", "he")]
+
+
+def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "corpus.tsv").write_text("sol\tsun\n")
+    corpus = load_corpus(configure(path="~/corpus.tsv"), cache_dir=tmp_path)
+    assert corpus.train == [Pair("sol", "sun")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.tsv.gz", b"sol\tsun\n", "is not a gzip file: compress it, or drop .gz"),
+        ("a.tsv.gz", b"", "is not a gzip file"),
+        ("a.tsv.gz", gzip.compress(b"sol\tsun\n" * 99, mtime=0)[:-9], "is truncated, damaged"),
+        (
+            "a.tsv.gz",
+            gzip.compress(b"sol\tsun\n", mtime=0)[:10] + b"\xff" * 30,
+            "is truncated, damaged",
+        ),
+        ("a.tsv", gzip.compress(b"sol\tsun\n", mtime=0), "is gzip-compressed: give it a name"),
+        ("a.tsv", b"PK\x03\x04....", "is a zip archive: unpack it"),
+        ("a.tsv", "sol\tsun\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
+        ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be(
+    tmp_path: Path, name: str, content: bytes, expected: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
+    assert message.startswith(f"data.path={path} {expected}")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("corpsu.tsv", "does not exist; did you mean 'corpus.tsv'?"),
+        ("zzz", "does not exist: check the path"),
+        ("nowhere/corpus.tsv", "does not exist, nor does the folder {folder}/nowhere"),
+        ("folder", "is a folder: give a file in it"),
+        ("corpus.tsv/deeper", "cannot be read (Not a directory)"),
+        ("x" * 300, "cannot be read (File name too long)"),
+    ],
+)
+def test_a_file_that_is_not_there(tmp_path: Path, name: str, expected: str) -> None:
+    (tmp_path / "corpus.tsv").write_text("sol\tsun\n")
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / name
+    message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
+    assert message.startswith(f"data.path={path} {expected.format(folder=tmp_path)}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"kind": "tsv"}, "data.path"),
+        ({"kind": "parallel"}, "data.source_path"),
+        ({"kind": "parallel", "source_path": "x"}, "data.target_path"),
+        ({"kind": "zip"}, "data.archive"),
+    ],
+)
+def test_no_file_configured(tmp_path: Path, changes: dict[str, Any], key: str) -> None:
+    message = complaint(lambda: load_corpus(configure(**changes), cache_dir=tmp_path))
+    assert message == f"no file to read: give {key}=FILE"
+
+
+# --- Parallel files ---------------------------------------------------------------------------
+
+
+def load_parallel(tmp_path: Path, source: bytes, target: bytes, **changes: Any) -> Corpus:
+    (tmp_path / "corpus.es").write_bytes(source)
+    (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(target, mtime=0))
+    rejected_file = changes.pop("rejected_file", None)
+    config = configure(
+        kind="parallel",
+        source_path=str(tmp_path / "corpus.es"),
+        target_path=str(tmp_path / "corpus.en.gz"),
+        **changes,
+    )
+    return load_corpus(config, cache_dir=tmp_path / "cache", rejected_file=rejected_file)
+
+
+def test_parallel_files(tmp_path: Path) -> None:
+    rejected = tmp_path / "rejected.tsv"
+    corpus = load_parallel(
+        tmp_path,
+        b"\xef\xbb\xbfel\tsol\nluna\n\nmar\nr\xedo",
+        b"the sun\r\nmoon\r\nrain\r\ns\xe9a\r\nriver\r\n",
+        rejected_file=rejected,
+    )
+    assert corpus.train == [Pair("el sol", "the sun"), Pair("luna", "moon")]
+    assert corpus.rejected == {"malformed UTF-8": 2, "empty side": 1}
+    assert corpus.lines == 5
+    assert rejected.read_text("utf-8").splitlines() == [
+        f"empty side\t{tmp_path / 'corpus.es'}:3\t\train",
+        f"malformed UTF-8\t{tmp_path / 'corpus.es'}:4\tmar\ts\ufffda",
+        f"malformed UTF-8\t{tmp_path / 'corpus.es'}:5\tr\ufffdo\triver",
+    ]
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 5), (5, 3), (0, 1), (2, 1)])
+def test_parallel_files_of_different_length(tmp_path: Path, source: int, target: int) -> None:
+    message = complaint(lambda: load_parallel(tmp_path, b"sol\n" * source, b"sun\n" * target))
+    assert f"corpus.es has {source} lines and" in message
+    assert f"corpus.en.gz has {target}:" in message
+
+
+def test_parallel_names_the_key_of_the_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.es"
+    path.write_text("sol\n")
+    config = configure(kind="parallel", source_path=str(path), target_path=str(path) + "x")
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert message == f"data.target_path={path}x does not exist; did you mean 'corpus.es'?"
+
+
+# --- Phrasebook -------------------------------------------------------------------------------
+
+
+def test_phrasebook_reads_every_tsv_in_order_of_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "_phrasebook"
+    folder.mkdir()
+    (folder / "b.tsv").write_text("dos\ttwo\n")
+    (folder / "a.tsv").write_text("uno\tone\nun\n")
+    (folder / "README.md").write_text("tres\tthree\n")
+    monkeypatch.setattr(nmt, "__file__", str(tmp_path / "__init__.py"))
+    rejected = tmp_path / "rejected.tsv"
+    config = configure(kind="phrasebook")
+    corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
+    assert corpus.train == [Pair("uno", "one"), Pair("dos", "two")]
+    assert rejected.read_text() == "missing column\ta.tsv:2\tun\n"
+
+
+def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nmt, "__file__", str(tmp_path / "nmt" / "__init__.py"))
+    config = configure(kind="phrasebook")
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert message.startswith(f"no embedded corpus in {tmp_path / 'data' / 'phrasebook'}: reinst")
+
+
+# --- Zip archives -----------------------------------------------------------------------------
+
+
+def load_zip(tmp_path: Path, content: bytes, **changes: Any) -> Corpus:
+    path = tmp_path / "spa-eng.zip"
+    path.write_bytes(content)
+    rejected_file = changes.pop("rejected_file", None)
+    values: dict[str, Any] = {"kind": "zip", "archive": str(path), "columns": [1, 0]}
+    config = configure(**(values | changes))
+    return load_corpus(config, cache_dir=tmp_path / "cache", rejected_file=rejected_file)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        SPA_ENG,
+        {**SPA_ENG, "spa-eng/other.txt": "Stop.\tAlto.\n"},  # spa.txt goes first
+        {"deu.txt": SPA_ENG["spa-eng/spa.txt"], "_about.txt": "", "readme.md": ""},
+        {"a/deu.txt": SPA_ENG["spa-eng/spa.txt"], "__MACOSX/a/._deu.txt": "", "a/.x.txt": ""},
+    ],
+)
+def test_zip(tmp_path: Path, members: dict[str, str]) -> None:
+    assert load_zip(tmp_path, zipped(members)).train == GO
+
+
+def test_zip_lines_are_numbered_in_the_rejected_file(tmp_path: Path) -> None:
+    rejected = tmp_path / "rejected.tsv"
+    content = zipped({"spa.txt": "Go.\tVe.\nGo.\n"})
+    load_zip(tmp_path, content, rejected_file=rejected)
+    assert rejected.read_text() == f"missing column\t{tmp_path / 'spa-eng.zip'}:2\tGo.\n"
+
+
+def damaged(content: bytes, marker: bytes) -> bytes:
+    """Return the archive with a byte changed behind the first ``marker``."""
+    position = content.index(marker) + len(marker) + 2
+    return content[:position] + bytes([content[position] ^ 0xFF]) + content[position + 1 :]
+
+
+def encrypted(content: bytes) -> bytes:
+    """Return the archive with the encryption flag set in its only directory entry."""
+    position = content.index(b"PK\x01\x02") + 8
+    return content[:position] + b"\x01" + content[position + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (zipped(SPA_ENG)[:-30], "is truncated, damaged or not an archive"),
+        (b"not a zip at all", "is truncated, damaged or not an archive"),
+        (b"", "is truncated, damaged or not an archive"),
+        (
+            damaged(zipped({"spa.txt": "Go.\tVe.\n"}, zipfile.ZIP_STORED), b"Go."),
+            "is truncated, damaged or not an archive (Bad CRC-32",
+        ),
+        (
+            damaged(zipped({"spa.txt": "Go.\tVe.\n" * 99}), b"spa.txt"),
+            "is truncated, damaged or not an archive",
+        ),
+        (encrypted(zipped({"spa.txt": "Go.\tVe.\n"})), "is encrypted"),
+        (zipped({"_about.txt": "", "spa.csv": ""}), "holds no text file where one"),
+        (zipped({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt) where one"),
+        (zipped({**SPA_ENG, "../evil.txt": ""}), "is refused, its member '../evil.txt' points"),
+        (zipped({**SPA_ENG, "a/../../evil": ""}), "is refused"),
+        (zipped({**SPA_ENG, "/etc/evil": ""}), "is refused, its member '/etc/evil' points"),
+        (zipped({**SPA_ENG, "..\\evil": ""}), "is refused"),
+        (zipped({**SPA_ENG, "C:\\evil": ""}), "is refused"),
+    ],
+)
+def test_a_zip_that_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
+    message = complaint(lambda: load_zip(tmp_path, content))
+    assert message.startswith(f"data.archive={tmp_path / 'spa-eng.zip'} {expected}")
+
+
+def test_a_missing_archive(tmp_path: Path) -> None:
+    (tmp_path / "spa-eng.zip").write_bytes(zipped(SPA_ENG))
+    config = configure(kind="zip", archive=str(tmp_path / "spa_eng.zip"), url="http://unused")
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert message.endswith("spa_eng.zip does not exist; did you mean 'spa-eng.zip'?")

@@ -1,0 +1,181 @@
+"""No sentence is in two splits, whatever the sizes that are asked for."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_corpora import complaint, configure, load_pairs, singles, table
+
+from nmt.data.cleaning import clean_text
+from nmt.data.corpus import load_corpus
+from nmt.data.splitting import Pair, normalized
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("¿Dónde está?", "donde esta"),
+        ("DONDE   ESTA", "donde esta"),
+        ("I'm well-known.", "i m well known"),
+        ("I’m well known", "i m well known"),
+        ("snake_case $5 = 5€", "snake case 5 5"),
+        ("Straße", "strasse"),
+        ("I ❤️ you", "i you"),
+        ("می\u200cخواهم", "میخواهم"),
+        ("...", "..."),
+        ("😀", "😀"),
+        ("½ café", "½ cafe"),
+    ],
+)
+def test_normalized(text: str, expected: str) -> None:
+    assert normalized(text) == expected
+
+
+def test_pairs_linked_by_a_chain_of_sentences_stay_together(tmp_path: Path) -> None:
+    # Hola = HOLA (source), Hi! = hi (target), Buenas = buenas (source): one group of four.
+    chain = [("Hola.", "Hello."), ("¡HOLA!", "Hi!"), ("Buenas", "hi"), ("buenas…", "Good day")]
+    lonely = [("...", "Well."), ("!!!", "Hey.")]  # no letters: not taken for the same sentence
+    pairs = [chain[0], lonely[0], chain[1], chain[2], lonely[1], chain[3]]
+    for seed in range(5):
+        corpus = load_pairs(tmp_path, pairs, dev=1, test=1, split_seed=seed)
+        assert corpus.train == [Pair(*pair) for pair in chain]  # larger than a split: to train
+        assert {*corpus.dev, *corpus.test} == {Pair(*pair) for pair in lonely}
+
+
+def test_source_and_target_of_different_pairs_do_not_link(tmp_path: Path) -> None:
+    corpus = load_pairs(tmp_path, [("Tom", "Thomas"), ("Tomás", "Tom")], test=1)
+    assert len(corpus.test) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "dev", "test", "sizes"),
+    [
+        (100, 0, 0, (100, 0, 0)),
+        (1, 0, 0, (1, 0, 0)),
+        (2, 0, 1, (1, 0, 1)),
+        (2, 1, 0, (1, 1, 0)),
+        (4, 0.02, 0.02, (2, 1, 1)),  # a share above 0 is at least one pair
+        (100, 7, 5, (88, 7, 5)),
+        (100, 0.1, 5.0, (85, 10, 5)),
+        (200, 0.02, 0.03, (190, 4, 6)),
+        (100, 25, 25, (50, 25, 25)),
+    ],
+)
+def test_split_sizes(
+    tmp_path: Path, count: int, dev: float, test: float, sizes: tuple[int, int, int]
+) -> None:
+    corpus = load_pairs(tmp_path, singles(count), dev=dev, test=test)
+    assert (len(corpus.train), len(corpus.dev), len(corpus.test)) == sizes
+
+
+@pytest.mark.parametrize(
+    ("count", "dev", "test", "taken"),
+    [
+        (1, 0.02, 0.02, "1 + 1 of 1"),
+        (1, 1, 0, "1 + 0 of 1"),
+        (3, 1, 1, "1 + 1 of 3"),
+        (100, 26, 25, "26 + 25 of 100"),
+        (100, 0, 0.6, "0 + 60 of 100"),
+        (100, 2000, 2000, "2,000 + 2,000 of 100"),
+    ],
+)
+def test_splits_larger_than_the_corpus_allows(
+    tmp_path: Path, count: int, dev: float, test: float, taken: str
+) -> None:
+    message = complaint(lambda: load_pairs(tmp_path, singles(count), dev=dev, test=test))
+    assert f"data.dev={dev:g} and data.test={test:g} take {taken} usable pairs" in message
+    assert "set data.dev=0 data.test=0 (or smaller sizes than now), or add data" in message
+
+
+def grouped(*sizes: int) -> list[tuple[str, str]]:
+    """Return groups of pairs that share their source."""
+    return [
+        (f"frase {group}", f"sentence {group} {number}")
+        for group, size in enumerate(sizes)
+        for number in range(size)
+    ]
+
+
+def test_the_smallest_group_is_taken_when_none_fits(tmp_path: Path) -> None:
+    corpus = load_pairs(tmp_path, grouped(5, 2, 5), test=1)
+    assert corpus.test == [Pair("frase 1", "sentence 1 0"), Pair("frase 1", "sentence 1 1")]
+    assert len(corpus.train) == 10
+
+
+@pytest.mark.parametrize("sizes", [(4,), (2, 2), (3, 1)])
+def test_groups_too_large_for_any_split(tmp_path: Path, sizes: tuple[int, ...]) -> None:
+    message = complaint(lambda: load_pairs(tmp_path, grouped(*sizes), dev=1, test=1))
+    assert message.startswith("the 4 usable pairs share so many sentences")
+    assert "set data.dev=0 data.test=0" in message
+
+
+def test_a_split_that_stays_short_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.tsv"
+    path.write_text(table(grouped(3, 1, 3)))
+    messages: list[str] = []
+    config = configure(path=str(path), test=2)
+    corpus = load_corpus(config, cache_dir=tmp_path, log=messages.append)
+    assert corpus.test == [Pair("frase 1", "sentence 1 0")]
+    assert messages == [
+        "test: 1 of 2 pairs; every other group is too large",
+        "corpus: 7 lines, 7 pairs kept: 6 train, 0 dev, 1 test",
+    ]
+
+
+def test_the_split_depends_on_its_seed_and_little_on_other_lines(tmp_path: Path) -> None:
+    pairs = singles(200)
+    first = load_pairs(tmp_path, pairs, dev=20, test=20)
+    other_seed = load_pairs(tmp_path, pairs, dev=20, test=20, split_seed=2)
+    longer = load_pairs(tmp_path, [("nueva", "new"), *pairs], dev=20, test=20)
+    assert set(first.test) != set(other_seed.test)
+    assert len(set(first.test) - set(longer.test)) <= 1  # one may have to make room
+    assert len(set(first.dev) - set(longer.dev)) <= 1
+
+
+def test_each_split_keeps_the_order_of_the_lines(tmp_path: Path) -> None:
+    pairs = [Pair(*pair) for pair in singles(60)]
+    corpus = load_pairs(tmp_path, list(pairs), dev=15, test=15)
+    for split in (corpus.train, corpus.dev, corpus.test):
+        assert split == sorted(split, key=pairs.index)
+
+
+# Few words in many spellings, so that sentences are shared, repeated and linked in chains.
+word = st.sampled_from(["sol", "Sol", "SOL!", "sól", "mar", "¿mar?", "río", "...", "😀", "ß", "ss"])
+sentence = st.lists(word, min_size=1, max_size=3).map(" ".join)
+
+
+@settings(deadline=None)
+@given(
+    pairs=st.lists(st.tuples(sentence, sentence), max_size=40),
+    dev=st.sampled_from([0, 1, 3, 0.1]),
+    test=st.sampled_from([0, 1, 4, 0.2]),
+    seed=st.integers(0, 3),
+    order=st.randoms(use_true_random=False),
+)
+def test_no_sentence_is_in_two_splits_whatever_the_order(
+    pairs: list[tuple[str, str]], dev: float, test: float, seed: int, order: random.Random
+) -> None:
+    # 20 pairs apart from the others and from each other make sure that the sizes are possible.
+    pairs = pairs + singles(20)
+    shuffled = pairs.copy()
+    order.shuffle(shuffled)
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, again = (
+            load_pairs(Path(folder), lines, dev=dev, test=test, split_seed=seed)
+            for lines in (pairs, shuffled)
+        )
+    splits = [corpus.train, corpus.dev, corpus.test]
+    for side in (0, 1):
+        held = [{normalized(pair[side]) for pair in split} for split in splits]
+        assert len(set[str]().union(*held)) == sum(map(len, held))
+    kept = [pair for split in splits for pair in split]
+    assert sorted(kept) == sorted({Pair(*map(clean_text, pair)) for pair in pairs})
+    assert len(kept) + sum(corpus.rejected.values()) == corpus.lines == len(pairs)
+    assert corpus.rejected == again.rejected
+    for one, other in zip(splits, (again.train, again.dev, again.test), strict=True):
+        assert sorted(one) == sorted(other)

@@ -1,0 +1,70 @@
+"""Configurations as the command line composes them, composed once for all tests that share them."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from nmt.config import Config
+from nmt.config.command_line import register_schema
+from nmt.config.files import conf_dir, from_composed
+
+# Files that are written to be completed: what their first line tells the user to add.
+COMPLETION = {
+    "data=tsv": ["data.path=corpus.tsv"],
+    "data=parallel": ["data.source_path=a.es", "data.target_path=a.en"],
+    "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
+}
+# Values that tests count on, however the files in conf/ are tuned.
+PINNED = (
+    "model=small",
+    "seed=1",
+    "model.d_model=256",
+    "model.num_heads=4",
+    "model.max_length=256",
+    "model.attention_kernel=explicit",
+    "model.attention_dropout=0",
+    "training.batch_tokens=768",
+    "training.row_lengths=[64]",
+    "training.optimizer=adam",
+    "training.weight_decay=0",
+    "training.max_steps=null",
+    "training.max_epochs=null",
+    "training.max_minutes=8",
+)
+OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in conf_dir().glob("*/*.yaml"))
+
+
+def composed(*overrides: str) -> DictConfig:
+    """Return what the command line would compose."""
+    return copy.deepcopy(_composed(*overrides))
+
+
+@cache
+def _composed(*overrides: str) -> DictConfig:
+    register_schema()
+    with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
+        return compose("train", overrides=list(overrides))
+
+
+@cache
+def configured(*overrides: str) -> Config:
+    """Return a configuration that nobody may change: the tests share it."""
+    return from_composed(composed(*overrides))
+
+
+def changed(config: Config, changes: dict[str, Any]) -> Config:
+    """Return a copy with some keys, given in dotted form, set to other values."""
+    config = copy.deepcopy(config)
+    for key, value in changes.items():
+        *owners, name = key.split(".")
+        owner: Any = config
+        for step in owners:
+            owner = owner[step] if isinstance(owner, dict) else getattr(owner, step)
+        assert hasattr(owner, name), key
+        setattr(owner, name, value)
+    return config

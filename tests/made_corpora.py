@@ -1,0 +1,136 @@
+"""Corpora written by hand, and a server of archives on this machine."""
+
+from __future__ import annotations
+
+import io
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.config import DataConfig, SourceConfig
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+
+SOURCE_KEYS = SourceConfig.__dataclass_fields__.keys()
+
+
+def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) -> DataConfig:
+    """Return a configuration that rejects little and keeps everything for training.
+
+    Args:
+        sources: by name; without any, keys of a source make up the only one, of kind tsv.
+        changes: keys of the group, and of that source.
+    """
+    of_source = {key: changes.pop(key) for key in SOURCE_KEYS & changes.keys()}
+    values: dict[str, Any] = {
+        "name": of_source.get("kind", "tsv"),
+        "source_language": "es",
+        "target_language": "en",
+        "sources": sources or {"pairs": SourceConfig(**({"kind": "tsv"} | of_source))},
+        "min_words": 1,
+        "max_words": 100,
+        "max_characters": 800,
+        "max_length_ratio": 3.0,
+        "length_ratio_margin": 20,
+        "dev": 0,
+        "test": 0,
+        "split_seed": 1,
+    }
+    return DataConfig(**(values | changes))
+
+
+def load_bytes(
+    tmp_path: Path, content: bytes, *, rejected_file: Path | None = None, **changes: Any
+) -> Corpus:
+    """Load a corpus of one table."""
+    path = tmp_path / "corpus.tsv"
+    path.write_bytes(content)
+    return load_corpus(
+        configure(path=str(path), **changes),
+        cache_dir=tmp_path / "cache",
+        rejected_file=rejected_file,
+    )
+
+
+def load_text(tmp_path: Path, text: str, **changes: Any) -> Corpus:
+    return load_bytes(tmp_path, text.encode(), **changes)
+
+
+def table(pairs: list[tuple[str, str]]) -> str:
+    return "".join(f"{source}\t{target}\n" for source, target in pairs)
+
+
+def load_pairs(tmp_path: Path, pairs: list[tuple[str, str]], **changes: Any) -> Corpus:
+    return load_text(tmp_path, table(pairs), **changes)
+
+
+def singles(count: int) -> list[tuple[str, str]]:
+    """Return pairs of which no two share a sentence."""
+    return [(f"frase {number}", f"sentence {number}") for number in range(count)]
+
+
+def complaint(attempt: Callable[[], Any]) -> str:
+    """Return the message of the `UserError`, which must be one line."""
+    with pytest.raises(UserError) as caught:
+        attempt()
+    message = str(caught.value)
+    assert message
+    assert "\n" not in message
+    return message
+
+
+def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Make an archive whose bytes, which name tests, do not depend on the time."""
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content, method)
+    return memory.getvalue()
+
+
+SPA_ENG = {"spa-eng/_about.txt": "terms of use", "spa-eng/spa.txt": "Go.\tVe.\nGo.\tVaya.\n"}
+GO = [Pair("Ve.", "Go."), Pair("Vaya.", "Go.")]
+
+
+class Site:
+    """A web server on this machine: what it serves, and how often it was asked."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.status = 200
+        self.announced: int | None = None  # Content-Length, where it differs from the truth
+        self.requests = 0
+        self.url = ""
+
+
+@contextmanager
+def serve(content: bytes) -> Iterator[Site]:
+    """Serve an archive under every address."""
+    state = Site(content)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.requests += 1
+            self.send_response(state.status)
+            length = len(state.content) if state.announced is None else state.announced
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(state.content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        state.url = f"http://127.0.0.1:{server.server_port}/data/spa-eng.zip"
+        yield state
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,112 @@
+"""A checkpoint is whole or not there, and a damaged one is named."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.errors import UserError
+from nmt.runs import checkpoint
+from nmt.runs.checkpoint import Checkpoints, read_arrays, write_arrays
+
+ARRAYS = {
+    "model/a/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "optimizer/0": np.int64(7),
+}
+
+
+def test_arrays_and_metadata_come_back(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "x.npz", ARRAYS, {"step": 3, "best_score": None})
+    arrays, metadata = read_arrays(tmp_path / "x.npz")
+    assert metadata == {"step": 3, "best_score": None}
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].dtype == np.asarray(array).dtype
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.npz"
+    write_arrays(path, ARRAYS, {"step": 1})
+
+    def full(*arguments: object, **arrays: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(checkpoint.np, "savez", full)
+    with pytest.raises(OSError, match="disk full"):
+        write_arrays(path, ARRAYS, {"step": 2})
+    assert read_arrays(path)[1] == {"step": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_last_few_are_kept(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, keep=2)
+    assert kept.latest() is None
+    for step in (5, 10, 1000, 15):
+        kept.save(step, {"a": np.array(step)}, {"step": step})
+    assert kept.steps() == [15, 1000]
+    latest = kept.latest()
+    assert latest is not None
+    assert latest[1] == {"step": 1000}
+
+
+def test_other_files_beside_the_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, keep=1)
+    others = [tmp_path / name for name in ("step_copy.npz", "step_00000009.npz.old", "step_1.txt")]
+    for path in others:
+        path.touch()
+    for step in (1, 2):
+        kept.save(step, {"a": np.array(step)}, {"step": step})
+    assert kept.steps() == [2]
+    assert sorted(tmp_path.iterdir()) == sorted([*others, kept.path(2)])
+
+
+def test_others_may_read_a_checkpoint(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "x.npz", ARRAYS, {})
+    (tmp_path / "plain").touch()
+    assert (tmp_path / "x.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"there is no checkpoint .*x\.npz"):
+        read_arrays(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut short"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.npz is damaged"):
+        read_arrays(tmp_path / "x.npz")
+
+
+def test_a_truncated_checkpoint_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    write_arrays(path, ARRAYS, {})
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="damaged"):
+        read_arrays(path)
+
+
+def test_a_single_array_is_no_checkpoint(tmp_path: Path) -> None:
+    with (tmp_path / "x.npz").open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(UserError, match=r"x\.npz is damaged"):
+        read_arrays(tmp_path / "x.npz")
+
+
+def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **{"metadata.json": np.frombuffer(b"{", np.uint8)})
+    with pytest.raises(UserError, match=r"x\.npz is damaged"):
+        read_arrays(tmp_path / "x.npz")
+
+
+def test_another_archive_is_no_checkpoint(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("readme", "hello")
+    with pytest.raises(UserError, match=r"x\.npz"):
+        read_arrays(tmp_path / "x.npz")

@@ -1,0 +1,123 @@
+"""Reading the corpus of a run never writes outside of it, whatever its folder says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_configurations import configured
+from made_corpora import GO, SPA_ENG, Site, configure, serve, singles, table, zipped
+
+from nmt.config import DataConfig, SourceConfig
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.splitting import Pair
+from nmt.runs.corpus import has_changed, read_corpus, record_of
+from nmt.runs.folder import RunFolder
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("no_proxy", "*")
+    with serve(zipped(SPA_ENG)) as site:
+        yield site
+
+
+def make_run(folder: Path, data: DataConfig, cache_dir: Path = Path("nowhere")) -> RunFolder:
+    config = configured("model=tiny")
+    return RunFolder.create(
+        replace(config, data=data, runs_dir=str(folder / "runs"), cache_dir=str(cache_dir))
+    )
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return everything in a folder: files with their content."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_a_run_from_elsewhere_cannot_have_files_written(tmp_path: Path, site: Site) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    (tmp_path / "other.tsv").write_text("solo\nfrase 1\tsentence 1\n")
+    sources = {
+        "fetched": SourceConfig(kind="zip", url=site.url, columns=[1, 0]),
+        "other": SourceConfig(kind="tsv", path=str(tmp_path / "other.tsv")),
+    }
+    data = configure(sources, rejected_file=str(tmp_path / "precious.txt"))
+    run = make_run(tmp_path, data, cache_dir=tmp_path / "cache")
+    assert run.config.data.rejected_file == str(tmp_path / "precious.txt")
+    before = tree(tmp_path)
+    said: list[str] = []
+    corpus = read_corpus(run, said.append)
+    assert corpus.train == [*GO, Pair("frase 1", "sentence 1")]
+    assert corpus.rejected == {"missing column": 1}
+    assert site.requests == 1
+    assert tree(tmp_path) == before
+    assert said[0] == f"downloading {site.url}"
+
+
+def test_an_archive_that_is_there_is_not_fetched(tmp_path: Path, site: Site) -> None:
+    (tmp_path / "spa-eng.zip").write_bytes(zipped({"spa.txt": "One.\tUno.\n"}))
+    data = configure(kind="zip", url=site.url, columns=[1, 0])
+    run = make_run(tmp_path, data, cache_dir=tmp_path)
+    before = tree(tmp_path)
+    assert read_corpus(run, lambda message: None).train == [Pair("Uno.", "One.")]
+    assert site.requests == 0
+    assert tree(tmp_path) == before
+
+
+def test_a_damaged_archive_of_somebody_elses_is_not_replaced(tmp_path: Path, site: Site) -> None:
+    (tmp_path / "spa-eng.zip").write_bytes(b"mine")
+    data = configure(kind="zip", url=site.url, columns=[1, 0])
+    run = make_run(tmp_path, data, cache_dir=tmp_path)
+    before = tree(tmp_path)
+    assert read_corpus(run, lambda message: None).train == GO
+    assert tree(tmp_path) == before
+
+
+def corpus_of(run: RunFolder) -> Corpus:
+    return load_corpus(run.config.data, cache_dir=Path("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("frase 7\t", "frase 7\t", False),
+        ("frase 7\t", "frase siete\t", True),
+        ("sentence 0", "no sentence", True),
+    ],
+)
+def test_a_corpus_that_has_changed_is_said(
+    tmp_path: Path, old: str, new: str, changed: bool
+) -> None:
+    path = tmp_path / "corpus.tsv"
+    path.write_text(table(singles(40)))
+    run = make_run(tmp_path, configure(path=str(path), dev=5, test=5))
+    assert has_changed(run, corpus_of(run))  # nothing is known of it
+    run.write_corpus_record(record_of(corpus_of(run)))
+    assert not has_changed(run, corpus_of(run))
+    path.write_text(path.read_text().replace(old, new, 1))
+    said: list[str] = []
+    assert record_of(read_corpus(run, said.append))["pairs"] == {"train": 30, "dev": 5, "test": 5}
+    warning = "warning: the corpus has changed since this run was trained on it"
+    assert (warning in said) == changed
+
+
+def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
+    """What a run kept is what it was trained on: repeated, and with its tags."""
+    paths = [tmp_path / name for name in ("one.tsv", "two.tsv")]
+    paths[0].write_text(table(singles(4)))
+    paths[1].write_text("sol\tsun\n")
+
+    def train_digest(**changes: Any) -> str:
+        one, two = (SourceConfig(kind="tsv", path=str(path), weight=1) for path in paths)
+        data = configure({"one": one, "two": replace(two, **changes)})
+        return record_of(load_corpus(data, cache_dir=tmp_path))["digests"]["train"]  # type: ignore
+
+    digests = [train_digest(**each) for each in ({}, {"weight": 2}, {"tag": "<a>"}, {"tag": "<b>"})]
+    assert len(set(digests)) == 4
+    assert train_digest() == digests[0]

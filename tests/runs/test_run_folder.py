@@ -1,0 +1,125 @@
+"""A run on disk: found by its name, read back, moved elsewhere, and its damage named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt import Translator
+from nmt.config import Config
+from nmt.errors import UserError
+from nmt.runs.checkpoint import read_arrays, write_arrays
+from nmt.runs.folder import RunFolder
+
+pytestmark = pytest.mark.xdist_group("tiny run")
+
+
+def test_runs_of_one_second_do_not_share_a_folder(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    config = compose(f"runs_dir={tmp_path}", "name=a b/c")
+    first, second = RunFolder.create(config), RunFolder.create(config)
+    assert first.path != second.path
+    assert first.path.name.endswith("_a-b-c")
+    assert (tmp_path / "latest").resolve() == second.path.resolve()
+    assert RunFolder.open(tmp_path / "latest").config == config
+
+
+def test_a_run_moved_elsewhere_translates(tiny_run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_run, moved)
+    sentence = ["Hoy hace frío."]
+    assert Translator.load(moved).translate(sentence) == Translator.load(tiny_run).translate(
+        sentence
+    )
+
+
+def test_a_misspelt_run_names_the_nearest(tiny_run: Path) -> None:
+    with pytest.raises(UserError, match=f"did you mean '{tiny_run.name}'"):
+        RunFolder.open(tiny_run.with_name(tiny_run.name[:-1]))
+
+
+def test_weights_of_another_size_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_run, moved)
+    best = moved / "checkpoints" / "best.npz"
+    arrays, metadata = read_arrays(best)
+    name = "model/encoder_0/feed_forward/inner/kernel"
+    write_arrays(best, arrays | {name: np.zeros((2, 2), np.float32)}, metadata)
+    with pytest.raises(UserError, match=r"inner/kernel is of shape \(2, 2\), expected \(64, 128\)"):
+        Translator.load(moved)
+
+
+def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    with pytest.raises(UserError, match="has no weights yet"):
+        run.load_model()
+
+
+def test_what_is_written_is_read_anew(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    config = compose(f"runs_dir={tmp_path}")
+    run = RunFolder.create(config)
+    assert run.config.seed == config.seed
+    run.write_config(replace(config, seed=7))
+    assert run.config.seed == 7
+
+
+def test_a_folder_that_cannot_be_made_names_its_parent(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"runs_dir=.*file cannot be written to"):
+        RunFolder.create(compose(f"runs_dir={tmp_path / 'file'}"))
+
+
+def test_metrics_beyond_a_step_are_dropped(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.drop_metrics_after(3)  # nothing there yet
+    for step in range(1, 6):
+        run.append_metrics({"step": step})
+    run.drop_metrics_after(3)
+    lines = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert lines == ['{"step": 1}', '{"step": 2}', '{"step": 3}']
+
+
+def test_a_line_of_metrics_that_was_cut_is_dropped(tmp_path: Path) -> None:
+    """Its session was killed while it wrote."""
+    run = RunFolder(tmp_path)
+    assert run.metrics == []
+    for step in range(1, 4):
+        run.append_metrics({"step": step})
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(path.read_text(encoding="utf-8")[:-4], encoding="utf-8")
+    assert run.metrics == [{"step": 1}, {"step": 2}]
+    run.drop_metrics_after(9)
+    run.append_metrics({"step": 3})
+    assert run.metrics == [{"step": 1}, {"step": 2}, {"step": 3}]
+    path.write_text('{"step": 1}\nnonsense\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"metrics\.jsonl, line 2, is damaged"):
+        _ = run.metrics
+
+
+@pytest.mark.parametrize("content", ["", "{", "3", '"a"'])
+def test_a_damaged_record_of_the_corpus_is_named(tmp_path: Path, content: str) -> None:
+    run = RunFolder(tmp_path)
+    assert run.read_corpus_record() == {}
+    (tmp_path / "corpus.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"corpus\.json is damaged"):
+        run.read_corpus_record()
+
+
+def test_scores_are_those_of_the_test_split(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert run.test_scores() == {}
+    path = tmp_path / "evaluation_test.json"
+    path.write_text(json.dumps({"scores": {"BLEU": {"name": "BLEU", "value": 50.1}}}))
+    assert run.test_scores() == {"BLEU": {"value": 50.1, "half_width": None}}
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"evaluation_test\.json is damaged"):
+        run.test_scores()

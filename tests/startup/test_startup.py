@@ -1,0 +1,55 @@
+"""What the commands set up, and what they do without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("startup")
+
+NAMES = ("nmt", "nmt.config", "nmt.config.schema", "nmt.runs.folder", "nmt.runs.files")
+NAMES += ("nmt.data.corpus",)
+CODE = f"""
+import gc, json, os, sys, warnings
+from nmt.startup.commands import start_translating, warn_in_one_line
+start_translating()
+warn_in_one_line()
+for _ in range(2):
+    warnings.warn("a text is too long")
+print(os.environ["TF_NUM_INTRAOP_THREADS"], gc.get_threshold()[0], "tensorflow" in sys.modules)
+
+heavy = {{"hydra", "omegaconf", "numpy", "keras", "tensorflow", "jax"}}
+loaded = {{}}
+for name in {NAMES!r}:
+    __import__(name)
+    loaded[name] = sorted(heavy & sys.modules.keys())
+print(json.dumps(loaded))
+"""
+
+
+@pytest.fixture(scope="module")
+def done() -> subprocess.CompletedProcess[str]:
+    """What a fresh process says; each of its imports finds what those before it loaded."""
+    environment = {k: v for k, v in os.environ.items() if k != "TF_NUM_INTRAOP_THREADS"}
+    return subprocess.run(
+        [sys.executable, "-c", CODE], capture_output=True, text=True, check=True, env=environment
+    )
+
+
+def test_every_warning_is_one_line_and_nothing_heavy_is_imported(
+    done: subprocess.CompletedProcess[str],
+) -> None:
+    assert done.stderr == "warning: a text is too long\n" * 2
+    assert done.stdout.splitlines()[0] == "1 100000 False"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types_run_folders_and_corpora_need_nothing_heavy(
+    done: subprocess.CompletedProcess[str], name: str
+) -> None:
+    """Neither Hydra nor OmegaConf, NumPy or Keras: a wrong path is said before they are there."""
+    assert json.loads(done.stdout.splitlines()[1])[name] == []

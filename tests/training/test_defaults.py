@@ -1,0 +1,154 @@
+"""What is left open is settled once, and what was done is what ``config.yaml`` says."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+from conftest import tiny_overrides
+from made_configurations import changed, configured
+from rich.console import Console
+
+from nmt.config import Config, files
+from nmt.config.schema import flatten
+from nmt.runs.resuming import compose_config
+from nmt.startup.devices import Gpu
+from nmt.training import defaults, job
+from nmt.training.defaults import (
+    SMALL_CORPUS,
+    dropout_for,
+    finish_config,
+    learning_rate_for,
+    resolve_parts,
+    resolve_precision,
+)
+
+A100, T4 = Gpu("A100", (8, 0)), Gpu("T4", (7, 5))
+OPEN = {
+    "model.dropout": None,
+    "training.learning_rate": None,
+    "training.precision": "auto",
+    "training.parallel_parts": None,
+    "training.jit_compile": "auto",
+}
+SETTLED = {
+    "model.dropout": 0.25,
+    "training.learning_rate": 0.125,
+    "training.precision": "mixed_float16",
+    "training.parallel_parts": 3,
+    "training.jit_compile": "off",
+}
+
+
+def with_devices(monkeypatch: pytest.MonkeyPatch, *found: Gpu, backend: str = "tensorflow") -> None:
+    monkeypatch.setattr(defaults, "gpus", lambda: list(found))
+    monkeypatch.setattr(keras.config, "backend", lambda: backend)
+
+
+def values(config: Config, *keys: str) -> dict[str, Any]:
+    flat = dict(flatten(config))
+    return {key: flat[key] for key in keys}
+
+
+def test_small_corpora_get_more_dropout() -> None:
+    assert dropout_for(1_000) > dropout_for(100_000) > 0
+    assert dropout_for(SMALL_CORPUS - 1) > dropout_for(SMALL_CORPUS)
+
+
+def test_the_peak_rate_falls_with_the_width() -> None:
+    assert learning_rate_for(128) == pytest.approx(2e-3)
+    assert learning_rate_for(512) == pytest.approx(learning_rate_for(128) / 4)
+
+
+@pytest.mark.parametrize(
+    ("found", "precision"),
+    [
+        ((), "float32"),
+        ((A100,), "mixed_bfloat16"),
+        ((T4,), "mixed_float16"),
+        ((A100, T4), "mixed_float16"),
+        ((Gpu("another make", (0, 0)),), "mixed_float16"),
+    ],
+)
+def test_precision_is_what_all_devices_are_good_at(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Gpu, ...], precision: str
+) -> None:
+    with_devices(monkeypatch, *found)
+    assert resolve_precision("auto") == precision
+    assert resolve_precision("float32") == "float32"
+    assert resolve_precision("mixed_bfloat16") == "mixed_bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("found", "backend", "parts"),
+    [((), "tensorflow", 2), ((A100,), "tensorflow", 1), ((), "jax", 1), ((A100,), "jax", 1)],
+)
+def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Gpu, ...], backend: str, parts: int
+) -> None:
+    with_devices(monkeypatch, *found, backend=backend)
+    assert resolve_parts(None) == parts
+    assert resolve_parts(4) == 4
+
+
+def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_devices(monkeypatch)
+    given = changed(configured("model=tiny"), OPEN)
+    before = copy.deepcopy(given)
+    finished = finish_config(given, 200)
+    assert given == before
+    assert values(finished, *OPEN) == {
+        "model.dropout": dropout_for(200),
+        "training.learning_rate": learning_rate_for(64),
+        "training.precision": "float32",
+        "training.parallel_parts": 2,
+        "training.jit_compile": "on",
+    }
+    assert changed(finished, OPEN) == given  # nothing else is touched
+    open_still = {key for key, value in flatten(finished) if value == "auto"}
+    assert not open_still
+
+
+def test_what_is_settled_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_devices(monkeypatch, A100)
+    settled = changed(configured("model=tiny"), SETTLED)
+    assert finish_config(settled, 200) == settled
+    opened = finish_config(changed(settled, OPEN), 200_000)
+    with_devices(monkeypatch)
+    assert finish_config(opened, 200) == opened
+
+
+def test_what_was_left_open_is_written_down_as_it_was_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet_console: Console
+) -> None:
+    """And a resumed run does the same, on whatever machine."""
+    ran: list[Config] = []
+
+    def run_loop(config: Config, *_: Any) -> tuple[bool, None]:
+        ran.append(config)
+        return False, None
+
+    monkeypatch.setattr(job, "_run_loop", run_loop)
+    with_devices(monkeypatch)
+    given = changed(compose_config(tiny_overrides(tmp_path)), OPEN)
+    before = copy.deepcopy(given)
+    run = job.train(given, quiet_console)
+    assert given == before  # nobody else's either
+    written = files.load(run.path / "config.yaml")
+    assert written == ran[0] == finish_config(given, 168)
+    assert written.training.learning_rate == pytest.approx(learning_rate_for(64))
+    assert written.model.dropout == dropout_for(168)
+
+    with_devices(monkeypatch, A100)
+    (run.path / "checkpoints").mkdir()
+    (run.path / "checkpoints" / "step_00000001.npz").touch()
+    again = compose_config([f"training.resume={run.path}", "training.max_steps=99"])
+    assert job.train(again, quiet_console).path == run.path
+    training = replace(written.training, max_steps=99)
+    assert files.load(run.path / "config.yaml") == replace(written, training=training)
+    training = replace(training, resume=str(run.path))
+    assert ran[1] == replace(written, training=training)

@@ -1,0 +1,130 @@
+"""The life of a run, as a notebook has it: trained, interrupted, gone on with, shown."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+import nmt
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+from nmt.inference.evaluation import Evaluation
+from nmt.inference.metrics import Score
+from nmt.runs.folder import RunFolder
+from nmt.runs.resuming import compose_config
+from nmt.training import job
+from nmt.training.job import Run, train
+
+if TYPE_CHECKING:
+    from workshop import Workshop
+
+pytest_plugins = ("workshop",)
+pytestmark = pytest.mark.xdist_group("workshop")
+
+FEW = ("training.max_steps=4", "training.evaluate_every=2")
+
+
+def steps(run: Run) -> list[int]:
+    return [line["step"] for line in run.metrics if "train/loss" in line]
+
+
+def test_a_run_in_hand(kept: Workshop) -> None:
+    shown = io.StringIO()
+    run = kept.train(*FEW, "name=in hand", console=Console(file=shown, width=200))
+    assert nmt.fit is job.fit
+    assert run.complete
+    assert run.path == run.folder.path
+    assert run.path.parent == kept.runs
+    assert (kept.runs / "latest").resolve() == run.path.resolve()
+    assert f"run folder: {run.path}" in shown.getvalue()
+    assert steps(run) == [1, 2, 3, 4]
+    assert run.best_score == max(line["dev/BLEU"] for line in run.metrics if "dev/BLEU" in line)
+    assert run.evaluation is not None
+    written = json.loads((run.path / "evaluation_test.json").read_text(encoding="utf-8"))
+    assert run.scores == {name: score["value"] for name, score in written["scores"].items()}
+    assert run.scores == {score.name: score.value for score in run.evaluation.scores}
+    sources = [pair.source for pair in run.evaluation.pairs]
+    assert len(sources) == 16
+    assert run.translator().translate(sources) == run.evaluation.outputs
+
+    page = run._repr_html_()
+    assert run.path.name in page
+    assert f"best dev BLEU {run.best_score:.2f}" in page
+    assert f"BLEU    {run.scores['BLEU']:6.2f}" in page
+    newest = (run.folder.samples / "step_00000004.tsv").read_text(encoding="utf-8").splitlines()
+    assert page.count("<tr>") == len(newest) == 1 + 16
+
+
+def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
+    first = kept.train(*FEW, "data.test=0")
+    again = kept.train(f"training.resume={first.path}", "training.max_steps=6")
+    assert again.complete
+    assert again.path == first.path
+    assert steps(again) == [1, 2, 3, 4, 5, 6]
+    assert again.folder.config.training.max_steps == 6
+    assert again.folder.config.training.resume is None
+    with pytest.raises(UserError, match="a resumed run keeps its seed"):
+        kept.train(f"training.resume={first.path}", "seed=5")
+
+
+def test_an_interrupted_run_is_in_hand_too(
+    kept: Workshop, at_update: Callable[[int, Callable[[], None]], None]
+) -> None:
+    at_update(3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    run = kept.train(*FEW)
+    assert not run.complete
+    assert run.evaluation is None
+    assert run.scores == {}
+    assert steps(run) == [1, 2, 3]
+    assert run.path.name in run._repr_html_()
+    assert len(run.translator().translate(["Sí."])) == 1
+
+
+def test_a_configuration_stays_as_it_was_given(kept: Workshop, quiet_console: Console) -> None:
+    open_keys = ["training.learning_rate=null", "model.dropout=null"]
+    config = compose_config([*kept.overrides, *FEW, *open_keys, "data.test=0", "data.dev=0"])
+    before = copy.deepcopy(config)
+    run = train(config, quiet_console)
+    assert config == before
+    written = run.folder.config
+    assert config.training.learning_rate is None
+    assert written.training.learning_rate == pytest.approx(0.256 / 64)
+    assert config.model.dropout is None
+    assert written.model.dropout == 0.3
+    assert written.training.precision == "float32"
+
+
+def test_what_a_notebook_shows_is_text_and_no_code(tmp_path: Path) -> None:
+    hostile = "<script>alert('x')</script>"
+    folder = RunFolder(tmp_path / "<i>run")
+    folder.samples.mkdir(parents=True)
+    for name, cell in (("step_00000009.tsv", "old"), ("step_00000010.tsv", hostile)):
+        table = f"source\treference\toutput\n{cell}\t<b>\u2028</b>\t&amp;\n"
+        (folder.samples / name).write_text(table, encoding="utf-8")
+    score = Score("BLEU", 12.5, hostile)
+    evaluation = Evaluation([Pair("a", "b")], ["c"], [score])
+    page = Run(folder, True, 12.25, evaluation)._repr_html_()
+    assert "<script" not in page
+    assert "<i>" not in page
+    assert "<b>" not in page.replace("<p><b>&lt;i&gt;run</b></p>", "")
+    assert page.count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") == 2
+    assert "&amp;amp;" in page
+    assert "old" not in page
+    assert page.count("<tr>") == 2
+    assert "best dev BLEU 12.25" in page
+
+
+def test_a_run_without_anything_to_show_shows_its_name(tmp_path: Path) -> None:
+    run = Run(RunFolder(tmp_path / "plain"), False, None, None)
+    assert run._repr_html_() == "<p><b>plain</b></p>"
+    assert run.metrics == []
+    assert run.scores == {}

@@ -1,0 +1,133 @@
+"""What a run writes: TensorBoard shows it, and it is the model's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up import KINDS
+from tensorboard.backend.event_processing import plugin_event_accumulator
+from tensorboard.util import tensor_util
+
+from nmt import Translator
+from nmt.inference.results import Attention
+from nmt.runs.folder import RunFolder
+from nmt.training.journal import DRAWN_PROBES, Journal, Validation
+from nmt.viewer import records
+
+pytestmark = pytest.mark.xdist_group("tiny run")
+
+
+@pytest.fixture(scope="module")
+def events(tiny_run: Path) -> plugin_event_accumulator.EventAccumulator:
+    unlimited = {plugin_event_accumulator.TENSORS: 0}
+    reader = plugin_event_accumulator.EventAccumulator(str(tiny_run / "logs"), unlimited)
+    reader.Reload()
+    return reader
+
+
+def steps(events: plugin_event_accumulator.EventAccumulator, tag: str) -> list[int]:
+    return [event.step for event in events.Tensors(tag)]
+
+
+def test_curves_are_those_of_metrics_jsonl(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").open(encoding="utf-8")]
+    for tag in (
+        "train/loss",
+        "train/perplexity",
+        "train/learning_rate",
+        "train/gradient_norm",
+        "speed/tokens_per_second",
+        "speed/padding_share",
+        "dev/loss",
+        "dev/BLEU",
+        "dev/chrF2++",
+    ):
+        expected = {line["step"]: line[tag] for line in lines if tag in line}
+        assert steps(events, tag) == list(expected), tag
+        for event in events.Tensors(tag):
+            value = float(tensor_util.make_ndarray(event.tensor_proto))
+            assert value == pytest.approx(expected[event.step], rel=1e-6), tag
+
+
+def test_samples_are_tables_of_source_reference_and_output(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    assert steps(events, "samples") == [5, 10, 12]
+    text = tensor_util.make_ndarray(events.Tensors("samples")[-1].tensor_proto).item().decode()
+    assert text.splitlines()[0] == "| source | reference | output |"
+    written = (tiny_run / "samples" / "step_00000012.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(text.splitlines()) - 2 == len(written) - 1 == 16
+    for row, line in zip(text.splitlines()[2:], written[1:], strict=True):
+        assert [cell.strip() for cell in row.strip("|").split(" | ")] == [
+            cell.strip().replace("|", "\\|") for cell in line.split("\t")
+        ]
+
+
+def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    layers = RunFolder.open(tiny_run).config.model.encoder_layers
+    for kind in ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention"):
+        for layer in range(1, layers + 1):
+            assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
+
+
+def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
+    tokens = ["▁a", "</s>"]
+    uniform = np.full((1, 1, 2, 2), 0.5, np.float32)
+    weights = {kind.name: uniform for kind in KINDS}
+    attention = Attention(tokens, tokens, tokens, weights, KINDS)
+    probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
+    journal = Journal(RunFolder(tmp_path))
+    for step, draw in ((10, True), (20, False)):
+        found = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        journal.log_validation(step, 1.0, found)
+    journal.close()
+    reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
+    for number, (sentence, _) in enumerate(probes, start=1):
+        assert steps(reader, records.tag(number, sentence)) == [10, 20]
+        drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
+        assert drawn == (number <= DRAWN_PROBES)
+    assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
+
+
+def test_attention_is_logged_between_evaluations(
+    events: plugin_event_accumulator.EventAccumulator,
+) -> None:
+    tag = records.tag(1, "¿Dónde está la estación?")
+    assert steps(events, tag) == [4, 5, 8, 10, 12]
+
+
+def test_attention_of_the_probes_is_shown_in_numbers(
+    events: plugin_event_accumulator.EventAccumulator, tiny_run: Path
+) -> None:
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").open(encoding="utf-8")]
+    for kind in ("encoder", "decoder", "cross"):
+        tag = f"attention/entropy/{kind}_layer_1"
+        assert steps(events, tag) == [5, 10, 12]
+        values = [float(tensor_util.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)]
+        expected = [line[tag] for line in lines if tag in line]
+        assert values == pytest.approx(expected, rel=1e-6)
+        assert all(0 < value < 5 for value in values)  # nats
+    assert steps(events, "attention/end_mark/cross_layer_1") == [5, 10, 12]
+
+
+def test_configuration_signature_and_hparams_are_shown(
+    events: plugin_event_accumulator.EventAccumulator,
+) -> None:
+    shown = tensor_util.make_ndarray(events.Tensors("configuration")[0].tensor_proto).item()
+    assert b"d_model: 64" in shown
+    signature = tensor_util.make_ndarray(events.Tensors("signature/BLEU")[0].tensor_proto).item()
+    assert b"tok:13a" in signature
+    assert "_hparams_/session_start_info" in events.Tags()["tensors"]
+
+
+def test_the_model_that_is_kept_translates(tiny_run: Path) -> None:
+    outputs = Translator.load(tiny_run).translate(["¿Dónde está la estación?", ""])
+    assert len(outputs) == 2
+    assert outputs[1] == ""

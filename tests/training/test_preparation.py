@@ -1,0 +1,92 @@
+"""From a configuration to batches: slow parts are done once, and said in the same words again."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from made_configurations import changed, configured
+from made_corpora import complaint, configure, singles, table
+from rich.console import Console
+
+from nmt.config import Config
+from nmt.data.corpus import Corpus, Part
+from nmt.data.splitting import Pair
+from nmt.training.preparation import (
+    plan_training,
+    plan_validation,
+    prepare_corpus,
+    prepare_tokenizer,
+)
+
+TRAIN = [Pair(f"la frase número {number}", f"sentence number {number}") for number in range(40)]
+PARTS = (Part("pairs", TRAIN, 1, read=True),)
+CORPUS = Corpus(PARTS, dev=TRAIN[:3], test=[], rejected={}, lines=40)
+
+
+def tiny(folder: Path) -> Config:
+    changes = {
+        "cache_dir": str(folder / "cache"),
+        "tokenizer.vocabulary_size": 5000,
+        "tokenizer.min_characters_per_piece": 3,
+        "training.batch_tokens": 128,
+    }
+    return changed(configured("model=tiny"), changes)
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def said(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_rejected_lines_are_written_where_training_is_told_to(tmp_path: Path) -> None:
+    (tmp_path / "corpus.tsv").write_text(f"solo\n{table(singles(2))}")
+    path = tmp_path / "rejected.tsv"
+    data = configure(path=str(tmp_path / "corpus.tsv"))
+    prepare_corpus(replace(tiny(tmp_path), data=data), console())
+    assert not path.exists()
+    data = replace(data, rejected_file=str(path))
+    assert len(prepare_corpus(replace(tiny(tmp_path), data=data), console()).train) == 2
+    assert path.read_text() == f"missing column\t{tmp_path / 'corpus.tsv'}:1\tsolo\n"
+
+
+def test_a_tokenizer_is_trained_once_and_says_the_same_again(tmp_path: Path) -> None:
+    first, again, other = console(), console(), console()
+    config = tiny(tmp_path)
+    tokenizer = prepare_tokenizer(config, CORPUS, first)
+    assert said(first)[0] == "training the unigram tokenizer on 80 lines"
+    assert said(first)[1].startswith("tokenizer.vocabulary_size 5000 is lowered to")
+    assert prepare_tokenizer(config, CORPUS, again).fingerprint == tokenizer.fingerprint
+    assert said(again) == said(first)[1:]
+    changes = {"tokenizer.min_characters_per_piece": 4}
+    prepare_tokenizer(changed(config, changes), CORPUS, other)
+    assert said(other)[0] == said(first)[0]  # another configuration, another tokenizer
+
+
+def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    tokenizer = prepare_tokenizer(config, CORPUS, console())
+    training = replace(config.training, row_lengths=[32], accumulate=2)
+    config = replace(config, training=training)
+    batches = plan_training(config, CORPUS, tokenizer)
+    assert (batches.pairs, batches.skipped) == (40, 0)
+    assert batches.shapes == [(8, 32)]  # two micro-batches of 128 positions
+    dev = plan_validation(config, CORPUS, tokenizer)
+    assert dev is not None
+    assert dev.pairs == 3
+    assert plan_validation(config, replace(CORPUS, dev=[]), tokenizer) is None
+
+
+def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    tokenizer = prepare_tokenizer(config, CORPUS, console())
+    training = replace(config.training, row_lengths=[4])
+    config = replace(config, training=training)
+    message = complaint(lambda: plan_training(config, CORPUS, tokenizer))
+    assert message.startswith("every training pair is longer than training.row_lengths=[4] tokens")
+    assert plan_validation(config, CORPUS, tokenizer) is None

@@ -1,0 +1,114 @@
+"""Training runs in tests: one corpus, and most of what is traced is traced once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+from conftest import tiny_overrides
+from rich.console import Console
+
+from nmt.config import TrainingConfig
+from nmt.inference import engine
+from nmt.runs import building
+from nmt.training import backend
+from nmt.training.job import Run, fit
+
+if keras.config.backend() == "jax":
+    from nmt.training.jax_step import JaxStep as BackendStep
+else:
+    from nmt.training.tensorflow_step import (  # type: ignore[assignment]
+        TensorFlowStep as BackendStep,
+    )
+
+
+class Workshop:
+    """Trains runs on one corpus, most of them with functions that were traced for another.
+
+    A model, its step and its engine are kept, by all that they depend on. Who gets them again finds
+    them as they were made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.runs = folder / "runs"
+        self.overrides = [*tiny_overrides(folder), "training.ema_decay=0.9"]
+        self.overrides += ["training.accumulate=2", "training.batch_tokens=128"]
+        self._made: dict[str, Any] = {}
+        self.build_model, self.make_step = building.build_model, backend.make_step
+        self.make_engine = engine.KerasEngine
+
+    def train(self, *overrides: str, console: Console | None = None) -> Run:
+        """Train a run, or go on with one."""
+        resumed = any(override.startswith("training.resume=") for override in overrides)
+        given = overrides if resumed else (*self.overrides, *overrides)
+        return fit(given, console=console or Console(quiet=True))
+
+    def keep(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let runs share what is traced."""
+
+        def build_model(config: Any, size: int, *, precision: str) -> Any:
+            key = f"{config.model} {size} {precision}"
+            if key not in self._made:
+                self._made[key] = self.build_model(config, size, precision=precision)
+            return self._made[key]
+
+        def make_step(model: Any, config: TrainingConfig, *, seed: int) -> Any:
+            same = replace(config, learning_rate=None, schedule="", resume=None, evaluate_every=0)
+            same = replace(same, max_steps=None, max_minutes=None, early_stopping=None)
+            key = f"{id(model)} {same} {seed}"
+            if key not in self._made:
+                step = self.make_step(model, config, seed=seed)
+                self._made[key] = step, step.state()
+            step, state = self._made[key]
+            step.restore(state)
+            return step
+
+        def make_engine(model: Any) -> Any:
+            key = f"{id(model)}"
+            if key not in self._made:
+                self._made[key] = self.make_engine(model)
+            return self._made[key]
+
+        monkeypatch.setattr(building, "build_model", build_model)
+        monkeypatch.setattr(backend, "make_step", make_step)
+        monkeypatch.setattr(engine, "KerasEngine", make_engine)
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Let runs share what is traced, for a while."""
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            self.keep(monkeypatch)
+            yield
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("workshop"))
+
+
+@pytest.fixture
+def kept(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """The workshop, with all runs sharing what is traced."""
+    shop.keep(monkeypatch)
+    return shop
+
+
+@pytest.fixture
+def at_update(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """Let something happen while an update runs."""
+    update = BackendStep.update
+
+    def arrange(number: int, happen: Callable[[], None]) -> None:
+        def interrupted(self: BackendStep, batch: Any, rate: float, step: int, *more: Any) -> Any:
+            if step == number:
+                happen()
+            return update(self, batch, rate, step, *more)
+
+        monkeypatch.setattr(BackendStep, "update", interrupted)
+
+    return arrange
