@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from nmt.config import Config
@@ -40,12 +43,26 @@ OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in conf_dir().glob("
 
 
 def composed(*overrides: str) -> DictConfig:
-    """Return what the command line would compose."""
-    return copy.deepcopy(_composed(*overrides))
+    """Return what the command line would compose.
+
+    Choices of files are composed by Hydra, once for each set of them; the other overrides are then
+    applied as Hydra applies them, which is its last step.
+    """
+    chosen = [each for each in overrides if _chooses(each)]
+    config = copy.deepcopy(compose_once(*chosen))
+    others = OverridesParser.create().parse_overrides([o for o in overrides if not _chooses(o)])
+    ConfigLoaderImpl._apply_overrides_to_config(others, config)
+    return config
+
+
+def _chooses(override: str) -> bool:
+    """Whether an override is none of a single key: those that choose files, and malformed ones."""
+    return not re.match(r"[+]*\w+(\.\w+)+=", override) and not override.startswith("seed=")
 
 
 @cache
-def _composed(*overrides: str) -> DictConfig:
+def compose_once(*overrides: str) -> DictConfig:
+    """Return what Hydra composes; nobody may change it."""
     register_schema()
     with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
         return compose("train", overrides=list(overrides))

@@ -15,31 +15,43 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nmt"
 
-# What each room may import of nmt; "nmt" is the package itself (a version, a path), "errors" and
-# "quiet" are small and import nothing.
+# What each room may import of nmt beside itself. The rooms of inspection are rooms of their own.
 ROOMS = {
-    "model": {"model"},
-    "data": {"data", "config", "errors", "quiet", "nmt"},
-    "inference": {"inference", "model", "data", "config", "devices", "errors", "quiet"},
-    "inspection": {"inspection", "inference", "model", "data", "config", "errors", "quiet"},
-    "serving": {"serving", "inference", "errors"},
-    "exporting": {"exporting", "inference", "model", "data"}
-    | {"config", "devices", "errors", "quiet"},
-    "errors": set(),
-    "quiet": set(),
+    "errors": set[str](),
+    "startup": set[str](),
+    "model": set[str](),
     "config": {"errors"},
+    "data": {"config", "errors", "startup"},
+    "viewer": {"model"},
+    "runs": {"config", "data", "errors", "model"},
+    "inference": {"config", "data", "errors", "model", "runs", "startup", "viewer"},
+    "inspection": set[str](),
+    "inspection.anatomy": {"config", "inspection", "model"},
+    "inspection.pictures": {"data", "errors", "inference", "inspection.anatomy", "model", "viewer"},
+    "inspection.heads": {
+        "data",
+        "errors",
+        "inference",
+        "inspection",
+        "inspection.pictures",
+        "model",
+    },
+    "inspection.searches": {"data", "inference"},
+    "inspection.dashboard": {"data", "errors", "viewer"},
+    "training": {"config", "data", "errors", "inference", "model", "runs", "startup", "viewer"}
+    | {"inspection.anatomy", "inspection.heads", "inspection.pictures"},
+    "exporting": {"config", "data", "errors", "inference", "model", "runs", "startup"},
+    "serving": {"errors", "inference", "viewer"},
+    "arguments": {"errors"},
+    "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
 }
-# `Translator.load` opens a run folder; nmt.runs.folder knows checkpoints, so the import waits for the call.
-LAZY_EXCEPTION = ("nmt.inference.translator", "nmt.runs.folder")
 
 COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve"}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 
 CONFIGURATION_LIBRARIES = {"hydra", "omegaconf"}
-MAY_IMPORT_THEM = {"nmt.config", "nmt.config.command_line", "nmt.train"}
-# The report prints the configuration into TensorBoard as YAML.
-YAML_EXCEPTION = ("nmt.training.journal", "omegaconf")
+LONGEST_FUNCTION = 60  # lines
 
 
 class Import(NamedTuple):
@@ -93,9 +105,16 @@ IMPORTS = [
 
 
 def room(module: str) -> str:
-    """Return ``data`` for ``nmt.data.corpus``, ``run`` for ``nmt.runs.folder``."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 else parts[0]
+    """Return ``data`` for ``nmt.data.corpus``, ``inspection.heads`` for what is in that folder."""
+    parts = module.split(".")[1:3]
+    if not parts:
+        return "nmt"
+    inner = "nmt.inspection" in module and len(parts) > 1 and is_folder(".".join(parts))
+    return ".".join(parts) if inner else parts[0]
+
+
+def is_folder(dotted: str) -> bool:
+    return PACKAGE.joinpath(*dotted.split(".")).is_dir()
 
 
 def top(module: str) -> str:
@@ -122,7 +141,7 @@ except ImportError:
     assert [(found.imported, found.lazy) for found in imports_in("nmt.x", source)] == [
         ("nmt.data.corpus", False),
         ("json", False),
-        ("nmt.config", False),
+        ("nmt.config.files", False),
         ("nmt.data.tokenizer", False),
         ("hydra", False),
         ("nmt.runs.folder", True),
@@ -141,17 +160,64 @@ def test_a_room_imports_only_what_stands_before_it(name: str) -> None:
         for found in IMPORTS
         if room(found.importer) == name
         and top(found.imported) == "nmt"
-        and room(found.imported) not in ROOMS[name]
-        and (found.importer, found.imported) != LAZY_EXCEPTION
+        and room(found.imported) not in ROOMS[name] | {name}
     ]
     assert wrong == []
 
 
-def test_the_exceptions_are_still_needed_and_lazy() -> None:
-    runs = [found for found in IMPORTS if (found.importer, found.imported) == LAZY_EXCEPTION]
-    assert runs
-    assert all(found.lazy for found in runs)
-    assert any((found.importer, found.imported) == YAML_EXCEPTION for found in IMPORTS)
+def test_every_room_is_known_and_needs_what_it_may_import() -> None:
+    assert {room(module) for module in MODULES} == ROOMS.keys() | COMMANDS
+    used = {
+        name: {room(found.imported) for found in IMPORTS if room(found.importer) == name}
+        for name in ROOMS
+    }
+    assert {name: sorted(may - used[name]) for name, may in ROOMS.items() if may - used[name]} == {}
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return rooms that lead back to the first of them; none if there is no such way."""
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if cycle := visit(other, [*path, name]):
+                return cycle
+        done.add(name)
+        return []
+
+    return next(filter(None, (visit(name, []) for name in sorted(graph))), [])
+
+
+def test_no_rooms_import_each_other() -> None:
+    assert find_cycle({"a": {"b"}, "b": {"c", "d"}, "c": set(), "d": {"b"}}) == ["b", "d", "b"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}}) == []
+    graph: dict[str, set[str]] = {}
+    for found in IMPORTS:  # lazy ones, and those for types alone, too
+        here, there = room(found.importer), room(found.imported)
+        if top(found.imported) == "nmt" and here != there:
+            graph.setdefault(here, set()).add(there)
+    assert find_cycle(graph) == []
+
+
+def test_at_the_top_stand_the_commands_and_little_else() -> None:
+    files = {path.stem for path in PACKAGE.glob("*.py")}
+    assert files == COMMANDS - {"inspect"} | {"__init__", "arguments", "errors"}
+
+
+def test_no_function_is_long() -> None:
+    lengths = {
+        f"{path.name}: {node.name}": node.end_lineno - node.lineno + 1
+        for folder in (PACKAGE, PACKAGE.parent / "scripts")
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
+    }
+    assert len(lengths) > 500
+    assert {name: n for name, n in lengths.items() if n > LONGEST_FUNCTION} == {}
 
 
 # Modules of the commands that are packages, each beside the `__main__` that wires them.
@@ -179,25 +245,11 @@ def test_nothing_imports_a_command_but_its_command_line_a_subcommand() -> None:
     assert SUBCOMMANDS, "no command is a package: this test needs no exception"
 
 
-def test_training_does_not_know_what_is_wired_around_it() -> None:
-    wiring = COMMANDS | {"compose", "prepare"}
-    assert [
-        found
-        for found in IMPORTS
-        if room(found.importer) not in wiring
-        and top(found.imported) == "nmt"
-        and room(found.imported) in wiring
-    ] == []
-
-
-def test_only_configuration_and_the_command_import_hydra() -> None:
-    assert [
-        found
-        for found in IMPORTS
-        if top(found.imported) in CONFIGURATION_LIBRARIES
-        and found.importer not in MAY_IMPORT_THEM
-        and (found.importer, top(found.imported)) != YAML_EXCEPTION
-    ] == []
+def test_only_configuration_and_the_commands_import_hydra() -> None:
+    found = [one for one in IMPORTS if top(one.imported) in CONFIGURATION_LIBRARIES]
+    assert {room(one.importer) for one in found} == {"config", "train"}
+    light = ("nmt.config", "nmt.config.schema", "nmt.config.data", "nmt.config.checks")
+    assert not [one for one in found if one.importer in light]
 
 
 def test_the_web_stays_in_the_application_and_its_command() -> None:
@@ -212,6 +264,7 @@ def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
     found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
     assert found == {
         "nmt.training.events",
+        "nmt.inspection.dashboard.links",
         "nmt.inspection.dashboard.plugin",
         "nmt.inspection.dashboard.projector",
     }
@@ -315,5 +368,16 @@ for name in {["nmt", "nmt.config.command_line", *names]!r}:
     importlib.import_module(name)
 heavy = {{"keras", "tensorflow", "tensorflow_text", "jax", "matplotlib", "sacrebleu", "fastapi"}}
 print(json.dumps(sorted(heavy & {{name.split(".")[0] for name in sys.modules}})))
+"""
+    assert run_python(script) == []
+
+
+@pytest.mark.parametrize("statement", ["import nmt", "import nmt.translate as t; t.make_parser()"])
+def test_the_package_and_its_translator_begin_at_once(statement: str) -> None:
+    script = f"""
+import json, sys
+{statement}
+slow = {{"keras", "tensorflow", "jax", "hydra", "omegaconf", "numpy", "yaml"}}
+print(json.dumps(sorted(slow & {{name.split(".")[0] for name in sys.modules}})))
 """
     assert run_python(script) == []

@@ -5,79 +5,70 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import shutil
-import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import tiny_overrides, users_environment
+from conftest import tiny_overrides
+from processes import Done, command, commands, one_line_error
 from rich.console import Console
 
-from nmt import evaluate, translate
-from nmt.errors import UserError
+from nmt import Translator, evaluate, translate
+from nmt.errors import UserError, exit_on_user_error
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
+# --- nmt.train ----------------------------------------------------------------------------------
 
-def command(
-    *arguments: str | Path, stdin: bytes = b"", cwd: Path | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        cwd=cwd,
-        check=False,
-        env=users_environment() | {"COLUMNS": "200"},
-    )
-
-
-def one_line_error(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Check the contract of user errors; return the line."""
-    error = done.stderr.decode()
-    assert done.returncode == 2, error
-    assert len(error.splitlines()) == 1, error
-    assert error.startswith("error: ")
-    return error
+WRONG = {
+    "model.d_modle=256": "'model.d_modle'; did you mean 'model.d_model'?",
+    "+model.depth=6": "unknown configuration key 'model.depth'",
+    "model=smal": "there is no model 'smal'; did you mean 'small'?",
+    "modle=small": "'modle'; did you mean 'model'?",
+    "model.d_model=wide": "'model.d_model'",
+    "model.num_heads=7": "model.d_model=128 is not divisible by model.num_heads=7",
+    "data.path=x data=tsv": "data.path=x does not exist",
+    "data=tatoeba data.archive=climbing.zip": "points outside",
+    "training.resume=no/such/run": "there is no run no/such/run",
+    "training.learning_rate=nan": "training.learning_rate=nan must be a finite number",
+}
+SHOWN = {"--cfg job model=base": "d_model: 512", "--help": "model: base, big, compact, small, tiny"}
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("model.d_modle=256", "'model.d_modle'; did you mean 'model.d_model'?"),
-        ("+model.depth=6", "unknown configuration key 'model.depth'"),
-        ("model=smal", "there is no model 'smal'; did you mean 'small'?"),
-        ("modle=small", "'modle'; did you mean 'model'?"),
-        ("model.d_model=wide", "'model.d_model'"),
-        ("model.num_heads=7", "model.d_model=128 is not divisible by model.num_heads=7"),
-        ("data.path=x data=tsv", "data.path=x does not exist"),
-        ("training.resume=no/such/run", "there is no run no/such/run"),
-    ],
-)
-def test_a_wrong_override_is_one_line(tmp_path: Path, override: str, message: str) -> None:
-    done = command("nmt.train", *override.split(), cwd=tmp_path)
-    assert message in one_line_error(done)
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_bad_archive_is_refused_in_one_line(tmp_path: Path) -> None:
-    climbing = tmp_path / "climbing.zip"
-    with zipfile.ZipFile(climbing, "w") as archive:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Done]:
+    """Run command lines of `nmt.train` that train nothing, all in one process and one folder."""
+    folder = tmp_path_factory.mktemp("nothing")
+    with zipfile.ZipFile(folder / "climbing.zip", "w") as archive:
         archive.writestr("../spa.txt", "Go.\tVe.\n")
-    done = command("nmt.train", "data=tatoeba", f"data.archive={climbing}", cwd=tmp_path)
-    assert "points outside" in one_line_error(done)
-    assert list(tmp_path.iterdir()) == [climbing]
+    lines = [*WRONG, *SHOWN]
+    done = commands("nmt.train", [line.split() for line in lines], cwd=folder)
+    assert [path.name for path in folder.iterdir()] == ["climbing.zip"]
+    return dict(zip(lines, done, strict=True)).__getitem__
 
 
-def test_show_configuration_and_help(tmp_path: Path) -> None:
-    done = command("nmt.train", "--cfg", "job", "model=base", cwd=tmp_path)
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_override_is_one_line(trained: Callable[[str], Done], line: str) -> None:
+    assert WRONG[line] in one_line_error(trained(line))
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_show_configuration_and_help(trained: Callable[[str], Done], line: str) -> None:
+    done = trained(line)
     assert done.returncode == 0
-    assert b"d_model: 512" in done.stdout
-    done = command("nmt.train", "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert b"model: base, big, compact, small, tiny" in done.stdout
+    assert SHOWN[line] in done.stdout.decode()
+    assert done.stderr == b""
+
+
+def test_a_process_of_its_own_ends_with_the_line_and_the_status(tmp_path: Path) -> None:
+    done = command("nmt.train", "model=smal", cwd=tmp_path)
+    assert WRONG["model=smal"] in one_line_error(done)
+    assert done.stdout == b""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -101,18 +92,33 @@ def test_multirun_trains_one_run_per_value(tmp_path: Path) -> None:
 def test_train_resume_from_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_run, tmp_path / "runs" / "old")
     (tmp_path / "runs" / "latest").symlink_to("old")
+    long = " ".join(["Hoy hace mucho frío,"] * 20)
+    more = ("training.max_steps=14", f"training.probes=['{long}']", "decoding.beam_size=1")
     runs = f"runs_dir={tmp_path / 'runs'}"
-    done = command(
-        "nmt.train", runs, "training.resume=latest", "training.max_steps=14", cwd=tmp_path
-    )
+    done = command("nmt.train", runs, "training.resume=latest", *more, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert b"after update 12" in done.stdout
     lines = (tmp_path / "runs" / "old" / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["step"] for line in lines if "train/loss" in line]
     assert steps == list(range(1, 15))
+    # The probe is cut. What warns is this program, and no line of its source.
+    [warning] = done.stderr.decode().splitlines()
+    assert warning.startswith("warning: a text of ")
+    assert warning.endswith(": such texts are translated in parts")
 
 
-def test_translate_arguments_and_standard_input(tiny_run: Path) -> None:
+# --- nmt.translate ------------------------------------------------------------------------------
+
+
+def translated(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    translate.run(translate.make_parser().parse_args(list(map(str, arguments))))
+    return capsys.readouterr().out
+
+
+def test_translate_arguments_and_standard_input(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sentences = ["Hoy hace frío.", "¿Qué hora es?"]
     done = command("nmt.translate", "--run", tiny_run, *sentences)
     assert done.returncode == 0, done.stderr
@@ -120,16 +126,10 @@ def test_translate_arguments_and_standard_input(tiny_run: Path) -> None:
     expected = done.stdout.decode().splitlines()
     assert len(expected) == 2
     stdin = f"{sentences[0]}\r\n\n{sentences[1]}".encode() + b"\n\xff\xfe bad bytes\n"
-    done = command("nmt.translate", "--run", tiny_run, stdin=stdin)
-    lines = done.stdout.decode().split("\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    lines = translated(capsys, "--run", tiny_run).split("\n")
     assert len(lines) == 5
     assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
-
-
-def translated(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """Return what the command prints, without a process of its own."""
-    translate.run(translate.parser().parse_args(list(map(str, arguments))))
-    return capsys.readouterr().out
 
 
 def test_translate_a_file_with_scores_and_alternatives(
@@ -149,22 +149,69 @@ def test_translate_a_file_with_scores_and_alternatives(
     assert score == log_prob
 
 
+SOURCE = "Hoy hace frío.\n\nSí.\n¿Qué hora es?\nNo.\nMe gusta.\nAna vive aquí.\n¿Y tú?\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    path = tmp_path / "in.txt"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path, tmp_path / "out.txt"
+
+
 def test_translate_goes_on_where_it_was_interrupted(
-    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, out = tmp_path / "in.txt", tmp_path / "out.txt"
-    path.write_text("Hoy hace frío.\n\nSí.\n¿Qué hora es?\n", encoding="utf-8")
+    path, out = files
     options = ("--run", tiny_run, "--beam", "1", "--file", path, "--output", out)
     assert translated(capsys, *options) == ""
     whole = out.read_bytes()
-    assert whole.count(b"\n") == 4
-    for lines, rest in ((0, b""), (2, b""), (1, b"half a li"), (4, b"")):
-        kept = b"".join(whole.splitlines(keepends=True)[:lines])
-        out.write_bytes(kept.replace(b"e", b"E") + rest)  # what stands there is not done again
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 8
+    assert lines[1] == b"\n"
+    middle = len(lines[2].decode()) // 2
+    for count, rest in (
+        (0, b""),
+        (2, b""),
+        (2, lines[2].decode()[:middle].encode()),
+        (5, lines[5][:-1]),  # all but the line feed
+        (8, b""),
+    ):
+        out.write_bytes(b"".join(lines[:count]) + rest)
         translated(capsys, *options, "--resume")
-        assert out.read_bytes() == kept.replace(b"e", b"E") + whole[len(kept) :]
-    out.write_bytes(whole + b"one too many\n")
-    with pytest.raises(UserError, match="has 4 lines, of which 5"):
+        assert out.read_bytes() == whole
+    # One line that another near tie decided stays as it is, and is not translated again.
+    kept = [*lines[:5], b"Another.\n"]
+    out.write_bytes(b"".join(kept))
+    translated(capsys, *options, "--resume")
+    assert out.read_bytes() == b"".join([*kept, *lines[6:]])
+
+
+def test_translate_goes_on_with_nothing_but_its_own_translations(
+    tiny_run: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = files
+    options = ("--run", tiny_run, "--beam", "1", "--file", path, "--output", out)
+    translated(capsys, *options)
+    whole = out.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for content, message in (
+        (whole + b"one too many\n", "has 8 lines, of which 9 are said to be"),
+        (whole + b"half a line", "has 8 lines, of which 9 are said to be"),
+        (b"my only copy, without a line feed", "line 1 of .* is not the translation"),
+        (b"my\nown\nlines\n", "line 2 of .* is not the translation"),  # of an empty line
+        (b"".join([*lines[:2], b"not its begin"]), "line 3 of .* is not the translation"),
+        (b"".join([lines[0], b"\n", *lines[3:6]]), "line 3 of .* is not the translation"),
+        (b"0.0000\t0.0000\t" + lines[0], "line 1 of .* is not the translation"),
+        (b"\xff\xfe\x00\n", "line 1 of .* is not the translation"),
+    ):
+        out.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            translated(capsys, *options, "--resume")
+        assert out.read_bytes() == content
+    out.unlink()
+    out.mkdir()
+    with pytest.raises(UserError, match="is no file, and cannot be gone on with"):
         translated(capsys, *options, "--resume")
 
 
@@ -195,40 +242,131 @@ def test_translate_draws_attention(
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--run", "nowhere", "Hola."], "there is no run nowhere"),
-        (["--file", "missing.txt"], "there is no file missing.txt"),
-        (["--file", "missing.txt", "Hola."], "not both"),
-        (["--run", "RUN", "--nbest", "5", "--beam", "2", "Hola."], "--beam 5"),
-        (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
-        (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
-        (["--run", "RUN", "--attention", "a.png", ""], "empty"),
-        (["--resume", "Hola."], "--resume needs --file and --output"),
-        (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "--quantization int8 --run"),
-        (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
-        (["--sample", "--mbr", "3", "Hola."], "not both"),
-        (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
-        (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
-    ],
-)
+TRANSLATE_WRONG: list[tuple[list[str], str]] = [
+    (["--run", "nowhere", "Hola."], "there is no run nowhere"),
+    (["--file", "missing.txt"], "there is no file missing.txt"),
+    (["--file", "missing.txt", "Hola."], "not both"),
+    (["--run", "RUN", "--nbest", "5", "--beam", "2", "Hola."], "--beam 5"),
+    (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
+    (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
+    (["--run", "RUN", "--attention", "a.png", ""], "empty"),
+    (["--resume", "Hola."], "--resume needs --file and --output"),
+    (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "--quantization int8 --run"),
+    (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
+    (["--sample", "--mbr", "3", "Hola."], "not both"),
+    (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
+    (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
+    (["--length-penalty", "-1", "Hola."], "--length-penalty: -1 is not at least 0"),
+    (["--length-penalty", "nan", "Hola."], "--length-penalty: nan is not at least 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), TRANSLATE_WRONG)
 def test_translate_says_what_is_wrong(
-    tiny_run: Path, tmp_path: Path, arguments: list[str], message: str
+    tiny_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     given = [str(tiny_run) if argument == "RUN" else argument for argument in arguments]
-    done = command("nmt.translate", *given, cwd=tmp_path)
-    assert message in one_line_error(done)
+    with pytest.raises(SystemExit) as ended:
+        exit_on_user_error(lambda: translate.run(translate.make_parser().parse_args(given)))
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_translate_says_it_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = command("nmt.translate", "--file", "missing.txt", cwd=tmp_path)
+    assert "there is no file missing.txt" in one_line_error(done)
+    assert done.stdout == b""
+
+
+# --- What is written is none of what is read ----------------------------------------------------
+
+
+def names_of(path: Path) -> list[Path]:
+    """Return names of a file: its own, another way to it, a symbolic and a hard link."""
+    symbolic, hard = path.with_name("symbolic"), path.with_name("hard")
+    symbolic.symlink_to(path.name)
+    os.link(path, hard)
+    return [path, path.parent / "." / ".." / path.parent.name / path.name, symbolic, hard]
+
+
+def refused(run: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
+    """Check that a command ends with status 2 and one line; return the line."""
+    with pytest.raises(SystemExit) as ended:
+        exit_on_user_error(lambda: run() and None)
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    return line
+
+
+def test_no_command_writes_over_its_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "X"
+    path.write_text(SOURCE, encoding="utf-8")
+    other = tmp_path / "Y"
+    other.write_text(SOURCE, encoding="utf-8")
+    for name in names_of(path):
+        for options in (["--file", path, "--output", name], ["--file", name, "--output", path]):
+            for more in ([], ["--resume"]):
+                given = list(map(str, [*options, *more]))
+                arguments = translate.make_parser().parse_args(given)
+                line = refused(lambda: translate.run(arguments), capsys)  # noqa: B023
+                assert line == f"error: {options[3]} would be written over {options[1]}: name " + (
+                    "another output"
+                )
+        for first, second in ((path, other), (other, path)):
+            given = ["--source", first, "--reference", second, "--output", name]
+            for score in ([], ["--score"]):
+                parsed = evaluate.make_parser().parse_args([*map(str, given), *score])
+                line = refused(lambda: evaluate.run(parsed, Console()), capsys)  # noqa: B023
+                assert line == f"error: {name} would be written over {path}: name another output"
+    assert path.read_text(encoding="utf-8") == SOURCE
+
+
+def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "X"
+    path.write_text(SOURCE, encoding="utf-8")
+    for name in names_of(path):
+        with path.open("rb") as stdin:
+            done = command("nmt.translate", "--output", name, stdin=stdin, cwd=tmp_path)
+        line = one_line_error(done)
+        assert line == f"error: {name} would be written over standard input: name another output\n"
+        assert done.stdout == b""
+    assert path.read_text(encoding="utf-8") == SOURCE
+
+
+# --- nmt.evaluate -------------------------------------------------------------------------------
+
+
+def evaluated(*arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    evaluate.run(evaluate.make_parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path: Path) -> None:
-    done = command("nmt.evaluate", "--run", tiny_run, "--beam", "1")
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tiny_run / "evaluation_test.json").read_text(encoding="utf-8"))
+    shown = evaluated("--run", tiny_run, "--beam", "1")
+    written = tiny_run / "evaluation_split_test_greedy.json"
+    assert f"written to {written}" in shown
+    found = json.loads(written.read_text(encoding="utf-8"))
+    assert found["scored"] == "test split"
     assert found["sentences"] == 16
     assert found["scores"].keys() == {"BLEU", "chrF2++", "TER"}
-    assert f"{found['scores']['BLEU']['value']:.2f}" in done.stdout.decode()
-    assert "words," in done.stdout.decode()
+    assert f"{found['scores']['BLEU']['value']:.2f}" in shown
+    assert "words," in shown
     outputs = [sentence["output"] for sentence in found["outputs"]]
 
     source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
@@ -236,9 +374,7 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     reference.write_text("\n".join(outputs) + "\n", encoding="utf-8")
     out = tmp_path / "scores.json"
     files = ["--source", source, "--reference", reference, "--output", out]
-    console = Console(file=io.StringIO())
-    compared = ["--run", tiny_run, "--beam", "1", *files, "--compare", tiny_run]
-    evaluate.run(evaluate.parser().parse_args(list(map(str, compared))), console)
+    evaluated("--run", tiny_run, "--beam", "1", *files, "--compare", tiny_run)
     scores = json.loads(out.read_text(encoding="utf-8"))
     assert scores["scores"]["chrF2++"]["value"] == pytest.approx(100)
     assert scores["compared"]["BLEU"]["difference"] == 0
@@ -248,15 +384,54 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     assert "16 lines" in one_line_error(done)
 
 
+def test_scores_of_anything_else_leave_those_of_training_alone(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    of_training = (tiny_run / "evaluation_test.json").read_bytes()
+    assert json.loads(of_training)["sentences"] == 16
+    news = tmp_path / "news"
+    news.mkdir()
+    (news / "test.es").write_text("Sí.\n", encoding="utf-8")
+    (news / "test.en").write_text("Yes.\n", encoding="utf-8")
+    files = ("--source", news / "test.es", "--reference", news / "test.en")
+    penalty = Translator.load(tiny_run).decoding.length_penalty
+    for arguments, name in (
+        (files, f"evaluation_file_test_beam_4_penalty_{penalty:g}.json"),
+        ((*files, "--beam", "1"), "evaluation_file_test_greedy.json"),
+        ((*files, "--score"), "scores_file_test.json"),
+        (("--split", "dev", "--beam", "1"), "evaluation_split_dev_greedy.json"),
+        (
+            ("--beam", "4", "--length-penalty", "0.25"),
+            "evaluation_split_test_beam_4_penalty_0.25.json",
+        ),
+        (("--score",), "scores_split_test.json"),
+    ):
+        path = tiny_run / name
+        path.unlink(missing_ok=True)
+        assert f"written to {path}" in evaluated("--run", tiny_run, *arguments)
+        assert path.is_file()
+        assert (tiny_run / "evaluation_test.json").read_bytes() == of_training
+
+
+@pytest.mark.parametrize("penalty", ["-1", "nan", "inf", "much"])
+@pytest.mark.parametrize("command_line", [evaluate.make_parser, translate.make_parser])
+def test_a_length_penalty_is_a_number_of_at_least_0(
+    capsys: pytest.CaptureFixture[str], command_line: Callable[[], object], penalty: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line().parse_args(["--length-penalty", penalty])  # type: ignore[attr-defined]
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: argument --length-penalty: ")
+
+
 def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> None:
     source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
     source.write_text("Hoy hace frío.\nSí.\n", encoding="utf-8")
     reference.write_text("It's cold today.\nYes.\n", encoding="utf-8")
     out = tmp_path / "scores.json"
-    shown = io.StringIO()
-    arguments = ["--run", tiny_run, "--score", "--output", out]
-    arguments += ["--source", source, "--reference", reference]
-    evaluate.run(evaluate.parser().parse_args(list(map(str, arguments))), Console(file=shown))
+    given = ("--source", source, "--reference", reference, "--output", out)
+    shown = evaluated("--run", tiny_run, "--score", *given)
     found = json.loads(out.read_text(encoding="utf-8"))
     nats = -sum(pair["log_prob"] for pair in found["pairs"])
     pieces = sum(len(pair["pieces"]) for pair in found["pairs"])
@@ -264,7 +439,7 @@ def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> N
     assert found["perplexity"]["per_word"] == pytest.approx(math.exp(nats / 6))  # 4 words, 2 ends
     for pair in found["pairs"]:
         assert pair["log_prob"] == pytest.approx(sum(pair["log_probs"]))
-    rows = [line.split("\t") for line in shown.getvalue().splitlines() if "\t" in line]
+    rows = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert [row[2:] for row in rows] == [["Hoy hace frío.", "It's cold today."], ["Sí.", "Yes."]]
     assert rows[1][0] == f"{found['pairs'][1]['log_prob']:.4f}"
 

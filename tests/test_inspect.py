@@ -10,21 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from processes import command, one_line_error
 from rich.console import Console
-from test_commands import command, one_line_error
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.inspect.__main__ import parser
+from nmt.inspect.__main__ import make_parser
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 SENTENCE = "¿Dónde está la estación?"
 
 
 def inspected(*arguments: str | Path) -> str:
     """Run a subcommand in this process; return what it prints."""
-    parsed = parser().parse_args([str(argument) for argument in arguments])
+    parsed = make_parser().parse_args([str(argument) for argument in arguments])
     console = Console(file=io.StringIO(), width=160, highlight=False, markup=False, soft_wrap=True)
     parsed.run_command(parsed, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -68,7 +69,7 @@ def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path
     printed = inspected("project", "--run", run)
     assert "tensorboard --logdir" in printed
     table = np.loadtxt(run / "logs" / "embeddings" / "vectors.tsv", delimiter="\t")
-    expected = np.asarray(Translator.load(run).engine.model.embedding.table)
+    expected = np.asarray(Translator.load(run).engine.model.token_table())
     np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-12)
     labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
     assert len(labels.splitlines()) == 1 + len(expected)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,11 @@ from PIL import Image
 from rich.console import Console
 
 from nmt.errors import UserError
-from nmt.inspect.__main__ import parser
-from nmt.inspection.heads import report as head_report
-from nmt.inspection.heads import ablation as heads
+from nmt.inspect.__main__ import make_parser
+from nmt.inspection.heads import ablation, report
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 SOURCES = ["¿Dónde está la estación?", "", "Me gusta el café, Ana.", "Sí."]
 TARGETS = ["Where is the station?", "", "I like coffee, Ana.", "Yes."]
@@ -26,7 +28,7 @@ def inspected(*arguments: str | Path) -> str:
     """Return what the command prints on its console, without a process of its own."""
     shown = io.StringIO()
     console = Console(file=shown, highlight=False, markup=False, soft_wrap=True)
-    parsed = parser().parse_args(list(map(str, arguments)))
+    parsed = make_parser().parse_args(list(map(str, arguments)))
     parsed.run_command(parsed, console)
     return shown.getvalue()
 
@@ -71,14 +73,14 @@ def test_an_interrupted_report_has_what_was_measured(
 ) -> None:
     calls = []
 
-    def interrupted(*arguments: object) -> heads.Quality:
+    def interrupted(*arguments: object) -> ablation.Quality:
         calls.append(arguments)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return heads.Quality(float(len(calls)), 0.0, "")
+        return ablation.Quality(float(len(calls)), 0.0, "")
 
-    for module in (heads, head_report):
-        monkeypatch.setattr(module, "quality", interrupted)
+    for module in (ablation, report):
+        monkeypatch.setattr(module, "measure_quality", interrupted)
     shown = inspected("report", "--run", tiny_run, "--sentences", "2", "--output", tmp_path)
     assert "interrupted" in shown
     content = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -143,12 +145,56 @@ def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
         (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
         (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
         (["align", "Sí.", "--run", "no/run"], "there is no run no/run"),
-        (["report", "--sentences", "0"], "--sentences 0 is not at least 1"),
     ],
 )
 def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         inspected(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "--sentences", "0"], "--sentences: 0 is not at least 1"),
+        (["trace", "Sí.", "--length-penalty", "-1"], "--length-penalty: -1 is not at least 0"),
+        (["trace", "Sí.", "--length-penalty", "nan"], "--length-penalty: nan is not at least 0"),
+        (["trace", "Sí.", "--beam", "0"], "--beam: 0 is not at least 1"),
+        (["align", "--layer", "x"], "--layer: invalid int value: 'x'"),
+        (["nothing"], "invalid choice: 'nothing'"),
+        ([], "required: command"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        make_parser().parse_args(arguments)
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+@pytest.mark.parametrize("link", ["name", "symbolic", "hard"])
+def test_an_alignment_is_not_written_over_what_is_aligned(
+    texts: tuple[Path, Path], tmp_path: Path, link: str
+) -> None:
+    source, reference, gold = (tmp_path / name for name in ("source", "reference", "gold"))
+    shutil.copy(texts[0], source)
+    shutil.copy(texts[1], reference)
+    gold.write_text("Sí .\tYes .\t0-0 1-1\n" * 2, encoding="utf-8")
+    for path in (source, reference, gold):
+        before = path.read_bytes()
+        output = path if link == "name" else tmp_path / f"{link}_{path.name}"
+        if link == "symbolic":
+            output.symlink_to(path)
+        elif link == "hard":
+            os.link(path, output)
+        given = ["--gold", gold] if path == gold else ["--source", source, "--reference", reference]
+        # Before any run is looked for.
+        with pytest.raises(UserError, match=f"{output} would be written over {path}"):
+            inspected("align", "--run", "no/run", *given, "--output", output)
+        assert path.read_bytes() == before
 
 
 def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None:

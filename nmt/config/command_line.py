@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class _OpenConfig(Config):
     data: DataConfig = field(default_factory=_OpenData)
 
 
+@cache  # the store is one for the process
 def register_schema() -> None:
     """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
     schema = OmegaConf.structured(_OpenConfig)

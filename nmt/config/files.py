@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -53,7 +54,7 @@ def from_composed(composed: DictConfig) -> Config:
         OmegaConf.resolve(composed)
         values = OmegaConf.to_container(composed)
         # Once more over the schema: what was composed has sources of any form, and may lack keys.
-        typed = cast(DictConfig, OmegaConf.merge(OmegaConf.structured(Config), values))
+        typed = cast(DictConfig, OmegaConf.merge(_schema(), values))
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
             raise UserError(_say_missing(missing[0], typed))
@@ -63,6 +64,11 @@ def from_composed(composed: DictConfig) -> Config:
     config.data = without_short_keys(config.data)
     check(config)
     return config
+
+
+@cache
+def _schema() -> DictConfig:
+    return OmegaConf.structured(Config)
 
 
 def _say_missing(key: str, config: DictConfig) -> str:
@@ -136,7 +142,7 @@ def load(path: Path) -> Config:
 
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
-    plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
+    plain = asdict(config)
     for key in SHORT:
         if plain["data"][key] is None:  # as each is in a checked configuration
             del plain["data"][key]

@@ -16,7 +16,6 @@ from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import nmt
 from nmt.config.data import SourceConfig, key_of
 from nmt.data.downloading import fetch_archive
 from nmt.errors import UserError
@@ -51,7 +50,7 @@ def grammar_dir() -> Path:
 
 
 def _data_dir(name: str) -> Path:
-    package = Path(nmt.__file__).parent
+    package = Path(__file__).parents[1]
     packaged = package / f"_{name}"
     return packaged if packaged.is_dir() else package.parent / "data" / name
 

@@ -34,7 +34,7 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print, and draw if asked, what the best translation of a sentence owes to its source."""
-    from nmt.inspection import terminal
+    from nmt.inspection.heads import terminal
     from nmt.inspection.pictures import heatmaps
 
     if arguments.output is not None:

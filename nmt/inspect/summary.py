@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
             model = folder.load_model()
         counted, vocabulary_size = count_by_part(model), model.vocabulary_size
-    from nmt.inspection import terminal
+    from nmt.inspection.anatomy import terminal
     from nmt.inspection.anatomy.counts import count_flops_per_token, count_in_closed_form
 
     batches = arguments.batch or _batches(config)

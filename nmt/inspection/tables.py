@@ -63,3 +63,12 @@ def print_listings(listings: Sequence[Listing], console: Console) -> None:
     for listing in listings:
         wide.print(listing.as_table())
         wide.print()
+
+
+def begin_table(first: str, *others: str) -> Table:
+    """Return an empty table: names on the left, numbers on the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table

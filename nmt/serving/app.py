@@ -327,22 +327,6 @@ def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
     """Build the application; its state holds the `Service`."""
     service = Service(translator, limits)
     page, policy = _make_page()
-    said = {
-        "run": about.run,
-        "source_language": about.source_language,
-        "target_language": about.target_language,
-        "scores": about.scores,
-        "defaults": {
-            "beam": translator.decoding.beam_size,
-            "length_penalty": translator.decoding.length_penalty,
-        },
-        "limits": asdict(limits)
-        | {
-            "max_beam": MAX_BEAM,
-            "max_length_penalty": MAX_LENGTH_PENALTY,
-            "max_attention_texts": MAX_ATTENTION_TEXTS,
-        },
-    }
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -365,6 +349,31 @@ def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _failed)
 
+    _add_routes(app, service, _describe(translator, about, limits), page)
+    return app
+
+
+def _describe(translator: Translator, about: About, limits: Limits) -> dict[str, Any]:
+    """Return what ``/info`` says."""
+    return {
+        "run": about.run,
+        "source_language": about.source_language,
+        "target_language": about.target_language,
+        "scores": about.scores,
+        "defaults": {
+            "beam": translator.decoding.beam_size,
+            "length_penalty": translator.decoding.length_penalty,
+        },
+        "limits": asdict(limits)
+        | {
+            "max_beam": MAX_BEAM,
+            "max_length_penalty": MAX_LENGTH_PENALTY,
+            "max_attention_texts": MAX_ATTENTION_TEXTS,
+        },
+    }
+
+
+def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str) -> None:
     @app.post("/translate", response_model=TranslationResponse)
     async def translate(asked: TranslationRequest, request: Request) -> Response:
         return JSONResponse(await service.translate(asked, request))
@@ -386,8 +395,6 @@ def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
-
-    return app
 
 
 class _Door:

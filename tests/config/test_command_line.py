@@ -18,6 +18,8 @@ from nmt.config.data import SHORT
 from nmt.config.schema import flatten
 from nmt.runs.resuming import compose_config, job_config
 
+pytestmark = pytest.mark.xdist_group("configurations")
+
 # --- Errors of composition --------------------------------------------------------------------
 
 
@@ -240,7 +242,13 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
 def test_what_is_wrong_with_sources_is_said_with_the_remedy(
     overrides: list[str], expected: str
 ) -> None:
-    assert complaint(lambda: compose_config(overrides)) == expected
+    assert complaint(guard(lambda: job(*overrides))) == expected
+
+
+def test_a_configuration_in_hand_is_that_of_the_command_line() -> None:
+    overrides = ["model=tiny", "data.sources.written.weight=0.5"]
+    assert compose_config(overrides) == job(*overrides) == configured(*overrides)
+    assert "did you mean 'model.d_model'?" in complaint(lambda: compose_config(["model.d_modl=1"]))
 
 
 # --- Resuming ---------------------------------------------------------------------------------

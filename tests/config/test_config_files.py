@@ -13,6 +13,8 @@ from made_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 
+pytestmark = pytest.mark.xdist_group("configurations")
+
 
 @pytest.fixture(scope="module")
 def default() -> Config:

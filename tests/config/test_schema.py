@@ -17,6 +17,8 @@ from nmt.config.schema import flatten, known_beside, known_keys
 from nmt.errors import nearest
 from nmt.training.schedule import learning_rate
 
+pytestmark = pytest.mark.xdist_group("configurations")
+
 # --- Composition ------------------------------------------------------------------------------
 
 

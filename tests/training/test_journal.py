@@ -17,7 +17,8 @@ from nmt.runs.folder import RunFolder
 from nmt.training.journal import DRAWN_PROBES, Journal, Validation
 from nmt.viewer import records
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from nmt.inspection.anatomy.counts import (
     count_in_closed_form,
     count_training_flops_per_token,
 )
-from nmt.inspection.terminal import tabulate_parameters
+from nmt.inspection.anatomy.terminal import tabulate_parameters
 from nmt.model import Sizes, Transformer
 from nmt.runs.building import build_model
 

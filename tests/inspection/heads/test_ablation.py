@@ -26,7 +26,8 @@ from nmt.inspection.heads.ablation import (
 from nmt.model.attention import scaled_dot_product_attention
 from nmt.model.transformer import Transformer
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 PAIRS = [
     Pair("¿Dónde está la estación?", "Where is the station?"),

@@ -22,7 +22,8 @@ from nmt.inspection.heads.alignment import (
     weigh_words,
 )
 
-pytestmark = pytest.mark.xdist_group("tiny run")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 
 def test_weights_of_words_are_sums_over_source_and_means_over_target_pieces() -> None:

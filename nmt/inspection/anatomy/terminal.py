@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from nmt.config import ModelConfig
 from nmt.inspection.anatomy.activations import PRECISIONS, estimate_activations
 from nmt.inspection.anatomy.counts import TRAINING, Flops, Part
-
-if TYPE_CHECKING:  # closed forms need no Keras
-    from nmt.inspection.heads.attribution import Attribution
-
-_SHOWN = 3  # source pieces named per output piece
+from nmt.inspection.tables import begin_table
 
 
 def format_sizes(config: ModelConfig, vocabulary_size: int) -> str:
@@ -31,7 +24,7 @@ def format_sizes(config: ModelConfig, vocabulary_size: int) -> str:
 def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
     """List parameters by part, by closed form and, where a model was counted, as it has them."""
     numbers = ["closed form", "share"] if counted is None else ["closed form", "counted", "share"]
-    table = _begin_table("parameters", "", *numbers)
+    table = begin_table("parameters", "", *numbers)
     table.columns[1].justify = "left"
     total = sum(part.parameters for part in parts)
     for part in parts:
@@ -51,7 +44,7 @@ def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None
 
 def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Table:
     """List the operations of one token, of either side, forward and in training."""
-    table = _begin_table("MFLOP per token", "source", "target")
+    table = begin_table("MFLOP per token", "source", "target")
     rows = {
         "matrices, 2 per weight": (flops.source_matrices, flops.target_matrices),
         f"products of attention, S = {source_length}, T = {target_length}": (
@@ -72,7 +65,7 @@ def tabulate_activations(
     """List what the backward pass keeps, by part, for batches of (rows, length)."""
     columns = [(batch, precision) for batch in batches for precision in PRECISIONS]
     names = [f"{rows} x {length} {precision}" for (rows, length), precision in columns]
-    table = _begin_table("activations kept, MB, about", *names)
+    table = begin_table("activations kept, MB, about", *names)
     found = [
         estimate_activations(config, vocabulary_size, rows=rows, length=length, precision=precision)
         for (rows, length), precision in columns
@@ -82,39 +75,4 @@ def tabulate_activations(
         table.add_row(part.replace("_", " ").replace("feed forward", "feed-forward"), *cells)
     table.add_section()
     table.add_row("all", *(f"{one.total / 1e6:,.1f}" for one in found))
-    return table
-
-
-def tabulate_attribution(attribution: Attribution) -> Table:
-    """Name the source pieces that matter most to each output piece, by both measures."""
-    table = _begin_table("written", "gradient x input", "cross-attention", "in common")
-    for column in table.columns[1:3]:
-        column.justify, column.overflow = "left", "fold"
-    rows = zip(
-        attribution.target,
-        attribution.shares,
-        attribution.attention,
-        attribution.overlap,
-        strict=True,
-    )
-    for piece, shares, weights, overlap in rows:
-        table.add_row(
-            Text(piece, "bold"),
-            _name_largest(attribution.source, shares),
-            _name_largest(attribution.source, weights),
-            f"{overlap:.2f}",
-        )
-    return table
-
-
-def _name_largest(pieces: Sequence[str], shares: np.ndarray) -> Text:
-    best = np.argsort(-shares, kind="stable")[:_SHOWN]
-    return Text("  ".join(f"{pieces[number]} {shares[number]:.2f}" for number in best))
-
-
-def _begin_table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right")
     return table

@@ -1,0 +1,76 @@
+"""Commands as a user runs them: in processes of their own, or several in one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from conftest import users_environment
+
+Done = subprocess.CompletedProcess[bytes]
+
+
+def command(
+    *arguments: str | Path, stdin: bytes | IO[bytes] = b"", cwd: Path | None = None
+) -> Done:
+    """Run a module: its exit status, what it printed, and its errors."""
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        capture_output=True,
+        cwd=cwd,
+        check=False,
+        env=users_environment() | {"COLUMNS": "200"},
+        **given,  # type: ignore[call-overload]
+    )
+
+
+def commands(module: str, lines: Sequence[Sequence[str]], *, cwd: Path) -> list[Done]:
+    """Run a module's ``main`` once for each command line, one after the other in one process."""
+    program = """
+        import contextlib, importlib, io, json, sys, traceback
+        module, lines = importlib.import_module(sys.argv[1]), json.loads(sys.argv[2])
+        done = []
+        for line in lines:
+            sys.argv = [f"python -m {module.__name__}", *line]
+            out, err = io.StringIO(), io.StringIO()
+            status = 0
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    module.main()
+                except SystemExit as ended:
+                    status = ended.code or 0
+                except BaseException:
+                    status = 1
+                    traceback.print_exc()
+            done.append([status, out.getvalue(), err.getvalue()])
+        print(json.dumps(done))
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), module, json.dumps(lines)],
+        capture_output=True,
+        cwd=cwd,
+        check=False,
+        env=users_environment() | {"COLUMNS": "200"},
+    )
+    assert ran.returncode == 0, ran.stderr.decode()
+    return [
+        Done(list(line), status, out.encode(), err.encode())
+        for line, (status, out, err) in zip(
+            lines, json.loads(ran.stdout.splitlines()[-1]), strict=True
+        )
+    ]
+
+
+def one_line_error(done: Done) -> str:
+    """Check the contract of user errors; return the line."""
+    error = done.stderr.decode()
+    assert done.returncode == 2, error
+    assert len(error.splitlines()) == 1, error
+    assert error.startswith("error: ")
+    return error
