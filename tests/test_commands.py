@@ -11,6 +11,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import tiny_overrides
@@ -299,39 +300,28 @@ def names_of(path: Path) -> list[Path]:
     return [path, path.parent / "." / ".." / path.parent.name / path.name, symbolic, hard]
 
 
-def refused(run: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> str:
-    """Check that a command ends with status 2 and one line; return the line."""
-    with pytest.raises(SystemExit) as ended:
-        exit_on_user_error(lambda: run() and None)
-    assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    [line] = said.err.splitlines()
-    return line
-
-
-def test_no_command_writes_over_its_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "X"
+def test_no_command_writes_over_its_input(tmp_path: Path) -> None:
+    path, other = tmp_path / "X", tmp_path / "Y"
     path.write_text(SOURCE, encoding="utf-8")
-    other = tmp_path / "Y"
     other.write_text(SOURCE, encoding="utf-8")
+
+    def is_refused(command: Any, *arguments: str | Path) -> None:
+        """Check that nothing was read or written, not even the run."""
+        parsed = command.make_parser().parse_args(["--run", "nowhere", *map(str, arguments)])
+        output = parsed.output
+        given = path if output != path or command is evaluate else parsed.file
+        message = f"^{output} would be written over {given}: name another output$"
+        with pytest.raises(UserError, match=message):
+            translate.run(parsed) if command is translate else evaluate.run(parsed, Console())
+
     for name in names_of(path):
-        for options in (["--file", path, "--output", name], ["--file", name, "--output", path]):
-            for more in ([], ["--resume"]):
-                given = list(map(str, [*options, *more]))
-                arguments = translate.make_parser().parse_args(given)
-                line = refused(lambda: translate.run(arguments), capsys)  # noqa: B023
-                assert line == f"error: {options[3]} would be written over {options[1]}: name " + (
-                    "another output"
-                )
-        for first, second in ((path, other), (other, path)):
-            given = ["--source", first, "--reference", second, "--output", name]
-            for score in ([], ["--score"]):
-                parsed = evaluate.make_parser().parse_args([*map(str, given), *score])
-                line = refused(lambda: evaluate.run(parsed, Console()), capsys)  # noqa: B023
-                assert line == f"error: {name} would be written over {path}: name another output"
+        for read, written in ((path, name), (name, path)):
+            is_refused(translate, "--file", read, "--output", written)
+            is_refused(translate, "--file", read, "--output", written, "--resume")
+        for source, reference in ((path, other), (other, path)):
+            files = ("--source", source, "--reference", reference, "--output", name)
+            is_refused(evaluate, *files)
+            is_refused(evaluate, *files, "--score")
     assert path.read_text(encoding="utf-8") == SOURCE
 
 

@@ -30,8 +30,6 @@ def exported(*arguments: str | Path) -> str:
     ("arguments", "message"),
     [
         ("--format keras --run nowhere", "there is no run nowhere"),
-        ("--format keras --run RUN --beam 0", "--beam 0 is not at least 1"),
-        ("--format keras --run RUN --length-penalty -1", "--length-penalty -1.0 is not at least 0"),
         ("--format savedmodel --run RUN --quantization int8", "ctranslate2 or tflite"),
         ("--format keras --run RUN --output RUN", "is there and is not an export"),
     ],
@@ -39,6 +37,24 @@ def exported(*arguments: str | Path) -> str:
 def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         exported(*(str(parrot_run) if word == "RUN" else word for word in arguments.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--beam 0", "argument --beam: 0 is not at least 1"),
+        ("--length-penalty -1", "argument --length-penalty: -1 is not at least 0"),
+        ("--length-penalty nan", "argument --length-penalty: nan is not at least 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        exported("--format", "keras", *arguments.split())
+    assert stopped.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {message}")
 
 
 @pytest.mark.parametrize("name", ["savedmodel", "tflite"])

@@ -221,13 +221,11 @@ def _weigh(sources: Mapping[str, SourceConfig], train: BySource) -> tuple[Part, 
     """Weigh the sources against each other.
 
     The source that has most pairs for its weight gives each of them once; the others repeat theirs
-    to come near their weights. Where a grammar has a weight it is the one that gives each once: it
-    can make more pairs, and need not repeat any.
+    to come near their weights, but for what a grammar makes: it can make more.
     """
     train = {name: train[name] for name in sources if train.get(name)}
     weights = {name: weight for name in train if (weight := sources[name].weight) is not None}
-    grammars = [name for name in weights if sources[name].kind == "grammar"]
-    per_weight = max((len(train[name]) / weights[name] for name in grammars or weights), default=0)
+    per_weight = max((len(train[name]) / weights[name] for name in weights), default=0)
     parts = []
     for name, pairs in train.items():
         made = sources[name].kind == "grammar"

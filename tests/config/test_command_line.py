@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,18 @@ def test_keys_of_sources_are_set_by_name() -> None:
     columns = sources("data=tatoeba", "data.sources.pairs.columns=[1,2]")["pairs"].columns
     assert columns == [1, 2]
     assert list(sources("~data.sources.patterns")) == ["written"]
+    assert sources("data.sources.written.tag='<2en>'")["written"].tag == "<2en>"
+
+
+def test_the_command_at_the_head_of_a_file_is_true() -> None:
+    head = (files.conf_dir() / "data" / "tsv.yaml").read_text(encoding="utf-8").splitlines()
+    command = " ".join(line.strip("# \\") for line in head[2:5])
+    data = compose_config(shlex.split(command)).data
+    assert list(data.sources) == ["pairs", "verses"]
+    assert data.sources["pairs"] == SourceConfig(kind="tsv", path="FILE", weight=1.0)
+    assert data.sources["verses"] == SourceConfig(
+        kind="tsv", path="FILE", weight=2.0, tag="<verse>"
+    )
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,21 @@ def test_rejected_file_never_overwrites_the_corpus(tmp_path: Path) -> None:
     assert (tmp_path / "corpus.tsv").read_text() == "sol\tsun\n"
 
 
+@pytest.mark.parametrize("link", [Path.hardlink_to, Path.symlink_to])
+def test_rejected_file_never_overwrites_the_corpus_under_another_name(
+    tmp_path: Path, link: Callable[[Path, Path], None]
+) -> None:
+    corpus = tmp_path / "corpus.tsv"
+    corpus.write_text("sol\tsun\n")
+    link(tmp_path / "other", corpus)
+    config = configure(path=str(corpus))
+    message = complaint(
+        lambda: load_corpus(config, cache_dir=tmp_path, rejected_file=tmp_path / "other")
+    )
+    assert "would overwrite the corpus" in message
+    assert corpus.read_text() == "sol\tsun\n"
+
+
 def test_rejected_file_that_cannot_be_written(tmp_path: Path) -> None:
     message = complaint(lambda: load_text(tmp_path, "sol\tsun\n", rejected_file=tmp_path))
     assert message.startswith(f"data.rejected_file={tmp_path} cannot be written")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from made_corpora import GO, SPA_ENG, complaint, configure, zipped
 
-import nmt
+from nmt.data import reading
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.splitting import Pair
 
@@ -148,7 +148,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
     (folder / "b.tsv").write_text("dos\ttwo\n")
     (folder / "a.tsv").write_text("uno\tone\nun\n")
     (folder / "README.md").write_text("tres\tthree\n")
-    monkeypatch.setattr(nmt, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(reading, "__file__", str(tmp_path / "data" / "reading.py"))
     rejected = tmp_path / "rejected.tsv"
     config = configure(kind="phrasebook")
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
@@ -157,7 +157,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
 
 
 def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt, "__file__", str(tmp_path / "nmt" / "__init__.py"))
+    monkeypatch.setattr(reading, "__file__", str(tmp_path / "nmt" / "data" / "reading.py"))
     config = configure(kind="phrasebook")
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert message.startswith(f"no embedded corpus in {tmp_path / 'data' / 'phrasebook'}: reinst")

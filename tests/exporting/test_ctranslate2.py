@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 from conftest import transformer
+from made_exports import load_run
 
+from nmt import translate
 from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.exporting import ctranslate2
 from nmt.exporting.manifest import read_samples
 from nmt.inference.engine import Beam, Found, KerasEngine
-from nmt.inference.translator import Translator
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
 
@@ -52,19 +55,27 @@ def random_model(seed: int = 1, **changes: Any) -> Transformer:
     return model
 
 
-def sure_model(**changes: Any) -> Transformer:
+def sure_model() -> Transformer:
     """A random model with most of the probability on a few tokens, as a trained one has it."""
-    model = random_model(**changes)
+    model = random_model()
     model.decoder_norm.gamma.assign(model.decoder_norm.gamma * 3)
     return model
 
 
+@pytest.fixture(scope="module")
+def own() -> KerasEngine:
+    """A search of the kind that is compared with, compiled once: its model takes any weights."""
+    return KerasEngine(random_model())
+
+
+@pytest.fixture(scope="module")
+def config(compose: Callable[..., Config]) -> Config:
+    return compose("model=tiny", "model.max_length=64")
+
+
 @pytest.fixture
-def engine_of(
-    tmp_path: Path, compose: Callable[..., Config]
-) -> Callable[..., ctranslate2.CTranslate2Engine]:
+def engine_of(tmp_path: Path, config: Config) -> Callable[..., ctranslate2.CTranslate2Engine]:
     def engine(model: Transformer, quantization: str = "float32") -> Any:
-        config = compose("model=tiny", "model.max_length=64")
         ctranslate2.write(model, Words(), config, tmp_path, quantization)
         return ctranslate2.CTranslate2Engine(tmp_path, Words())
 
@@ -142,13 +153,20 @@ def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) 
         np.testing.assert_array_equal(weight.numpy(), array)
 
 
-def test_equal_pieces_are_refused(tmp_path: Path, compose: Callable[..., Config]) -> None:
+def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
     class Twins(Words):
         def pieces(self, ids: Sequence[int]) -> list[str]:
             return [*super().pieces(ids)[:-1], "a"]
 
     with pytest.raises(UserError, match="two of the same"):
-        ctranslate2.write(random_model(), Twins(), compose("model=tiny"), tmp_path, "float32")
+        ctranslate2.write(random_model(), Twins(), config, tmp_path, "float32")
+
+
+def test_a_model_that_is_no_transformer_is_refused(tmp_path: Path, config: Config) -> None:
+    with pytest.raises(UserError) as error:
+        ctranslate2.write(SimpleNamespace(), Words(), config, tmp_path, "float32")
+    assert str(error.value) == "CTranslate2 computes transformers only: use --format savedmodel"
+    assert list(tmp_path.iterdir()) == []
 
 
 def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -158,7 +176,7 @@ def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 @pytest.mark.parametrize("size", [1, 4])
-def test_search_finds_what_keras_finds(engine_of: Any, size: int) -> None:
+def test_search_finds_what_keras_finds(engine_of: Any, own: KerasEngine, size: int) -> None:
     model = sure_model()
     table = model.embedding.table.numpy()
     table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat its begin mark
@@ -168,7 +186,8 @@ def test_search_finds_what_keras_finds(engine_of: Any, size: int) -> None:
     found = engine_of(model).search(sources, limits, beam, NO_PREFIX)
     check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
     assert all(1 <= len(hypotheses) <= size for hypotheses in found)
-    expected = KerasEngine(model).search(sources, limits, beam, NO_PREFIX)
+    own.model.set_weights(model.get_weights())
+    expected = own.search(sources, limits, beam, NO_PREFIX)
     for ours, theirs in zip(found, expected, strict=True):
         # CTranslate2 lets only the k best candidates end: an early end behind them is not found,
         # and here it is better than an end forced by the limit.
@@ -178,7 +197,7 @@ def test_search_finds_what_keras_finds(engine_of: Any, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_begin_mark_is_never_written(engine_of: Any, size: int) -> None:
+def test_the_begin_mark_is_never_written(engine_of: Any, own: KerasEngine, size: int) -> None:
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)
@@ -187,7 +206,8 @@ def test_the_begin_mark_is_never_written(engine_of: Any, size: int) -> None:
     found = engine.search(sources, limits, Beam(size, 0.6, n_best=size), NO_PREFIX)
     check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
     if size == 1:
-        expected = KerasEngine(model).search(sources, limits, Beam(1, 0.6), NO_PREFIX)
+        own.model.set_weights(model.get_weights())
+        expected = own.search(sources, limits, Beam(1, 0.6), NO_PREFIX)
         assert [one[0].tokens for one in found] == [one[0].tokens for one in expected]
 
 
@@ -243,16 +263,20 @@ def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
 
 def test_a_coverage_penalty_is_refused(engine_of: Any) -> None:
     sources, limits = sources_and_limits(1)
-    with pytest.raises(UserError, match="coverage"):
+    with pytest.raises(UserError, match="coverage penalty: leave --coverage-penalty out") as error:
         engine_of(random_model()).search(sources, limits, Beam(2, 0.6, 0.2), NO_PREFIX)
+    # What it advises is an option that there is.
+    [option] = re.findall(r"--[a-z-]+", str(error.value))
+    assert option in translate.make_parser().format_help()
 
 
 def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(parrot_run)
-    translator = Translator.load(parrot_run)
+    translator = load_run(parrot_run)
     sentences = read_samples(run.samples, [], translator.tokenizer, 64)
     ctranslate2.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path, "float32")
     loaded = ctranslate2.load(tmp_path)
+    assert loaded.room == translator.room == 63
     for texts in (sentences, sentences[:1], ["", sentences[1], "\u200b"], []):
         for beam in (1, 4):
             found = loaded.translate(texts, beam_size=beam)

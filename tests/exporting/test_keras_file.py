@@ -23,11 +23,11 @@ def test_a_fresh_process_on_jax_loads_it(parrot_run: Path, tmp_path: Path) -> No
     keras_file.write(model, run.load_tokenizer(), run.config, tmp_path)
     script = """
 import sys
-import keras, numpy as np
-import nmt.model
+import jax, keras, numpy as np
+from nmt.model import Transformer  # registers its layers
 model = keras.saving.load_model(sys.argv[1])
 inputs = {"source": np.array([[5, 6, 2]]), "target": np.array([[1, 7]])}
-np.save(sys.argv[2], model(inputs))
+np.save(sys.argv[2], jax.jit(model)(inputs))
 """
     logits = tmp_path / "logits.npy"
     done = subprocess.run(

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import corpus_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 
-from nmt.config import Config, TokenizerConfig
+from nmt import Translator
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import Tokenizer, train_tokenizer
 from nmt.exporting import savedmodel
 from nmt.exporting.manifest import read_samples
-from nmt.inference.engine import KerasEngine
-from nmt.inference.translator import Translator
-from nmt.runs.building import build_model
-from nmt.runs.folder import RunFolder
+from nmt.inference.results import LINE_ENDS, join_lines
 
 pytestmark = pytest.mark.xdist_group("exports")
 
@@ -37,17 +32,17 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def exported(parrot_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = RunFolder.open(parrot_run)
-    folder = tmp_path_factory.mktemp("savedmodel")
-    decoding = dataclasses.replace(run.config.decoding, beam_size=3)
-    savedmodel.write(run.load_model(), run.load_tokenizer(), decoding, folder)
-    return folder
+def translator(parrot_run: Path) -> Translator:
+    return load_run(parrot_run)
 
 
 @pytest.fixture(scope="module")
-def translator(parrot_run: Path) -> Translator:
-    return Translator.load(parrot_run)
+def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("savedmodel")
+    assert translator.decoding.beam_size > 1
+    model = translator.engine.model
+    savedmodel.write(model, translator.tokenizer, translator.decoding, folder)
+    return folder
 
 
 def test_a_fresh_process_translates_as_the_run(
@@ -80,7 +75,7 @@ print(json.dumps({
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    expected = translator.hypotheses(texts, beam_size=3)
+    expected = translator.hypotheses(texts)
     best = [hypotheses[0] for hypotheses in expected]
     assert found["translation"] == [one.text for one in best]
     assert found["alone"] == found["translation"][:6]
@@ -99,7 +94,7 @@ def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
     cut = translator.tokenizer.decode([ids[:63]])[0]
     assert translator.tokenizer.encode([cut])[0].tolist() == ids[:63].tolist()
     long, short = savedmodel.translate(exported, [sentence * 20, cut])
-    (expected,) = translator.hypotheses([cut], beam_size=3)[0]
+    (expected,) = translator.hypotheses([cut])[0]
     assert long.text == short.text == expected.text != ""
     for found in (long, short):
         assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
@@ -126,16 +121,12 @@ def test_cleaning_in_the_graph_is_clean_text() -> None:
     assert clean(tf.constant([b"\xff a\xe2\x82b"])).numpy()[0].decode() == "\ufffd a\ufffdb"
 
 
-@pytest.fixture(scope="module", params=["unigram", "bpe", "wordpiece"])
-def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig(request.param, 500, 0, 0.9998), texts, str)
-
-
-def test_tokenizing_in_the_graph_is_the_tokenizers_own(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece"])
+def test_tokenizing_in_the_graph_is_the_tokenizers_own(kind: str) -> None:
     import numpy as np
     import tensorflow as tf
 
+    tokenizer = make_tokenizer(kind)
     encode, decode = map(tf.function, savedmodel._coders(tokenizer))
     lines = [clean_text(line) for line in corpus_lines(50)]
     texts = [*lines, *map(clean_text, ODD), "a-b_c 3.5%", "Ⅷ½²٣ ßŞ ー、", "x" * 300, "? ¿ .."]
@@ -145,17 +136,24 @@ def test_tokenizing_in_the_graph_is_the_tokenizers_own(tokenizer: Tokenizer) -> 
     assert [text.decode() for text in decode(tf.constant(ids)).numpy()] == tokenizer.decode(ids)
 
 
-@pytest.mark.parametrize("tokenizer", ["wordpiece"], indirect=True)
-def test_a_wordpiece_model(
-    tokenizer: Tokenizer, tmp_path: Path, compose: Callable[..., Config]
-) -> None:
-    config = compose("model=tiny", "tokenizer=wordpiece")
-    model = build_model(config, tokenizer.vocabulary_size, precision="float32")
-    decoding = dataclasses.replace(config.decoding, beam_size=1, max_length_margin=4)
-    savedmodel.write(model, tokenizer, decoding, tmp_path)
-    texts = ["¿Dónde está la estación?", "Hoy hace frío."]
-    expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts)
-    found = savedmodel.translate(tmp_path, texts)
-    for ours, (theirs,) in zip(found, expected, strict=True):
+def test_a_decoded_byte_that_ends_a_line_leaves_one_line() -> None:
+    import tensorflow as tf
+
+    tokenizer = make_tokenizer("unigram")
+    _, decode = savedmodel._coders(tokenizer)
+    join = savedmodel._joiner()
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    for end in LINE_ENDS:
+        ids = [pieces.index(f"<0x{byte:02X}>") for byte in end.encode()]
+        [text] = decode(tf.constant([[*ids, pieces.index("a"), *ids]])).numpy()
+        assert end in text.decode()
+        assert join(tf.constant([text])).numpy()[0].decode() == join_lines(text.decode())
+
+
+def test_a_wordpiece_model(tmp_path: Path) -> None:
+    made = make_wordpiece()
+    savedmodel.write(made.model, made.tokenizer, made.decoding, tmp_path)
+    found = savedmodel.translate(tmp_path, TEXTS)
+    for ours, theirs in zip(found, made.expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

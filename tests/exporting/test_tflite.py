@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import corpus_lines
+from made_exports import TEXTS, load_run, make_wordpiece
 
-from nmt.config import Config, TokenizerConfig
+from nmt import Translator
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import EOS, train_tokenizer
+from nmt.data.tokenizer import EOS
 from nmt.exporting import tflite
 from nmt.exporting.manifest import read_samples
-from nmt.inference.engine import KerasEngine
 from nmt.inference.results import Translation
-from nmt.inference.translator import Translator
-from nmt.runs.building import build_model
-from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 
 POSITIONS = 32
-BEAM = 3
 
 
 @pytest.fixture(scope="module")
 def translator(parrot_run: Path) -> Translator:
-    return Translator.load(parrot_run)
+    return load_run(parrot_run)
 
 
-def written(run: Path, folder: Path, quantization: str = "float32") -> Path:
-    opened = RunFolder.open(run)
+def written(translator: Translator, folder: Path, quantization: str = "float32") -> Path:
+    assert translator.decoding.beam_size > 1
     tflite.write(
-        opened.load_model(),
-        opened.load_tokenizer(),
-        dataclasses.replace(opened.config.decoding, beam_size=BEAM),
+        translator.engine.model,
+        translator.tokenizer,
+        translator.decoding,
         folder,
         positions=POSITIONS,
         quantization=quantization,
@@ -48,8 +41,8 @@ def written(run: Path, folder: Path, quantization: str = "float32") -> Path:
 
 
 @pytest.fixture(scope="module")
-def exported(parrot_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(parrot_run, tmp_path_factory.mktemp("tflite"))
+def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(translator, tmp_path_factory.mktemp("tflite"))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +54,7 @@ def texts(parrot_run: Path, translator: Translator) -> list[str]:
 
 @pytest.fixture(scope="module")
 def expected(texts: list[str], translator: Translator) -> list[Translation]:
-    return [hypotheses[0] for hypotheses in translator.hypotheses(texts, beam_size=BEAM)]
+    return [hypotheses[0] for hypotheses in translator.hypotheses(texts)]
 
 
 def test_it_translates_as_the_run(
@@ -108,7 +101,7 @@ print(json.dumps([tokenizer.decode(tokens[:tokens.index(2)]), operations]))
 
 
 def test_quantized_it_is_smaller(
-    parrot_run: Path,
+    translator: Translator,
     exported: Path,
     texts: list[str],
     expected: list[Translation],
@@ -118,7 +111,7 @@ def test_quantized_it_is_smaller(
     for quantization in ("float16", "int8"):
         folder = tmp_path / quantization
         folder.mkdir()
-        written(parrot_run, folder, quantization)
+        written(translator, folder, quantization)
         sizes.append((folder / tflite.MODEL_FILE).stat().st_size)
         found = tflite.translate(folder, texts)
         same = sum(ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True))
@@ -136,15 +129,9 @@ def test_empty_and_long_texts(exported: Path, translator: Translator) -> None:
     assert long.text == short.text != ""
 
 
-def test_a_wordpiece_model(tmp_path: Path, compose: Callable[..., Config]) -> None:
-    config = compose("model=tiny", "tokenizer=wordpiece")
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    tokenizer = train_tokenizer(TokenizerConfig("wordpiece", 500, 0, 0.9998), texts, str)
-    model = build_model(config, tokenizer.vocabulary_size, precision="float32")
-    decoding = dataclasses.replace(config.decoding, beam_size=1, max_length_margin=4)  # greedy
+def test_a_wordpiece_model(tmp_path: Path) -> None:
+    model, tokenizer, decoding, expected = make_wordpiece()
     tflite.write(model, tokenizer, decoding, tmp_path, positions=POSITIONS, quantization="float32")
-    texts = ["¿Dónde está la estación?", "Hoy hace frío."]
-    expected = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(texts)
-    for ours, (theirs,) in zip(tflite.translate(tmp_path, texts), expected, strict=True):
+    for ours, theirs in zip(tflite.translate(tmp_path, TEXTS), expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

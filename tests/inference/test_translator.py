@@ -19,8 +19,9 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from nmt.errors import UserError
-from nmt.inference.engine import Beam, Found, KerasEngine
-from nmt.inference.results import Translation
+from nmt.inference.engine import Beam, Found, KerasEngine, Sampling
+from nmt.inference.lines import open_output, translate_file
+from nmt.inference.results import LINE_ENDS, Translation
 
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
 pytestmark = pytest.mark.xdist_group("translator")
@@ -423,6 +424,7 @@ class Writer(KerasEngine):
         return [[Found((*self.ids, EOS), -1.0, -1.0)] * sampling.samples for _ in sources]
 
 
+@pytest.mark.filterwarnings("ignore:a text of")
 @pytest.mark.parametrize("end", LINE_ENDS, ids=ascii)
 def test_bytes_that_end_a_line_leave_one_line(
     tokenizer: Tokenizer, tmp_path: Path, end: str
@@ -436,25 +438,23 @@ def test_bytes_that_end_a_line_leave_one_line(
     translator = Translator(Writer(ids), tokenizer, DECODING)
     long = "hoy hace frío, " * 60  # in parts, which are joined
     texts = ["Hola.", "", long]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [
-            *translator.hypotheses(texts, n_best=2),
-            *translator.samples(texts, 2),
-            *translator.minimum_bayes_risk(texts, 2),
-        ]
-        for one in (one for candidates in found for one in candidates):
-            assert one.text.splitlines() == ([one.text] if one.text else [])
-        assert found[0][0].text == "a e "
+    found = [
+        *translator.hypotheses(texts, n_best=2),
+        *translator.samples(texts, 2),
+        *translator.minimum_bayes_risk(texts, 2),
+    ]
+    for one in (one for candidates in found for one in candidates):
+        assert one.text.splitlines() == ([one.text] if one.text else [])
+    assert found[0][0].text == "a e "
 
-        (tmp_path / "in").write_text("\n".join(texts), encoding="utf-8")
-        with open_output(tmp_path / "out") as out:
-            translate_file(
-                tmp_path / "in",
-                0,
-                lambda lines: print("\n".join(translator.translate(lines)), file=out),
-                shown=False,
-            )
+    (tmp_path / "in").write_text("\n".join(texts), encoding="utf-8")
+    with open_output(tmp_path / "out") as out:
+        translate_file(
+            tmp_path / "in",
+            0,
+            lambda lines: print("\n".join(translator.translate(lines)), file=out),
+            shown=False,
+        )
     written = (tmp_path / "out").read_bytes().decode()
     assert written.count("\n") == len(written.splitlines()) == len(texts)
     assert written.splitlines()[1] == ""

@@ -94,10 +94,12 @@ def test_what_is_no_regular_file_is_written_to(tmp_path: Path, linked: bool) -> 
         path = tmp_path / "stdout"
         path.symlink_to(pipe)
     read: list[str] = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
+    reader = threading.Thread(
+        target=lambda: read.append(pipe.read_text(encoding="utf-8")), daemon=True
+    )
     reader.start()
     write_text(path, "¡hola!\n")
-    reader.join(timeout=10)
+    reader.join(timeout=5)
     assert read == ["¡hola!\n"]
     assert pipe.is_fifo()
     assert path.is_symlink() == linked

@@ -155,10 +155,10 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def serving(**limits: Any) -> Iterator[Running]:
-    """Run the application with a fake translator on a free port, in a thread."""
-    translator = FakeTranslator()
-    app = make_app(translator, ABOUT, Limits(**{**vars(LIMITS), **limits}))  # type: ignore[arg-type]
+def serving(translator: Any = None, **limits: Any) -> Iterator[Running]:
+    """Run the application on a free port, in a thread; with a fake translator if none is given."""
+    translator = translator or FakeTranslator()
+    app = make_app(translator, ABOUT, Limits(**{**vars(LIMITS), **limits}))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="on", log_config=None)
     )
@@ -168,6 +168,7 @@ def serving(**limits: Any) -> Iterator[Running]:
         until(lambda: server.started)
         yield Running(server.servers[0].sockets[0].getsockname()[1], translator, app)
     finally:
-        translator.gate.set()
+        if isinstance(translator, FakeTranslator):
+            translator.gate.set()
         server.should_exit = True
         thread.join()

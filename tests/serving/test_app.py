@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Letters, transformer
 from fake_service import CROSS, SOON, Running, serving, until
+
+from nmt import Translator
+from nmt.config import DecodingConfig
+from nmt.inference.engine import KerasEngine
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +108,37 @@ def test_options_reach_the_search(
     assert options["beam_size"] == beam
     assert options["length_penalty"] == penalty
     assert options["n_best"] == asked.get("nbest", 1)
+
+
+def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
+    model = transformer(
+        vocabulary_size=Letters.vocabulary_size,
+        d_model=16,
+        num_heads=2,
+        ffn_width=24,
+        encoder_layers=1,
+        decoder_layers=1,
+    )
+    decoding = DecodingConfig(
+        beam_size=3, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    served, fresh = (Translator(KerasEngine(model), Letters(), decoding) for _ in range(2))
+    with serving(served) as running:
+
+        def ask(penalty: float) -> dict[str, Any]:
+            return running.translate("hola", length_penalty=penalty, scores=True)[0][0]
+
+        penalties = [2 * number / 199 for number in range(200)]
+        found = list(map(ask, penalties[:10]))
+        memory = running.measured("process_resident_memory_bytes")
+        found += map(ask, penalties[10:])
+        assert served.engine.programs == 1
+        assert running.measured("process_resident_memory_bytes") - memory < 4 * 2**20
+    for penalty, one in list(zip(penalties, found, strict=True))[::40]:
+        best = fresh.hypotheses(["hola"], length_penalty=penalty)[0][0]
+        assert one["text"] == best.text
+        assert one["score"] == pytest.approx(best.score, abs=1e-5)
+    assert len({one["score"] for one in found}) > 190
 
 
 def test_attention_of_the_best_translation(service: Running) -> None:

@@ -22,6 +22,8 @@ from nmt.training.backend import make_step
 from nmt.training.defaults import finish_config
 from nmt.training.step import Step
 
+pytestmark = pytest.mark.xdist_group("jax")
+
 STEPS = 50
 OVERRIDES = [
     *("model.dropout=0.1", "model.attention_dropout=0.1", "training.ema_decay=0.9"),

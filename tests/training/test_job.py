@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytest_plugins = ("workshop",)
 pytestmark = pytest.mark.xdist_group("workshop")
 
-FEW = ("training.max_steps=4", "training.evaluate_every=2")
+FEW = ("training.max_steps=4", "training.evaluate_every=2", "decoding.beam_size=1")
 
 
 def steps(run: Run) -> list[int]:

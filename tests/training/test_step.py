@@ -25,6 +25,8 @@ from nmt.training.defaults import finish_config
 from nmt.training.optimizer import EMA_WARMUP
 from nmt.training.step import Step, count_parts
 
+pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
+
 VOCABULARY = 40
 DROPOUT = ("model.dropout=0.1", "model.attention_dropout=0.1", "model.ffn_dropout=0.1")
 # Accumulates, averages, and clips what it has summed up.
@@ -124,8 +126,7 @@ def test_evaluation_is_the_unsmoothed_loss_without_dropout(make: Make) -> None:
     [
         pytest.param(AVERAGING, marks=pytest.mark.backend),
         ["training.parallel_parts=2"],
-        ["training.parallel_parts=4"],
-        pytest.param([*AVERAGING, "training.parallel_parts=2"], marks=pytest.mark.backend),
+        pytest.param([*AVERAGING, "training.parallel_parts=4"], marks=pytest.mark.backend),
     ],
 )
 def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(

@@ -18,6 +18,8 @@ from nmt.inference.compiled import compile_over
 from nmt.inspection.searches.trace import CANDIDATES, Trace, find_parting, record
 from nmt.inspection.searches.tree import render
 
+pytestmark = pytest.mark.xdist_group("traces")
+
 LENGTH = 24  # positions of the model: all forward passes have one shape
 TEXTS = ["hola", "buenosdias"]
 WIDEST = 48  # ends of branches of any trace here, at most

@@ -1,0 +1,59 @@
+"""What the tests of several formats share, each made once: on one worker, see their group."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from conftest import corpus_lines, transformer
+
+from nmt import Translator
+from nmt.config import DecodingConfig, TokenizerConfig
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import Tokenizer, train_tokenizer
+from nmt.inference.engine import KerasEngine
+from nmt.inference.results import Translation
+from nmt.model.contract import Model
+
+TEXTS = ["¿Dónde está la estación?", "Hoy hace frío."]
+
+
+@cache
+def load_run(run: Path) -> Translator:
+    """Return the translator of a run, which compiles each of its searches once."""
+    return Translator.load(run)
+
+
+@cache
+def make_tokenizer(kind: str) -> Tokenizer:
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    return train_tokenizer(TokenizerConfig(kind, 500, 0, 0.9998), texts, str)
+
+
+class Untrained(NamedTuple):
+    """A model of words' pieces with the weights it began with."""
+
+    model: Model
+    tokenizer: Tokenizer
+    decoding: DecodingConfig  # greedy
+    expected: list[Translation]  # of `TEXTS`
+
+
+@cache
+def make_wordpiece() -> Untrained:
+    tokenizer = make_tokenizer("wordpiece")
+    model = transformer(
+        vocabulary_size=tokenizer.vocabulary_size,
+        d_model=16,
+        num_heads=2,
+        ffn_width=24,
+        encoder_layers=1,
+        decoder_layers=1,
+        max_length=64,
+    )
+    decoding = DecodingConfig(
+        beam_size=1, length_penalty=0.6, max_length_ratio=1.5, max_length_margin=4, batch_size=8
+    )
+    found = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
+    return Untrained(model, tokenizer, decoding, [best for (best,) in found])
