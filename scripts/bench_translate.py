@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PHASES = """
 import time
@@ -53,8 +53,6 @@ def main() -> None:
     parser.add_argument("--uncached", type=int, default=128, help="sentences without the cache")
     arguments = parser.parse_args()
 
-    from rich.console import Console
-
     from nmt.errors import UserError, fail
     from nmt.runs.folder import RunFolder
     from nmt.startup.commands import start_translating
@@ -66,13 +64,13 @@ def main() -> None:
         with quiet_start():
             from nmt.data.corpus import read_parallel
             from nmt.inference.translator import Translator
-            from nmt.training.preparation import corpus_of
+            from nmt.runs.corpus import read_corpus
 
             translators = {"keras": Translator.load(folder.path)}
         if arguments.source:
             pairs = read_parallel(arguments.source, arguments.reference)
         else:
-            pairs = corpus_of(folder.config, Console(stderr=True, quiet=True)).test
+            pairs = read_corpus(folder, lambda message: None).test
     except UserError as error:
         fail(error)
     pairs = pairs[: arguments.sentences]
@@ -160,37 +158,49 @@ def without_cache(translator: Any) -> Any:
 
     from nmt.inference.engine import KerasEngine
     from nmt.inference.translator import Translator
-    from nmt.model.attention import causal_mask, segment_mask
+    from nmt.model.attention import causal_mask
 
     model = translator.engine.model
 
+    class Read(NamedTuple):
+        prefixes: Any  # int32 [B, k, T]
+        memory: Any  # [B, S, D]
+        mask: Any  # bool [B, 1, 1, S]
+
     class Uncached:
-        """The model with prefixes in the place of a cache."""
+        """The model with prefixes in the place of a cache: a `nmt.model.contract.Decoder`."""
 
         max_length = model.max_length
+        vocabulary_size = model.vocabulary_size
 
-        def start(self, source: Any, *, hypotheses: int, max_length: Any, **_: Any) -> Any:
-            state = model.start(source, hypotheses=hypotheses, max_length=0)
+        def start(self, source: Any, *, hypotheses: int, max_length: Any, **_: Any) -> Read:
+            mask = ops.not_equal(source, 0)[:, None, None, :]
             shape = (ops.shape(source)[0], hypotheses, max_length)
-            memory, _ = model.encode(source, state.memory_mask)
-            return state._replace(
-                cache=(), ancestors=ops.zeros(shape, "int32"), memory=memory, coverage=()
-            )
+            return Read(ops.zeros(shape, "int32"), model.encode(source, mask)[0], mask)
 
-        def step(self, tokens: Any, index: Any, state: Any) -> Any:
-            prefixes = ops.slice_update(state.ancestors, (0, 0, index), tokens[:, :, None])
+        def step(self, tokens: Any, index: Any, state: Read) -> tuple[Any, Read]:
+            prefixes = ops.slice_update(state.prefixes, (0, 0, index), tokens[:, :, None])
             batch, k = ops.shape(prefixes)[0], ops.shape(prefixes)[1]
             flat = ops.reshape(prefixes[:, :, : index + 1], (batch * k, index + 1))
-            memory = ops.repeat(state.memory, k, axis=0)
-            mask = ops.repeat(state.memory_mask, k, axis=0)
-            alive = segment_mask(ops.ones_like(flat), ops.ones_like(flat))
-            causal = ops.logical_and(alive, causal_mask(index + 1))
-            logits, _, _ = model.decode(flat, memory, causal, mask)
+            memory, mask = (ops.repeat(part, k, axis=0) for part in (state.memory, state.mask))
+            logits, _, _ = model.decode(flat, memory, causal_mask(index + 1), mask)
             last = ops.reshape(logits[:, -1], (batch, k, model.vocabulary_size))
-            return last, state._replace(ancestors=prefixes)
+            return last, state._replace(prefixes=prefixes)
 
-        reorder = staticmethod(model.reorder)
-        grow = staticmethod(model.grow)
+        def reorder(self, state: Read, parents: Any) -> Read:
+            chosen = ops.take_along_axis(state.prefixes, parents[:, :, None], axis=1)
+            return state._replace(prefixes=chosen)
+
+        def room(self, state: Read) -> Any:
+            return ops.shape(state.prefixes)[2]
+
+        def grow(self, state: Read, positions: Any) -> Read:
+            batch, k = ops.shape(state.prefixes)[0], ops.shape(state.prefixes)[1]
+            more = ops.zeros((batch, k, positions), "int32")
+            return state._replace(prefixes=ops.concatenate([state.prefixes, more], axis=2))
+
+        def growing_axes(self, state: Read) -> Read:
+            return Read(prefixes=2, memory=-1, mask=-1)
 
     engine = KerasEngine(model)
     engine.model = Uncached()

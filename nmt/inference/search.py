@@ -27,7 +27,7 @@ Reorder = Callable[[State, Tensor], State]
 
 IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that sums stay ordered
 FREE = -1  # in a prefix: the position is not forced
-COLDEST = 1e-6  # temperature: below, logits divided by it would overflow float32
+COLDEST = 1e-6  # what any lower temperature counts as: by less, quotients may leave float32
 
 
 class Numbers(NamedTuple):

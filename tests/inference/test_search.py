@@ -153,9 +153,11 @@ class Histories:
         return sorted(ended, reverse=True)[:size]
 
 
-# What JAX compiles is of one shape: most searches are of these sentences, with this room.
+# What JAX compiles is of one shape: most searches are of these sentences, with this room for
+# tokens and this width of prefixes.
 SENTENCES = range(20)
 ROOM = 12
+FORCED = 3
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -173,7 +175,7 @@ def numpy(found: Hypotheses) -> Hypotheses:
 
 def rules(limits: Sequence[int], prefix: Any = None, numbers: Numbers | None = None) -> Rules:
     """Limits, and prefixes [B, P] (none by default)."""
-    given = np.full((len(limits), 1), FREE) if prefix is None else np.array(prefix)
+    given = np.full((len(limits), FORCED), FREE) if prefix is None else np.array(prefix)
     parts = (ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given))
     return Rules(*parts, numbers or Numbers())
 
@@ -198,11 +200,11 @@ def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Rules], Hyp
 
 
 def run_greedy(
-    steps: Any, state: Any, limits: Sequence[int], length: int = 0, **more: Any
+    steps: Any, state: Any, limits: Sequence[int], length: int = ROOM, **more: Any
 ) -> Hypotheses:
     prefix = more.pop("prefix", None)
     algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
-    return numpy(program(algorithm, length or max(limits))(state, rules(limits, prefix)))
+    return numpy(program(algorithm, length)(state, rules(limits, prefix)))
 
 
 def run_beam(
@@ -213,7 +215,7 @@ def run_beam(
     size: int,
     alpha: float = 0.0,
     reorder: Any = same,
-    length: int = 0,
+    length: int = ROOM,
     n_best: int = 0,
     kept: int = 0,
     prefix: Any = None,
@@ -223,7 +225,7 @@ def run_beam(
         step=steps.step, reorder=reorder, bos=BOS, eos=EOS, size=size, kept=kept or size, **more
     )
     given = rules(limits, prefix, Numbers(length_penalty=alpha, n_best=n_best or size))
-    return numpy(program(algorithm, length or max(limits))(state, given))
+    return numpy(program(algorithm, length)(state, given))
 
 
 def sequences(found: Hypotheses, sentence: int = 0) -> list[list[int]]:
@@ -248,7 +250,7 @@ TRAP = Bigrams(
 def test_greedy_takes_the_most_probable_token() -> None:
     found = run_greedy(TRAP, TRAP.state, [4])
     assert sequences(found) == [[A, EOS]]
-    assert found.tokens.shape == (1, 1, 4)
+    assert found.tokens.shape == (1, 1, ROOM)
     np.testing.assert_array_equal(found.lengths, [[2]])
     np.testing.assert_allclose(found.log_probs, [[math.log(0.24)]], rtol=1e-6)
     np.testing.assert_array_equal(found.scores, found.log_probs)
@@ -256,7 +258,7 @@ def test_greedy_takes_the_most_probable_token() -> None:
 
 def test_greedy_follows_the_argmax_of_every_history() -> None:
     steps = Histories(seed=1, ending=-0.5)
-    found = run_greedy(steps, steps.state(SENTENCES, 1), [9] * 20, ROOM)
+    found = run_greedy(steps, steps.state(SENTENCES, 1), [9] * 20)
     lengths = set()
     for sentence in SENTENCES:
         tokens: list[int] = []
@@ -350,7 +352,7 @@ TALKATIVE = Bigrams(
 
 
 def test_limits_force_the_end_mark_in_greedy_search() -> None:
-    found = run_greedy(TALKATIVE, TALKATIVE.state, [1, 3, 2], length=5)
+    found = run_greedy(TALKATIVE, TALKATIVE.state, [1, 3, 2])
     assert [sequences(found, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
     expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced end mark costs what it costs
     np.testing.assert_allclose(found.log_probs[:, 0], np.log(expected), rtol=1e-5)
@@ -363,7 +365,7 @@ def test_limits_force_the_end_mark_in_beam_search() -> None:
     b b 0.24, a b 0.2, b a 0.12; step 3 a a end 0.025, b b end 0.024. What ended in step 1, 0.1, is
     better than both.
     """
-    found = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], size=2, length=5)
+    found = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], size=2)
     assert sequences(found, 0)[0] == [EOS]
     assert found.log_probs[0, 0] == pytest.approx(math.log(0.1), rel=1e-5)
     assert found.scores[0, 1] <= IMPOSSIBLE / 2  # there is no second one
@@ -418,7 +420,6 @@ def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending
         size=size,
         alpha=alpha,
         reorder=steps.reorder,
-        length=ROOM,
     )
     for row, (sentence, limit) in enumerate(zip(SENTENCES, limits, strict=True)):
         expected = steps.beam(sentence, size, alpha, limit)
@@ -429,25 +430,19 @@ def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending
 
 def test_max_length_is_room_and_no_limit() -> None:
     steps = Histories(seed=6)
+    limits, state = [ROOM, 4] * 10, steps.state(SENTENCES, 5)
     tight, roomy = (
-        run_beam(
-            steps,
-            steps.state([1, 2], 3),
-            [6, 4],
-            size=3,
-            alpha=0.6,
-            reorder=steps.reorder,
-            length=length,
-        )
-        for length in (6, 60)
+        run_beam(steps, state, limits, size=5, alpha=0.6, reorder=steps.reorder, length=length)
+        for length in (ROOM, 60)
     )
-    np.testing.assert_array_equal(roomy.tokens[..., :6], tight.tokens)
-    assert (roomy.tokens[..., 6:] == 0).all()
+    np.testing.assert_array_equal(roomy.tokens[..., :ROOM], tight.tokens)
+    assert (roomy.tokens[..., ROOM:] == 0).all()
     np.testing.assert_array_equal(roomy.lengths, tight.lengths)
     np.testing.assert_allclose(roomy.log_probs, tight.log_probs, rtol=1e-6)
     np.testing.assert_allclose(roomy.scores, tight.scores, rtol=1e-6)
-    short, long = (run_greedy(steps, steps.state([1, 2], 1), [6, 4], length) for length in (6, 60))
-    np.testing.assert_array_equal(long.tokens[..., :6], short.tokens)
+    state = steps.state(SENTENCES, 1)
+    short, long = (run_greedy(steps, state, limits, length) for length in (ROOM, 60))
+    np.testing.assert_array_equal(long.tokens[..., :ROOM], short.tokens)
     np.testing.assert_allclose(long.log_probs, short.log_probs, rtol=1e-6)
 
 
@@ -464,10 +459,10 @@ def test_search_stops_when_nothing_better_can_come() -> None:
     """The end is nearly certain everywhere: after two steps both of k = 2 have ended."""
     sure = [0, 0, 0.98, 0.012, 0.008]
     steps = Exhausted(sure, sure, sure)
-    found = run_beam(steps, steps.state, [30], size=2)
+    found = run_beam(steps, steps.state, [30], size=2, length=30)
     assert sequences(found) == [[EOS], [A, EOS]]
     np.testing.assert_allclose(found.scores, [np.log([0.98, 0.012 * 0.98])], rtol=1e-4)
-    one = run_greedy(steps, steps.state, [30])
+    one = run_greedy(steps, steps.state, [30], length=30)
     assert sequences(one) == [[EOS]]
     np.testing.assert_allclose(one.scores, [[math.log(0.98)]], rtol=1e-4)
 
@@ -501,8 +496,8 @@ def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None
     """Elsewhere it is better: it remembers endings that were the second choice (`OVERTAKING`)."""
     steps = Histories(seed=7, ending=-20.0)
     limits, state = [5, 1, 8, 3] * 5, steps.state(SENTENCES, 1)
-    beam = run_beam(steps, state, limits, size=1, alpha=alpha, reorder=steps.reorder, length=ROOM)
-    plain = run_greedy(steps, state, limits, ROOM)
+    beam = run_beam(steps, state, limits, size=1, alpha=alpha, reorder=steps.reorder)
+    plain = run_greedy(steps, state, limits)
     np.testing.assert_array_equal(beam.tokens, plain.tokens)
     np.testing.assert_array_equal(beam.lengths, plain.lengths)
     np.testing.assert_allclose(beam.log_probs, plain.log_probs, rtol=1e-6)
@@ -512,8 +507,8 @@ def test_a_beam_of_one_is_greedy_where_only_the_limit_ends(alpha: float) -> None
 def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
     steps = Histories(seed=8)
     limits, state = [8] * 20, steps.state(SENTENCES, 1)
-    beam = run_beam(steps, state, limits, size=1, reorder=steps.reorder, length=ROOM)
-    plain = run_greedy(steps, state, limits, ROOM)
+    beam = run_beam(steps, state, limits, size=1, reorder=steps.reorder)
+    plain = run_greedy(steps, state, limits)
     assert (beam.log_probs >= plain.log_probs - 1e-5).all()
     equal = (beam.tokens == plain.tokens).all(-1)
     assert equal.sum() >= 5
@@ -522,25 +517,20 @@ def test_a_beam_of_one_is_never_worse_than_greedy() -> None:
 def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
     """Limits differ: one sentence is finished for long while the other still grows."""
     steps = Histories(seed=9, ending=0.5)
-    sentences, limits = [5, 6], [9, 2]
+    limits, reorder = [9, 2] * 10, steps.reorder
     together = run_beam(
-        steps, steps.state(sentences, 3), limits, size=3, alpha=0.6, reorder=steps.reorder
+        steps, steps.state(SENTENCES, 5), limits, size=5, alpha=0.6, reorder=reorder
     )
-    greedily = run_greedy(steps, steps.state(sentences, 1), limits)
-    for row, (sentence, limit) in enumerate(zip(sentences, limits, strict=True)):
+    greedily = run_greedy(steps, steps.state(SENTENCES, 1), limits)
+    for row in (5, 6):
+        sentence, limit = SENTENCES[row], limits[row]
         alone = run_beam(
-            steps,
-            steps.state([sentence], 3),
-            [limit],
-            size=3,
-            alpha=0.6,
-            reorder=steps.reorder,
-            length=9,
+            steps, steps.state([sentence], 5), [limit], size=5, alpha=0.6, reorder=reorder
         )
         np.testing.assert_array_equal(together.tokens[row], alone.tokens[0])
         np.testing.assert_allclose(together.scores[row], alone.scores[0], rtol=1e-6)
-        assert (alone.scores > IMPOSSIBLE / 2).all()
-        one = run_greedy(steps, steps.state([sentence], 1), [limit], length=9)
+        assert (alone.scores > IMPOSSIBLE / 2).sum() == (5 if limit > 2 else 4)  # there are no more
+        one = run_greedy(steps, steps.state([sentence], 1), [limit])
         np.testing.assert_array_equal(greedily.tokens[row], one.tokens[0])
         np.testing.assert_allclose(greedily.log_probs[row], one.log_probs[0], rtol=1e-6)
 
@@ -551,7 +541,7 @@ def test_states_follow_their_prefixes() -> None:
 
     def deviation(reorder: Any) -> float:
         state = steps.state(SENTENCES, 5)
-        found = run_beam(steps, state, [8] * 20, size=5, reorder=reorder, length=ROOM)
+        found = run_beam(steps, state, [8] * 20, size=5, reorder=reorder)
         return max(
             abs(steps.log_prob(sentence, tokens) - found.log_probs[row, n])
             for row, sentence in enumerate(SENTENCES)
@@ -638,9 +628,7 @@ def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
 
 @cache
 def compiled_search(size: int) -> Callable[..., Hypotheses]:
-    """Return the search of a beam, or the greedy one, which takes the room as the translator does:
-    as the length of an array.
-    """
+    """Return a search; the greedy one takes its room as the engine gives it on JAX: as a length."""
 
     def greedy(source: Any, limits: Any, room: Any) -> Any:
         return search(source, limits, 0, ops.shape(room)[0])
@@ -734,24 +722,17 @@ def test_what_is_never_put_out_leaves_room_for_the_rest() -> None:
     assert found.log_probs[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("size", [0, 1, 5])
 def test_prefixes_are_taken_and_cost_what_they_cost(size: int) -> None:
     """Each sentence has a prefix of its own length; the best of all that begin with it is found."""
     steps = Histories(seed=4)
-    prefixes = [[B, A, FREE], [A, FREE, FREE], [FREE, FREE, FREE], [B, B, B]]
-    sentences, limits = [1, 2, 3, 4], [6, 6, 6, 6]
+    prefixes = [[B, A, FREE], [A, FREE, FREE], [FREE, FREE, FREE], [B, B, B]] * 5
+    limits, state = [6] * 20, steps.state(SENTENCES, max(1, size))
     if size:
-        found = run_beam(
-            steps,
-            steps.state(sentences, size),
-            limits,
-            size=size,
-            reorder=steps.reorder,
-            prefix=prefixes,
-        )
+        found = run_beam(steps, state, limits, size=size, reorder=steps.reorder, prefix=prefixes)
     else:
-        found = run_greedy(steps, steps.state(sentences, 1), limits, prefix=prefixes)
-    for row, (sentence, prefix) in enumerate(zip(sentences, prefixes, strict=True)):
+        found = run_greedy(steps, state, limits, prefix=prefixes)
+    for row, (sentence, prefix) in enumerate(zip(SENTENCES, prefixes, strict=True)):
         forced = [token for token in prefix if token != FREE]
         listed = sequences(found, row)
         assert len(listed) == max(1, size)
@@ -771,7 +752,6 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
                 size=5,
                 alpha=alpha,
                 reorder=steps.reorder,
-                length=ROOM,
                 n_best=n,
                 kept=kept,
             )
@@ -785,11 +765,11 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
 
 def test_a_search_in_pieces_is_the_search_in_one() -> None:
     steps = Histories(seed=7)
-    algorithm = BeamSearch(step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=3, kept=3)
-    given = rules([9, 4, 7], numbers=Numbers(length_penalty=0.6, n_best=3))
-    state = steps.state([1, 2, 3], 3)
-    whole = numpy(program(algorithm, 9)(state, given))
-    progress = algorithm.begin(state, given, 9)
+    algorithm = BeamSearch(step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=5, kept=5)
+    given = rules([9, 4, 7, 8] * 5, numbers=Numbers(length_penalty=0.6, n_best=5))
+    state = steps.state(SENTENCES, 5)
+    whole = numpy(program(algorithm, ROOM)(state, given))
+    progress = algorithm.begin(state, given, ROOM)
     advance = jitted(algorithm.advance)
     for until in (1, 4, 5, 9):
         progress = advance(progress, given, until)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from conftest import PLAIN, transformer
 from keras import ops
 from numpy.typing import NDArray
 
+from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.blocks import (
     DecoderBlock,
     EncoderBlock,
@@ -280,19 +284,15 @@ def test_the_token_table_reads_and_writes() -> None:
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_parameter_count_has_a_closed_form(norm: str, activation: str, positions: str) -> None:
-    model = transformer(
-        **TINY
-        | {"norm": norm, "activation": activation, "positions": positions}
-        | {"encoder_layers": 2, "decoder_layers": 3}
-    )
+    model = make(norm=norm, activation=activation, positions=positions)
     d, f, v, length = 8, 12, 11, 16
     attention_size = 4 * (d * d + d)
     matrices = 3 if activation == "swiglu" else 2
     feed_forward_size = matrices * d * f + (matrices - 1) * f + d
     norm_size = 2 * d
     expected = v * d
-    expected += 2 * (attention_size + feed_forward_size + 2 * norm_size)
-    expected += 3 * (2 * attention_size + feed_forward_size + 3 * norm_size)
+    expected += attention_size + feed_forward_size + 2 * norm_size  # of one encoder block
+    expected += 2 * (2 * attention_size + feed_forward_size + 3 * norm_size)
     expected += 2 * norm_size if norm == "pre" else 0
     expected += length * d if positions == "learned" else 0
     assert model.count_params() == expected
@@ -307,6 +307,18 @@ def test_weights_have_names_of_their_own() -> None:
         names
     )
     assert names["decoder_0/feed_forward/inner/kernel"].shape == (8, 12)
+
+
+def test_layers_of_attention_are_found_by_kind() -> None:
+    model = make()
+    found = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
+    assert {name: list(map(type, layers)) for name, layers in found.items()} == {
+        "encoder": [SelfAttention],
+        "decoder": [CausalSelfAttention] * 2,
+        "cross": [CrossAttention] * 2,
+    }
+    with pytest.raises(KeyError):
+        model.attention_layers("crosss")
 
 
 # --- Invariants. ----------------------------------------------------------------------------------
@@ -626,6 +638,54 @@ def test_a_saved_model_is_the_model(changes: dict[str, Any], tmp_path: Path) -> 
     assert np.abs(logits_of(fresh, INPUTS) - logits_of(model, INPUTS)).max() > 1e-2
     fresh.load_weights(tmp_path / "model.weights.h5")
     np.testing.assert_array_equal(logits_of(fresh, INPUTS), logits_of(model, INPUTS))
+
+
+def test_files_keep_their_layout(tmp_path: Path) -> None:
+    """What version 0.1 wrote: a flat configuration, and these names of weights. They must load."""
+    stored = {
+        "class_name": "Transformer",
+        "module": "nmt.model.transformer",
+        "registered_name": "nmt>Transformer",
+        "config": {
+            "activation": "relu", "attention_dropout": 0.0, "attention_kernel": "explicit",
+            "d_model": 8, "decoder_layers": 2, "dropout": 0.1,
+            "dtype": {
+                "class_name": "DTypePolicy", "config": {"name": "float32"}, "module": "keras",
+                "registered_name": None,
+            },
+            "encoder_layers": 1, "ffn_dropout": 0.0, "ffn_width": 12, "max_length": 16,
+            "name": "transformer", "norm": "pre", "num_heads": 2, "positions": "sinusoidal",
+            "remat": False, "trainable": True, "vocabulary_size": 11,
+        },
+    }  # fmt: skip
+    model = keras.saving.deserialize_keras_object(stored)
+    assert type(model) is Transformer
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as file:
+        written = json.loads(file.read("config.json"))
+        file.extract("model.weights.h5", tmp_path)
+    assert {key: written[key] for key in stored} == stored
+
+    def both(*layers: str) -> set[str]:
+        return {f"{layer}/vars/{number}" for layer in layers for number in (0, 1)}
+
+    def block(name: str, *attentions: str) -> set[str]:
+        parts = ("query", "key", "value", "output_projection")
+        layers = [f"{attention}/{part}" for attention in attentions for part in parts]
+        layers += [f"{attention}_norm" for attention in attentions]
+        layers += ["feed_forward/inner", "feed_forward/outer", "feed_forward_norm"]
+        return both(*(f"{name}/{layer}" for layer in layers))
+
+    found = set()
+    with h5py.File(tmp_path / "model.weights.h5") as weights:
+        weights.visititems(
+            lambda name, item: found.add(name) if isinstance(item, h5py.Dataset) else None
+        )
+    assert found == {"embedding/vars/0"} | both("encoder_norm", "decoder_norm") | block(
+        "encoder_blocks/encoder_block", "attention"
+    ) | block("decoder_blocks/decoder_block", "self_attention", "cross_attention") | block(
+        "decoder_blocks/decoder_block_1", "self_attention", "cross_attention"
+    )
 
 
 BLOCK = TINY | {
