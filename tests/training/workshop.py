@@ -38,6 +38,7 @@ class Workshop:
         self.runs = folder / "runs"
         self.overrides = [*tiny_overrides(folder), "training.ema_decay=0.9"]
         self.overrides += ["training.accumulate=2", "training.batch_tokens=128"]
+        self.overrides += ["training.parallel_parts=1", "decoding.max_length_ratio=0.5"]
         self._made: dict[str, Any] = {}
         self.build_model, self.make_step = building.build_model, backend.make_step
         self.make_engine = engine.KerasEngine
