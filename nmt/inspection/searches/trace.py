@@ -17,6 +17,7 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.engine import Beam, make_algorithm, start_state
+from nmt.inference.results import join_lines
 from nmt.inference.search import FREE, IMPOSSIBLE, BeamSearch, Greedy, Rules
 from nmt.inference.translator import Translator
 
@@ -147,7 +148,7 @@ def record(
         length_penalty=how.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
-        texts=translator.tokenizer.decode(ended),
+        texts=[join_lines(text) for text in translator.tokenizer.decode(ended)],
     )
 
 
