@@ -37,6 +37,7 @@ class Kind(NamedTuple):
     """What makes one compiled search another: all but its numbers."""
 
     hypotheses: int  # k, per sentence
+    listed: bool = False  # whether more than the best is wanted: any number of them
     covered: bool = False  # whether attention received is summed up
     sampled: bool = False
     top_k: int = 0
@@ -54,7 +55,10 @@ class Beam(NamedTuple):
     @property
     def kind(self) -> Kind:
         """What is compiled for it."""
-        return Kind(self.size, covered=self.size > 1 and self.coverage_penalty > 0)
+        wide = self.size > 1
+        return Kind(
+            self.size, listed=wide and self.n_best > 1, covered=wide and self.coverage_penalty > 0
+        )
 
     @property
     def numbers(self) -> Numbers:
@@ -382,7 +386,7 @@ def search_in_graph(
     """
     state = start_state(model, source, beam.kind, max_length)
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    algorithm = make_algorithm(model, beam.kind, kept=beam.n_best)
+    algorithm = make_algorithm(model, beam.kind)
     return run(algorithm, state, Rules(limits, free, beam.numbers), max_length=max_length)
 
 
@@ -396,16 +400,12 @@ def start_state(model: Decoder, source: Any, kind: Kind, max_length: Any) -> Any
     )
 
 
-def make_algorithm(
-    model: Decoder, kind: Kind, *, kept: int | None = None, key: Any = None
-) -> Algorithm:
+def make_algorithm(model: Decoder, kind: Kind, *, key: Any = None) -> Algorithm:
     """Return the search over a model's own steps.
 
     Args:
         model: what is searched with.
         kind: of search.
-        kept: ended hypotheses that a beam search keeps; None: as many as it is wide, so that any
-            number of them can be asked for.
         key: uint32 [B], for `Sample` alone.
     """
     marks: dict[str, Any] = {"step": model.step, "bos": BOS, "eos": EOS, "never": NEVER}
@@ -418,7 +418,7 @@ def make_algorithm(
     return BeamSearch(
         reorder=model.reorder,
         size=kind.hypotheses,
-        kept=kept or kind.hypotheses,
+        kept=kind.hypotheses if kind.listed else 1,
         coverage=model.coverage if kind.covered else None,
         **marks,
     )

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from nmt.model.contract import AttentionKind
 
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
+_JOINED = dict.fromkeys(map(ord, LINE_ENDS), " ")
 
 
 def join_lines(text: str) -> str:
     """Return a decoded text as one line: a sampled byte can be a line feed, or part of another."""
-    return text.translate(dict.fromkeys(map(ord, LINE_ENDS), " "))
+    return text.translate(_JOINED)
 
 
 @dataclass(frozen=True)

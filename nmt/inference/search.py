@@ -368,7 +368,7 @@ class BeamSearch:
         # A log-probability only falls, and its divisor is at most that of the longest output.
         alpha, wanted = rules.numbers.length_penalty, rules.numbers.n_best
         attainable = progress.live_log_probs[:, 0] / length_penalty(rules.limits, alpha)
-        worst = progress.ended_scores[:, wanted - 1]
+        worst = progress.ended_scores[:, 0 if self.kept == 1 else wanted - 1]
         return ops.logical_and(attainable > worst, progress.index < rules.limits)
 
     def advance(self, progress: _Beam, rules: Rules, until: Tensor) -> _Beam:
