@@ -294,19 +294,16 @@ class KerasEngine:
         count, width = source.shape
         width = min(_up(width, _WIDTH_STEP), self.max_length)
         source, rules, keys = _filled(source, rules, keys, _few(count), width)
-        numbers = Numbers(
-            **{
-                name: tf.constant(number, tf.int32 if name == "n_best" else tf.float32)
-                for name, number in rules.numbers._asdict().items()
-            }
-        )
-        rules = Rules(tf.constant(rules.limits), tf.constant(rules.prefix), numbers)
-        progress = begin(tf.constant(source), rules, tf.constant(keys), tf.constant(longest))
+        numbers = tf.constant(
+            rules.numbers, tf.float32
+        )  # one tensor is passed more quickly than five
+        limits, prefix = tf.constant(rules.limits), tf.constant(rules.prefix)
+        progress = begin(tf.constant(source), limits, tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None
         alive = rows = np.arange(len(source))
         for until in range(_LENGTH_STEP, _up(longest) + 1, _LENGTH_STEP):
-            progress, rules, unfinished, found = advance(
-                progress, rules, tf.constant(rows, tf.int32), tf.constant(until)
+            progress, limits, prefix, unfinished, found = advance(
+                progress, limits, prefix, numbers, tf.constant(rows, tf.int32), tf.constant(until)
             )
             going = unfinished.numpy()
             left = np.flatnonzero(going)
@@ -332,14 +329,13 @@ class KerasEngine:
         """Return the two functions of a search: begin, and advance."""
         import tensorflow as tf
 
-        def begin(source: Any, rules: Rules, keys: Any, longest: Any) -> Any:
+        def begin(source: Any, limits: Any, keys: Any, longest: Any) -> Any:
             state = start_state(self.model, source, kind, 0)
             algorithm = make_algorithm(self.model, kind, key=tf.cast(keys, tf.uint32))
-            return algorithm.begin(state, rules, longest)
+            free = tf.fill([tf.shape(limits)[0], 1], FREE)
+            return algorithm.begin(state, Rules(limits, free), longest)
 
         integers = {rank: tf.TensorSpec([None] * rank, tf.int32) for rank in range(3)}
-        numbers = Numbers(*[tf.TensorSpec([], tf.float32)] * 5)._replace(n_best=integers[0])
-        rules = Rules(integers[1], integers[2], numbers)
 
         def traced(function: Any, *signature: Any) -> Any:
             # Called itself, and not by way of its concrete function, it would warn of retracing
@@ -347,29 +343,36 @@ class KerasEngine:
             whole = tf.function(function, input_signature=signature, autograph=False)
             return whole.get_concrete_function()
 
-        first = traced(begin, integers[2], rules, integers[1], integers[0])
+        first = traced(begin, integers[2], integers[1], integers[1], integers[0])
         progress = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), first.structured_outputs
         )
 
-        def advance(progress: Any, rules: Rules, rows: Any, until: Any) -> Any:
+        def advance(
+            progress: Any, limits: Any, prefix: Any, numbers: Any, rows: Any, until: Any
+        ) -> Any:
             """Keep the sentences ``rows``, make room up to ``until``, and go on to there."""
             index = progress.index
-            progress, rules = tf.nest.map_structure(
+            progress, limits, prefix = tf.nest.map_structure(
                 lambda tensor: tf.gather(tensor, rows) if tensor.shape.rank else tensor,
-                (progress, rules),
+                (progress, limits, prefix),
             )
+            alpha, beta, n_best, temperature, top_p = tf.unstack(numbers)
+            of_search = Numbers(alpha, beta, tf.cast(n_best, tf.int32), temperature, top_p)
+            rules = Rules(limits, prefix, of_search)
             more = until - self.model.room(progress.state)
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
             algorithm = make_algorithm(self.model, kind)
             progress = algorithm.advance(progress, rules, until)
             unfinished = algorithm.unfinished(progress, rules)
-            return progress, rules, unfinished, algorithm.result(progress)
+            return progress, limits, prefix, unfinished, algorithm.result(progress)
 
         # What grows has grown when it comes back.
         axes = self.model.growing_axes(progress.state)
         progress = progress._replace(state=tf.nest.map_structure(_loose, progress.state, axes))
-        return first, traced(advance, progress, rules, integers[1], integers[0])
+        floats = tf.TensorSpec([len(Numbers._fields)], tf.float32)
+        rules = (integers[1], integers[2], floats)
+        return first, traced(advance, progress, *rules, integers[1], integers[0])
 
 
 def search_in_graph(
