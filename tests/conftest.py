@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nmt.startup.memory import collect_rarely
-
 if TYPE_CHECKING:
     from nmt import Translator
     from nmt.config import Config
@@ -36,8 +34,7 @@ PLAIN: dict[str, Any] = {
 
 
 def pytest_configure() -> None:
-    """Start as the program does; in CI, skip nothing in silence for want of a browser."""
-    collect_rarely()
+    """In CI, nothing is skipped in silence for want of a browser."""
     if os.environ.get("CI") and CHROMIUM is None:
         raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
 
