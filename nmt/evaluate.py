@@ -12,7 +12,7 @@ from nmt.arguments import Parser, add_run, count, not_negative, positive
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -160,7 +160,6 @@ def print_forced(forced: Forced, console: Console) -> None:
 def main() -> None:
     """Run the command line."""
     start_translating()
-    warn_in_one_line()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

@@ -14,7 +14,7 @@ from nmt.arguments import Parser, add_run, not_negative, positive
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import check_place
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
 FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras")
@@ -93,7 +93,6 @@ def check(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Run the command line."""
     start_translating()
-    warn_in_one_line()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

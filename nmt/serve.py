@@ -12,7 +12,7 @@ from types import FrameType
 from nmt.arguments import Parser, add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
@@ -157,7 +157,6 @@ def run(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Run the command line."""
     start_translating()
-    warn_in_one_line()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

@@ -18,7 +18,7 @@ from nmt.inference.lines import (
     translate_terminal,
 )
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -242,7 +242,6 @@ def show_attention(
 def main() -> None:
     """Run the command line."""
     start_translating()
-    warn_in_one_line()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

@@ -117,8 +117,8 @@ class _Reader:
         self._seen: dict[str | None, set[Pair]] = {}  # tag -> pairs to train on
         self.rejected: Counter[str] = Counter()
         self.lines = 0
-        # Where the lines stand that may turn out to be held out: source -> pair -> place.
-        self._places: dict[str, dict[Pair, str]] = {}
+        # The lines that may turn out to be held out: source -> pair -> line.
+        self._kept: dict[str, dict[Pair, Line]] = {}
         read = [source for source in config.sources.values() if source.kind != "grammar"]
         self._late = any(source.split != "shares" for source in read)
 
@@ -131,22 +131,21 @@ class _Reader:
         source = self._config.sources[name]
         training = source.split in ("shares", "train")
         seen = self._seen.setdefault(source.tag, set())
-        places = self._places.setdefault(name, {})
+        kept = self._kept.setdefault(name, {})
         pairs = []
         before, rejected = self.lines, self.rejected.copy()
         for line in lines:
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
             verdict = _judge(line, self._config, seen) if training else _clean_pair(line)
-            place = f"{line.file}:{line.number}\t{line.raw}"
             if not isinstance(verdict, Pair):
-                self._reject(verdict, place)
+                self._reject(verdict, line)
                 continue
             pairs.append(verdict)
             if training:
                 seen.add(verdict)
                 if self._late:
-                    places[verdict] = place
+                    kept[verdict] = line
         if not pairs:
             count = self.lines - before
             raise UserError(_no_pairs(self._config, name, count, self.rejected - rejected))
@@ -171,13 +170,13 @@ class _Reader:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
                     kept.append(pair)
                 elif sources[name].kind != "grammar":
-                    self._reject(_HELD_OUT, self._places[name][pair])
+                    self._reject(_HELD_OUT, self._kept[name][pair])
             splits[TRAIN][name] = kept
 
-    def _reject(self, reason: str, place: str) -> None:
+    def _reject(self, reason: str, line: Line) -> None:
         self.rejected[reason] += 1
         if self._sink:
-            self._sink.write(f"{reason}\t{place}\n")
+            self._sink.write(f"{reason}\t{line.file}:{line.number}\t{line.raw}\n")
 
 
 def _split_sources(

@@ -294,9 +294,8 @@ class KerasEngine:
         count, width = source.shape
         width = min(_up(width, _WIDTH_STEP), self.max_length)
         source, rules, keys = _filled(source, rules, keys, _few(count), width)
-        numbers = tf.constant(
-            rules.numbers, tf.float32
-        )  # one tensor is passed more quickly than five
+        # One tensor is passed more quickly than five.
+        numbers = tf.constant(rules.numbers, tf.float32)
         limits, prefix = tf.constant(rules.limits), tf.constant(rules.prefix)
         progress = begin(tf.constant(source), limits, tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None

@@ -9,7 +9,7 @@ from rich.console import Console
 from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
 from nmt.inspect import align, attribute, project, report, summary, trace, weights
-from nmt.startup.commands import start_translating, warn_in_one_line
+from nmt.startup.commands import start_translating
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -24,7 +24,6 @@ def make_parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Run the command line."""
     start_translating()
-    warn_in_one_line()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: arguments.run_command(arguments, console))

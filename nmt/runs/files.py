@@ -15,7 +15,12 @@ from nmt.errors import UserError
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file for people to read: see `write_text`."""
-    write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    write_text(path, format_json(content))
+
+
+def format_json(content: dict[str, Any]) -> str:
+    """Return the text of a JSON file for people to read."""
+    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
 def write_text(path: Path, text: str) -> None:

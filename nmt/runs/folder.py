@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
 from nmt.errors import UserError, nearest
-from nmt.runs.files import write_inside
+from nmt.runs.files import format_json, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
     from nmt.data.tokenizer import Tokenizer
@@ -119,8 +119,7 @@ class RunFolder:
 
     def write_json(self, name: str, content: dict[str, Any]) -> Path:
         """Write a JSON file into the run's folder, never outside of it; return its path."""
-        text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
-        write_inside(self.path, name, text)
+        write_inside(self.path, name, format_json(content))
         return self.path / name
 
     def read_corpus_record(self) -> dict[str, Any]:

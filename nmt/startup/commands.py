@@ -24,10 +24,11 @@ def start_training(cache_dir: Path) -> None:
 
 
 def start_translating() -> None:
-    """Set memory and threads for decoding."""
+    """Set memory and threads for decoding, and let each warning be one line."""
     keep_freed_memory()
     collect_rarely()
     one_thread_per_operation()
+    warn_in_one_line()
 
 
 def warn_in_one_line() -> None:
