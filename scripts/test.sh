@@ -6,9 +6,12 @@ bash "$root/scripts/setup.sh"
 cd "$root"
 bin="$root/.venv/bin"
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
+unset PYTHONDONTWRITEBYTECODE # a dozen processes share what is compiled of the tests
 "$bin/ruff" check .
 "$bin/ruff" format --check .
 "$bin/mypy" nmt
 # The second run first: it is short, and covers what must hold on every backend.
-KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 "$bin/python" -m pytest -q -n 2 --dist loadgroup -m backend
+mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
+KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 "$bin/python" -m pytest -q -n 2 \
+  --dist loadgroup -m backend "${on_every_backend[@]}"
 "$bin/python" -m pytest -q -n 2 --dist loadgroup "$@"

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from nmt.startup.compilation import keep_compiled
+
 if TYPE_CHECKING:
     from nmt import Translator
     from nmt.config import Config
@@ -33,10 +35,12 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def pytest_configure() -> None:
-    """In CI, nothing is skipped in silence for want of a browser."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what XLA compiles; and in CI, skip nothing in silence for want of a browser."""
     if os.environ.get("CI") and CHROMIUM is None:
         raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
+    keep_compiled(config.cache.mkdir("compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
