@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from nmt.training.job import Run, train
 
 SHOWN = 5  # test translations printed at the end
 
-STATUS_INTERRUPTED = 130
+STATUS_INTERRUPTED = 130  # by Ctrl-C
+STATUS_REQUEUE = 75  # by any other signal: whoever sent it may start the job again
 
 
 def run_job(composed: DictConfig) -> float | None:
@@ -35,7 +37,8 @@ def run_job(composed: DictConfig) -> float | None:
         fail(error)  # here already: Hydra would add a line of its own
     if not run.complete:
         console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
-        raise SystemExit(STATUS_INTERRUPTED)
+        interrupted = run.stopped_by == signal.SIGINT
+        raise SystemExit(STATUS_INTERRUPTED if interrupted else STATUS_REQUEUE)
     print_scores(run, console)
     return run.best_score
 

@@ -22,6 +22,7 @@ _LATER_KEYS = {
     "training": {
         "attention_every": 250,
         "dropout_warmup_epochs": 0,
+        "max_skipped": 30,
         "parallel_parts": 1,
         "word_dropout": 0,
     }

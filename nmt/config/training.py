@@ -49,6 +49,7 @@ class TrainingConfig:
     max_minutes: float | None = MISSING  # wall clock, validation included, set-up apart
     log_every: int = MISSING  # updates
     evaluate_every: int = MISSING  # updates
+    max_skipped: int = MISSING  # updates skipped in a row, unsound each, before the run stops
     early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: never
     evaluation_sentences: int = MISSING  # of the dev split, translated greedily at an evaluation
     keep_checkpoints: int = MISSING
@@ -71,7 +72,7 @@ def check_training(config: TrainingConfig) -> None:
     for length in config.row_lengths:
         check_between("training.row_lengths", length, 2, config.batch_tokens)
     positive = ("batch_tokens", "accumulate", "log_every", "evaluate_every", "probe_every")
-    for key in (*positive, "attention_every", "keep_checkpoints"):
+    for key in (*positive, "attention_every", "keep_checkpoints", "max_skipped"):
         check_at_least(f"training.{key}", getattr(config, key), 1)
     for key in ("parallel_parts", "early_stopping"):
         if getattr(config, key) is not None:

@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,23 @@ import numpy as np
 from nmt.errors import UserError
 from nmt.runs.files import replace_whole
 
+UNSTABLE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"
 _STEP_FILE = re.compile(r"step_(\d+)\.npz")
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Write a checkpoint: it is whole or not there."""
+    """Write a checkpoint: it is whole or not there.
+
+    Raises:
+        UserError: a number is not finite; nothing is written.
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise UserError(
+                f"{path} is not written: {name} holds numbers that are not finite; what was saved "
+                f"before is intact; {UNSTABLE}"
+            )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     with replace_whole(path) as file:
@@ -71,12 +83,35 @@ class Checkpoints:
         return self.folder / f"step_{step:08d}.npz"
 
     def save(self, step: int, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write a complete checkpoint and remove the oldest ones."""
+        """Write a complete checkpoint and remove the oldest ones.
+
+        Raises:
+            UserError: a number is not finite; nothing is written.
+        """
         write_arrays(self.path(step), arrays, metadata)
         for old in self.steps()[: -self._keep]:
             self.path(old).unlink(missing_ok=True)
 
-    def latest(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """Read the newest complete checkpoint, or return None."""
-        steps = self.steps()
-        return read_arrays(self.path(steps[-1])) if steps else None
+    def latest(
+        self, say: Callable[[str], object] = lambda line: None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Read the newest complete checkpoint that is sound, or return None if there never was one.
+
+        Args:
+            say: is told of each damaged one, which is passed over.
+
+        Raises:
+            UserError: all are damaged.
+        """
+        damage: UserError | None = None
+        for step in reversed(self.steps()):
+            try:
+                found = read_arrays(self.path(step))
+            except UserError as error:
+                damage = damage or error
+                say(f"{error}: it is passed over")
+                continue
+            return found
+        if damage is not None:
+            raise damage
+        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import Any, BinaryIO
 
 from nmt.errors import UserError
 
+_PARTIAL = ".partial-"
+
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file for people to read: see `write_text`."""
@@ -20,7 +23,25 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def format_json(content: dict[str, Any]) -> str:
     """Return the text of a JSON file for people to read."""
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+    return _dump(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def format_json_line(content: dict[str, Any]) -> str:
+    """Return one line of a file of JSON objects."""
+    return _dump(content) + "\n"
+
+
+def _dump(content: dict[str, Any], **options: Any) -> str:
+    return json.dumps(_without_nan(content), allow_nan=False, **options)
+
+
+def _without_nan(content: Any) -> Any:
+    """Return the same with null in the place of what JSON has no number for."""
+    if isinstance(content, dict):
+        return {key: _without_nan(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_without_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def write_text(path: Path, text: str) -> None:
@@ -55,10 +76,16 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         raise UserError(f"{folder / name} cannot be written: {error.strerror}") from error
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what killed writers left half written in a folder of which this is the only writer."""
+    for path in folder.rglob(f"{_PARTIAL}*"):
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def replace_whole(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` once it is written; if that fails, all stays."""
-    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name[:100]}")
+    partial = path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:100]}")
     try:
         with partial.open("xb") as file:
             yield file

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
 from nmt.errors import UserError, nearest
-from nmt.runs.files import format_json, write_inside
+from nmt.runs.files import format_json, format_json_line, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
     from nmt.data.tokenizer import Tokenizer
@@ -189,11 +189,12 @@ class RunFolder:
         checkpoints = self.checkpoints
         path = checkpoints.best
         if not path.is_file():
-            steps = checkpoints.steps()
-            if not steps:
+            found = checkpoints.latest()
+            if found is None:
                 raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
-            path = checkpoints.path(steps[-1])
-        arrays, _ = read_arrays(path)
+            arrays, path = found[0], checkpoints.folder
+        else:
+            arrays, _ = read_arrays(path)
         model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
         set_weights(model, arrays, path)
         return model
@@ -206,7 +207,7 @@ class RunFolder:
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Add one line to ``metrics.jsonl``."""
         with (self.path / METRICS_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(format_json_line(record))
 
     def drop_metrics_after(self, step: int) -> None:
         """Remove what a killed session reported beyond its last checkpoint."""

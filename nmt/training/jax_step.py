@@ -7,6 +7,7 @@ somebody reads them: for evaluation, and for a checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
     compute_norm_and_factor,
+    is_sound,
     make_optimizer,
     sum_in_parts,
 )
@@ -61,14 +63,31 @@ class JaxStep:
         self._evaluate = jax.jit(self._nll)
 
     def update(
-        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+        self,
+        batch: Batch,
+        learning_rate: float,
+        step: int,
+        dropout_share: float = 1.0,
+        norm_limit: float = math.inf,
     ) -> Update:
-        """Change the weights by one update."""
+        """Change the weights by one update, unless it is unsound."""
         share = jnp.uint32(round(dropout_share * FULL_SHARE))
+        rate, limit = jnp.float32(learning_rate), jnp.float32(norm_limit)
         self._state, measured = self._update(
-            self._state, batch, jnp.float32(learning_rate), jnp.uint32(step), share
+            self._state, batch, rate, jnp.uint32(step), share, limit
         )
         return measured
+
+    def gradient_norms(
+        self, batch: Batch, step: int, dropout_share: float = 1.0
+    ) -> dict[str, float]:
+        """Return the norm of the mean gradient of each weight, by its name."""
+        weights, slots, _ = self._state
+        key = self._key(jnp.uint32(step), jnp.uint32(round(dropout_share * FULL_SHARE)))
+        gradients, _, tokens = jax.jit(self._gradients)(weights, slots, batch, key)
+        scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
+        norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.part(gradients)]
+        return dict(zip(self._model.named_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
@@ -82,10 +101,10 @@ class JaxStep:
         learning_rate: Any,
         step: Any,
         share: Any,
+        norm_limit: Any,
     ) -> tuple[tuple[Arrays, Arrays, Arrays], Update]:
-        weights, slots, averages = state
-        # As the first replica of several.
-        key = fold(fold(fold(DropoutKey(self._seed, share), step), 0), 0)
+        weights, slots, _ = state
+        key = self._key(step, share)
         gradients, nll, tokens = self._gradients(weights, slots, batch, key)
         scale = self._loss_scale(slots)
         norm, factor = compute_norm_and_factor(
@@ -95,7 +114,27 @@ class JaxStep:
             loss_scale=scale,
             clip_norm=self._config.clip_norm,
         )
-        gradients = [gradient * factor for gradient in gradients]
+        sound = is_sound(nll, norm, norm_limit)
+        made = sound
+        if self._scaled:  # its optimizer skips what overflows, and needs to see it
+            made = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
+
+        def change(state: tuple[Arrays, Arrays, Arrays]) -> tuple[Arrays, Arrays, Arrays]:
+            scaled = [gradient * factor for gradient in gradients]
+            return self._change(state, scaled, learning_rate)
+
+        state = jax.lax.cond(made, change, lambda state: state, state)
+        return state, Update(nll, tokens, norm, jnp.logical_not(sound))
+
+    def _key(self, step: Any, share: Any) -> Any:
+        # As the first replica of several.
+        return fold(fold(fold(DropoutKey(self._seed, share), step), 0), 0)
+
+    def _change(
+        self, state: tuple[Arrays, Arrays, Arrays], gradients: Arrays, learning_rate: Any
+    ) -> tuple[Arrays, Arrays, Arrays]:
+        """Apply the gradients, and average."""
+        weights, slots, averages = state
         rate = self._find_slot(self._inner._learning_rate)
         slots = [*slots[:rate], learning_rate, *slots[rate + 1 :]]
         weights, slots = self._optimizer.stateless_apply(slots, gradients, weights)
@@ -106,7 +145,7 @@ class JaxStep:
                 average + (1 - decay) * (weight - average)
                 for average, weight in zip(averages, weights, strict=True)
             ]
-        return (weights, slots, averages), Update(nll, tokens, norm)
+        return list(weights), list(slots), list(averages)
 
     def _gradients(self, weights: Arrays, slots: Arrays, batch: Any, key: Any) -> Any:
         """Sum gradients of the (scaled) objective, nll and tokens over parts and micro-batches."""

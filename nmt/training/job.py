@@ -14,6 +14,7 @@ from nmt.config import Config
 from nmt.data.corpus import Corpus, rejection_table
 from nmt.errors import UserError
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
+from nmt.runs.locking import lock_run
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
     from nmt.model.contract import Model
+    from nmt.training.loop import Trainer
 
 LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it is worth a word
 
@@ -31,9 +33,14 @@ class Run:
     """A run after training: its folder, what was reported, and what it makes of the test split."""
 
     folder: RunFolder
-    complete: bool  # False: a signal stopped it; ``training.resume`` goes on
+    stopped_by: int | None  # the signal that stopped it; ``training.resume`` goes on
     best_score: float | None  # dev BLEU of the weights that are kept; None without a dev split
     evaluation: Evaluation | None  # of the test split; None without one, or while not complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether the training came to its end."""
+        return self.stopped_by is None
 
     @property
     def path(self) -> Path:
@@ -118,30 +125,31 @@ def train(config: Config, console: Console) -> Run:
     console.print(rejection_table(corpus))
     with quiet_start():  # looks for devices
         finished = finish_config(config, len(corpus.train))
-    folder, tokenizer = _open_run(finished, corpus, console)
-    complete, best_score = _run_loop(finished, corpus, folder, tokenizer, console)
-    evaluation = None
-    if complete and corpus.test:
-        from nmt.inference.evaluation import evaluate
-        from nmt.inference.translator import Translator
+    resume = finished.training.resume
+    folder = RunFolder.create(finished) if resume is None else RunFolder.open(Path(resume))
+    with lock_run(folder.path):
+        tokenizer = _settle_run(folder, finished, corpus, console)
+        trainer = _make_trainer(finished, corpus, folder, tokenizer, console)
+        evaluation = None
+        if trainer.train() and corpus.test:
+            from nmt.inference.evaluation import evaluate
+            from nmt.inference.translator import Translator
 
-        evaluation = evaluate(Translator.load(folder.path), corpus.test, console)
-        folder.write_json(TEST_SCORES_FILE, evaluation.as_json())
-    return Run(folder, complete, best_score, evaluation)
+            evaluation = evaluate(Translator.load(folder.path), corpus.test, console)
+            folder.write_json(TEST_SCORES_FILE, evaluation.as_json())
+    return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation)
 
 
-def _open_run(config: Config, corpus: Corpus, console: Console) -> tuple[RunFolder, Tokenizer]:
-    """Make the folder and the tokenizer of a new run, or take those of a resumed one."""
+def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> Tokenizer:
+    """Make the tokenizer of a new run, or check that a resumed one can go on, and take its own."""
     from nmt.runs.corpus import has_changed, record_of
     from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
-        folder = RunFolder.create(config)
         tokenizer = prepare_tokenizer(config, corpus, console)
         tokenizer.save(folder.path)
         folder.write_corpus_record(record_of(corpus))
-        return folder, tokenizer
-    folder = RunFolder.open(Path(config.training.resume))
+        return tokenizer
     if has_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so that it cannot go on "
@@ -149,13 +157,13 @@ def _open_run(config: Config, corpus: Corpus, console: Console) -> tuple[RunFold
         )
     tokenizer = folder.load_tokenizer()
     folder.write_config(config)
-    return folder, tokenizer
+    return tokenizer
 
 
-def _run_loop(
+def _make_trainer(
     config: Config, corpus: Corpus, folder: RunFolder, tokenizer: Tokenizer, console: Console
-) -> tuple[bool, float | None]:
-    """Train to the end or to a signal; return whether it is the end, and the best dev BLEU."""
+) -> Trainer:
+    """Plan the batches and build the model; say what is trained."""
     from nmt.data.splitting import evenly
     from nmt.inference.engine import KerasEngine
     from nmt.inference.translator import Translator
@@ -177,7 +185,7 @@ def _run_loop(
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
-    trainer = Trainer(
+    return Trainer(
         run=folder,
         config=config,
         model=model,
@@ -189,7 +197,6 @@ def _run_loop(
         console=console,
         summary=summary,
     )
-    return trainer.train(), trainer.position.best_score
 
 
 def describe(config: Config, batches: Batches, model: Model) -> str:

@@ -26,12 +26,13 @@ DRAWN_PROBES = 2
 class TrainingWindow:
     """What happened since the last report."""
 
-    nll: float  # nats per target token
+    nll: float  # nats per target token; NaN where every update was skipped
     learning_rate: float
     gradient_norm: float
     tokens_per_second: float  # real source and target tokens
     padding: float  # share of positions that held no token
     epoch: float
+    skipped: int  # updates of the whole run that were unsound, and not made
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Journal:
             "train/learning_rate": window.learning_rate,
             "train/gradient_norm": window.gradient_norm,
             "train/epoch": window.epoch,
+            "train/skipped_updates": window.skipped,
             "speed/tokens_per_second": window.tokens_per_second,
             "speed/padding_share": window.padding,
         }
@@ -110,7 +112,8 @@ class Journal:
 
     def _log_scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:
         for tag, value in values.items():
-            self._events.scalar(tag, value, step)
+            if math.isfinite(value):
+                self._events.scalar(tag, value, step)
         self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
 
     def _log_samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from rich.console import Console
@@ -24,12 +24,15 @@ from nmt.inference.metrics import corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.runs.checkpoint import write_arrays
+from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
+from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import Journal, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.step import Step, Update
 
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+UNSOUND = "unsound_update"  # names the files that say what was wrong with one
 LINE_SECONDS = 30  # between two log lines where no progress bar can be shown
 
 
@@ -43,6 +46,8 @@ class Position:
     best_score: float | None = None  # dev BLEU
     best_step: int = 0
     since_best: int = 0  # evaluations without a better score
+    skipped: int = 0  # updates that were unsound, and not made
+    skipped_in_row: int = 0  # of them, those since the last one that was made
 
 
 @dataclass
@@ -50,6 +55,7 @@ class _Window:
     """Updates since the last report; device values are read when the report is made."""
 
     updates: list[Update] = field(default_factory=list)
+    counted: int = 0  # of them, those whose soundness was looked at
     real: int = 0  # tokens, both sides
     positions: int = 0  # both sides
     seconds: float = 0.0
@@ -104,14 +110,17 @@ class Trainer:
         self._limits = Limits.of(config.training)
         self.position = Position()
 
-        stored = run.checkpoints.latest()
+        stored = run.checkpoints.latest(console.print)
         if stored is not None:
             arrays, metadata = stored
             step.restore(arrays)
             self.position = Position(**metadata)
             console.print(f"resumed {run.path} after update {self.position.step}")
+            self._mend_best()
         self._evaluated = self.position.step  # the last update that was evaluated
         self._ticked = time.monotonic()
+        self._window = _Window()
+        self.stopped_by: int | None = None  # the signal, if one ended the training
         self._journal = Journal(run, resumed_at=None if stored is None else self.position.step)
         if stored is None:
             self._journal.log_configuration(config, summary)
@@ -125,35 +134,29 @@ class Trainer:
             Whether the run is complete.
 
         Raises:
-            UserError: the loss is no longer finite.
+            UserError: there is no sound update any more, or no sound evaluation.
         """
         position, training = self.position, self._training
-        window = _Window()
         spoken = self._ticked = time.monotonic()
         with _await_stop_requests() as stop, self._make_bar() as bar:
             task = bar.add_task("", total=1.0, step=position.step, loss="–", speed="–", left="–")
-            while not self._is_complete() and not stop.is_set():
+            while not self._is_complete() and stop.number is None:
                 rate = learning_rate(training, position.step + 1, self._progress())
                 batch = self._batches.batch(position.step)
                 share = dropout_share(training, position.step / self._batches.steps_per_epoch)
                 position.step += 1
-                window.add(self._step.update(batch, rate, position.step, share), batch)
+                self._window.add(self._step.update(batch, rate, position.step, share), batch)
                 if position.step % training.log_every == 0:
-                    nll = self._read(window)  # waits for the device
-                    window.seconds += self._tick()
-                    measured = self._measure(window, nll, rate)
+                    measured = self._close_window(rate)
                     self._journal.log_window(position.step, position.seconds, measured)
-                    window = _Window()
                     bar.update(task, completed=self._progress(), **self._format(measured))
                     if not self._console.is_terminal and self._ticked - spoken > LINE_SECONDS:
                         spoken = self._ticked
                         self._console.print(self._format_line(measured))
                 else:
-                    window.seconds += self._tick()
+                    self._window.seconds += self._tick()
                 if position.step % training.evaluate_every == 0:
                     self._evaluate()
-                    self._tick()
-                    self._save()
                 elif position.step % training.attention_every == 0 and not self._is_complete():
                     with self._step.use_averages():
                         self._journal.log_attention(position.step, list(self._read_probes()))
@@ -161,7 +164,7 @@ class Trainer:
             complete = self._is_complete()
             if complete and self._evaluated != position.step:
                 self._evaluate()
-                self._tick()
+        self.stopped_by = None if complete else stop.number
         if position.step not in self._run.checkpoints.steps():
             self._save()
         self._journal.close()
@@ -183,18 +186,54 @@ class Trainer:
         tired = patience is not None and self.position.since_best >= patience
         return tired or self._progress() >= 1
 
-    def _read(self, window: _Window) -> float:
-        """Return nats per target token over a window."""
-        nll = sum(float(update.nll) for update in window.updates)
-        if not math.isfinite(nll):
-            raise UserError(
-                f"the loss is not finite before update {self.position.step}: lower "
-                "training.learning_rate, or set training.precision=float32; the last checkpoint "
-                f"in {self._run.path} is intact"
-            )
-        return nll / sum(float(update.tokens) for update in window.updates)
+    def _count_skipped(self) -> None:
+        """Count the updates that were not made since this was last asked; waits for the device.
 
-    def _measure(self, window: _Window, nll: float, rate: float) -> TrainingWindow:
+        Raises:
+            UserError: too many in a row.
+        """
+        window, position = self._window, self.position
+        first = position.step - len(window.updates) + 1
+        before = position.skipped
+        for number in range(window.counted, len(window.updates)):
+            if not bool(window.updates[number].skipped):
+                position.skipped_in_row = 0
+                continue
+            position.skipped += 1
+            position.skipped_in_row += 1
+            if position.skipped_in_row == self._training.max_skipped:
+                self._give_up(first + number)
+        if position.skipped > before:
+            self._console.print(
+                f"update {position.step}: {position.skipped - before} of the last "
+                f"{len(window.updates) - window.counted} updates skipped, whose loss or gradient "
+                "was not finite"
+            )
+        window.counted = len(window.updates)
+
+    def _give_up(self, step: int) -> NoReturn:
+        """Write down what is known of an update that cannot be made, and stop."""
+        batch = self._batches.batch(step - 1)
+        share = dropout_share(self._training, (step - 1) / self._batches.steps_per_epoch)
+        path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
+        with replace_whole(path) as file:
+            np.savez(file, **batch)  # type: ignore[arg-type]
+        norms = self._step.gradient_norms(batch, step, share)
+        self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
+        raise UserError(
+            f"the loss or its gradient is not finite in {self._training.max_skipped} updates in a "
+            f"row, the last of them update {step}: {UNSTABLE}; {path} has its batch, and the file "
+            "beside it the gradient norm of each weight; what was saved before is intact"
+        )
+
+    def _close_window(self, rate: float) -> TrainingWindow:
+        """Return what happened since the last report, and begin anew."""
+        self._count_skipped()
+        window, self._window = self._window, _Window()
+        window.seconds += self._tick()
+        made = [update for update in window.updates if not bool(update.skipped)]
+        tokens = sum(float(update.tokens) for update in made)
+        nll = sum(float(update.nll) for update in made) / tokens if made else math.nan
         return TrainingWindow(
             nll=nll,
             learning_rate=rate,
@@ -202,10 +241,12 @@ class Trainer:
             tokens_per_second=window.real / window.seconds,
             padding=1 - window.real / window.positions,
             epoch=self.position.step / self._batches.steps_per_epoch,
+            skipped=self.position.skipped,
         )
 
     def _evaluate(self) -> None:
-        """Validate with the averaged weights; keep them if they are the best so far."""
+        """Validate with the averaged weights, and save; keep them if they are the best so far."""
+        self._count_skipped()
         position = self.position
         position.evaluations += 1
         self._evaluated = position.step
@@ -216,14 +257,8 @@ class Trainer:
             better = score is not None and (
                 position.best_score is None or score > position.best_score
             )
-            if better:
-                position.best_score, position.best_step = score, position.step
-                weights = self._model.named_weights()
-                write_arrays(
-                    self._run.checkpoints.best,
-                    {f"model/{name}": np.asarray(weight) for name, weight in weights.items()},
-                    asdict(position),
-                )
+        if better:
+            position.best_score, position.best_step = score, position.step
         position.since_best = 0 if better or score is None else position.since_best + 1
         scores = ", ".join(f"{score.name} {score.value:.2f}" for score in found.scores)
         self._console.print(
@@ -231,6 +266,10 @@ class Trainer:
             + (f", {scores}" if scores else "")
             + (" (best)" if better else "")
         )
+        self._tick()
+        self._save()
+        if better:
+            self._keep_best()
 
     def _validate(self) -> Validation:
         nll, tokens = 0.0, 0.0
@@ -238,6 +277,11 @@ class Trainer:
             for batch in self._dev_batches.in_order():
                 more_nll, more_tokens = self._step.evaluate(batch)
                 nll, tokens = nll + more_nll, tokens + more_tokens
+        if not math.isfinite(nll):
+            raise UserError(
+                f"the loss is not finite on the dev split after update {self.position.step}: "
+                f"{UNSTABLE}; what was saved before is intact"
+            )
         sources = [pair.source for pair in self._dev]
         outputs = self._translator.translate(sources, beam_size=1)
         scores = []
@@ -262,8 +306,31 @@ class Trainer:
                 yield sentence, attention
 
     def _save(self) -> None:
+        self._count_skipped()
         checkpoints = self._run.checkpoints
         checkpoints.save(self.position.step, self._step.state(), asdict(self.position))
+
+    def _keep_best(self) -> None:
+        """Write the averaged weights as the best; the checkpoint that says so is there already."""
+        with self._step.use_averages():
+            weights = self._model.named_weights()
+            write_arrays(
+                self._run.checkpoints.best,
+                {f"model/{name}": np.asarray(weight) for name, weight in weights.items()},
+                asdict(self.position),
+            )
+
+    def _mend_best(self) -> None:
+        """Write the best weights where a session was killed before it could, after saving."""
+        position = self.position
+        if position.best_step != position.step or position.best_score is None:
+            return
+        try:
+            kept = read_arrays(self._run.checkpoints.best)[1].get("best_step")
+        except UserError:
+            kept = None
+        if kept != position.best_step:
+            self._keep_best()
 
     def _make_bar(self) -> Progress:
         return Progress(
@@ -283,7 +350,7 @@ class Trainer:
         left = self.position.seconds * (1 - progress) / progress if progress else 0.0
         return {
             "step": self.position.step,
-            "loss": f"{measured.nll:.3f}",
+            "loss": "–" if math.isnan(measured.nll) else f"{measured.nll:.3f}",
             "speed": f"{measured.tokens_per_second:,.0f}",
             "left": f"{int(left) // 3600}:{int(left) // 60 % 60:02d}:{int(left) % 60:02d}",
         }
@@ -296,17 +363,30 @@ class Trainer:
         )
 
 
+@dataclass
+class _StopRequest:
+    """A request to stop; it comes from outside, while an update runs."""
+
+    number: int | None = None  # of the signal
+
+
 @contextlib.contextmanager
-def _await_stop_requests() -> Iterator[threading.Event]:
-    """Turn the first SIGINT or SIGTERM into an event; a second one stops at once, as usual."""
-    stop = threading.Event()
+def _await_stop_requests() -> Iterator[_StopRequest]:
+    """Turn the first signal into a request; a second one of its kind stops at once, as usual.
+
+    Ctrl-C, the end of a session, and what schedulers send before they take a machine away. A signal
+    that is ignored, as under ``nohup``, stays so.
+    """
+    stop = _StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    previous = {number: signal.getsignal(number) for number in numbers}
+    previous = {number: old for number, old in previous.items() if old != signal.SIG_IGN}
 
     def request(number: int, frame: FrameType | None) -> None:
-        stop.set()
+        stop.number = number
         signal.signal(number, previous[signal.Signals(number)])
 
     for number in previous:

@@ -95,6 +95,17 @@ def compute_norm_and_factor(
     return norm, factor
 
 
+def is_sound(nll: Tensor, norm: Tensor, norm_limit: Tensor) -> Tensor:
+    """Whether an update may be made: its loss is finite, its gradient's norm below the limit.
+
+    Args:
+        nll: in nats, summed over target tokens.
+        norm: of the mean gradient; NaN or infinite if any of its numbers is.
+        norm_limit: may be infinite, which no infinite norm is below.
+    """
+    return ops.logical_and(ops.isfinite(nll), ops.less(norm, norm_limit))
+
+
 def averaging_decay(most: float, updates: Tensor) -> Tensor:
     """Return the decay of the exponential moving average of the weights after an update.
 

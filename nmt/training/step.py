@@ -7,6 +7,7 @@ one replica and several compute the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
@@ -24,21 +25,37 @@ class Update(NamedTuple):
     nll: Any  # nats, summed over target tokens
     tokens: Any  # target tokens
     gradient_norm: Any  # of the mean gradient, before clipping
+    skipped: Any  # bool: nothing was changed, see `nmt.training.optimizer.is_sound`
 
 
 class Step(Protocol):
     """The compiled functions of one backend."""
 
     def update(
-        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+        self,
+        batch: Batch,
+        learning_rate: float,
+        step: int,
+        dropout_share: float = 1.0,
+        norm_limit: float = math.inf,
     ) -> Update:
-        """Change the weights by one update.
+        """Change the weights by one update, or by none where the loss or its gradient is unsound.
 
         Args:
             batch: from `Batches.batch`.
             learning_rate: of this update.
             step: counted from 1; keys the dropout masks.
             dropout_share: of the full dropout rates, 0 to 1.
+            norm_limit: of the mean gradient; an update whose norm reaches it is skipped.
+        """
+        ...
+
+    def gradient_norms(
+        self, batch: Batch, step: int, dropout_share: float = 1.0
+    ) -> dict[str, float]:
+        """Return the norm of the mean gradient of each weight, by its name; change nothing.
+
+        It takes a compilation of its own: for finding out what is wrong.
         """
         ...
 

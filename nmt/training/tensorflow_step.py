@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from nmt.training.objective import cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
     compute_norm_and_factor,
+    is_sound,
     make_optimizer,
     sum_in_parts,
 )
@@ -37,6 +39,7 @@ class TensorFlowStep:
         self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = make_optimizer(config)
+        self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._weights = list(model.named_weights().values())
         replicas = self._strategy.num_replicas_in_sync
         self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
@@ -56,16 +59,36 @@ class TensorFlowStep:
         self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)
 
     def update(
-        self, batch: Batch, learning_rate: float, step: int, dropout_share: float = 1.0
+        self,
+        batch: Batch,
+        learning_rate: float,
+        step: int,
+        dropout_share: float = 1.0,
+        norm_limit: float = math.inf,
     ) -> Update:
-        """Change the weights by one update."""
+        """Change the weights by one update, unless it is unsound."""
         tf = self._tf
         return self._update(
             {name: tf.constant(array) for name, array in batch.items()},
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
+            tf.constant(norm_limit, tf.float32),
         )
+
+    def gradient_norms(
+        self, batch: Batch, step: int, dropout_share: float = 1.0
+    ) -> dict[str, float]:
+        """Return the norm of the mean gradient of each weight, by its name."""
+        tf = self._tf
+        share = tf.constant(round(dropout_share * FULL_SHARE), tf.uint32)
+        tensors = {name: tf.constant(array) for name, array in batch.items()}
+        key = self._key(tf.constant(step, tf.uint32), share, tf.constant(0, tf.uint32))
+        gradients, _, tokens = self._sums(tensors, key)
+        scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
+        names = self._model.named_weights()
+        norms = [scale * float(tf.norm(part)) for part in self._groups.part(gradients)]
+        return dict(zip(names, norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
@@ -73,22 +96,33 @@ class TensorFlowStep:
         nll, tokens = self._evaluate({name: tf.constant(array) for name, array in batch.items()})
         return float(nll), float(tokens)
 
-    def _distributed_update(self, batch: Any, rate: Any, step: Any, share: Any) -> Update:
-        return self._strategy.run(self._replica_update, args=(batch, rate, step, share))
+    def _distributed_update(
+        self, batch: Any, rate: Any, step: Any, share: Any, norm_limit: Any
+    ) -> Update:
+        arguments = (batch, rate, step, share, norm_limit)
+        return self._strategy.run(self._replica_update, args=arguments)
 
-    def _replica_update(self, batch: Any, learning_rate: Any, step: Any, share: Any) -> Update:
+    def _replica_update(
+        self, batch: Any, learning_rate: Any, step: Any, share: Any, norm_limit: Any
+    ) -> Update:
         tf = self._tf
         replica = tf.distribute.get_replica_context()
-        key: Any = DropoutKey(tf.constant(self._seed & 0xFFFFFFFF, tf.uint32), share)
-        key = fold(fold(key, step), 0)
-        key = fold(key, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
-        alone = self._strategy.num_replicas_in_sync == 1
-        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
-        gradients, nll, tokens = sum_in_parts(self._gradients, batch, key, parts)
+        key = self._key(step, share, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
+        gradients, nll, tokens = self._sums(batch, key)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
-        norm = self._apply(gradients, tokens, learning_rate)
-        return Update(nll, tokens, norm)
+        norm, sound = self._apply(gradients, nll, tokens, learning_rate, norm_limit)
+        return Update(nll, tokens, norm, tf.logical_not(sound))
+
+    def _key(self, step: Any, share: Any, replica: Any) -> Any:
+        seed = self._tf.constant(self._seed & 0xFFFFFFFF, self._tf.uint32)
+        return fold(fold(fold(DropoutKey(seed, share), step), 0), replica)
+
+    def _sums(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
+        """Sum gradients of the (scaled) objective, nll and tokens over one replica's batch."""
+        alone = self._strategy.num_replicas_in_sync == 1
+        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
+        return sum_in_parts(self._gradients, batch, key, parts)
 
     def _gradients_of(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         """Sum gradients of the (scaled) objective, nll and tokens over the micro-batches."""
@@ -127,30 +161,52 @@ class TensorFlowStep:
             )
             # Sums over a batch overflow float16: gradients are taken of about the mean.
             objective = loss.objective / self._normalizer
-            if isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
+            if self._scaled:
                 objective = self._optimizer.scale_loss(objective)
         gradients = tape.gradient(objective, [weight.value for weight in self._weights])
         # The table is used twice, once by row: its gradient must be one dense tensor to be summed.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return self._groups.join(dense), loss.nll, loss.tokens
 
-    def _apply_gradients(self, gradients: list[Any], tokens: Any, learning_rate: Any) -> Any:
-        """Divide, clip and apply; return the norm of the mean gradient."""
+    def _apply_gradients(
+        self, gradients: list[Any], nll: Any, tokens: Any, learning_rate: Any, norm_limit: Any
+    ) -> tuple[Any, Any]:
+        """Divide, clip and apply; return the norm of the mean gradient, and whether it is sound."""
         tf = self._tf
-        optimizer = self._optimizer
-        scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        loss_scale = tf.cast(optimizer.dynamic_scale.value, tf.float32) if scaled else 1.0
         norm, factor = compute_norm_and_factor(
             gradients,
             tokens,
             normalizer=self._normalizer,
-            loss_scale=loss_scale,
+            loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
+        sound = is_sound(nll, norm, norm_limit)
         # Keras sums the gradients of the replicas once more.
         factor /= self._strategy.num_replicas_in_sync
-        gradients = [gradient * factor for gradient in gradients]
-        inner = optimizer.inner_optimizer if scaled else optimizer
+
+        def change() -> Any:
+            self._change([gradient * factor for gradient in gradients], learning_rate)
+            return tf.constant(True)
+
+        if self._strategy.num_replicas_in_sync > 1:
+            # An update that crosses replicas cannot be in a branch: it is made, and taken back.
+            variables = [*self._joined, *self._optimizer.variables, *self._averages]
+            before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
+            change()
+            for variable, value in zip(variables, before, strict=True):
+                variable.assign(tf.where(sound, tf.convert_to_tensor(variable), value))
+            return norm, sound
+        if self._scaled:  # its optimizer skips what overflows, and needs to see it
+            made = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
+        else:
+            made = sound
+        tf.cond(made, change, lambda: tf.constant(False))
+        return norm, sound
+
+    def _change(self, gradients: list[Any], learning_rate: Any) -> None:
+        """Apply the gradients, and average."""
+        optimizer = self._optimizer
+        inner = optimizer.inner_optimizer if self._scaled else optimizer
         inner.learning_rate.assign(learning_rate)
         optimizer.apply(gradients, self._joined)
         values = self._groups.part([variable.value for variable in self._joined])
@@ -160,7 +216,11 @@ class TensorFlowStep:
             decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
             for average, variable in zip(self._averages, self._joined, strict=True):
                 average.assign(average + (1 - decay) * (variable.value - average))
-        return norm
+
+    def _loss_scale(self) -> Any:
+        if not self._scaled:
+            return 1.0
+        return self._tf.cast(self._optimizer.dynamic_scale.value, self._tf.float32)
 
     def _nll(self, batch: Any) -> tuple[Any, Any]:
         loss = cross_entropy(

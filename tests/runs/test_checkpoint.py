@@ -110,3 +110,30 @@ def test_another_archive_is_no_checkpoint(tmp_path: Path) -> None:
         archive.writestr("readme", "hello")
     with pytest.raises(UserError, match=r"x\.npz"):
         read_arrays(tmp_path / "x.npz")
+
+
+def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, keep=1)
+    kept.save(1, ARRAYS, {"step": 1})
+    for number in (np.nan, np.inf):
+        with pytest.raises(UserError, match=r"b/bias holds numbers that are not finite"):
+            kept.save(2, ARRAYS | {"b/bias": np.array([0, number], np.float32)}, {"step": 2})
+    assert list(tmp_path.iterdir()) == [kept.path(1)]
+
+
+def test_the_newest_sound_one_is_read(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, keep=3)
+    for step in (1, 2, 3):
+        kept.save(step, ARRAYS, {"step": step})
+    kept.path(3).write_bytes(kept.path(3).read_bytes()[:-30])
+    kept.path(2).write_bytes(b"")
+    said: list[str] = []
+    latest = kept.latest(said.append)
+    assert latest is not None
+    assert latest[1] == {"step": 1}
+    assert [str(kept.path(step)) in line for step, line in zip((3, 2), said, strict=True)] == [
+        True
+    ] * 2
+    kept.path(1).write_bytes(b"PK")
+    with pytest.raises(UserError, match=r"step_00000003\.npz is damaged"):
+        kept.latest()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +20,10 @@ from conftest import tiny_overrides
 from rich.console import Console
 
 from nmt.errors import UserError
+from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
 from nmt.training.job import fit
+from nmt.training.loop import Trainer
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -150,9 +155,145 @@ def test_a_time_limit_ends_the_run(kept: Workshop, monkeypatch: pytest.MonkeyPat
     assert rates[-1] < 0.02 * max(rates)
 
 
-def test_a_loss_that_is_not_finite_is_said_in_one_line(kept: Workshop) -> None:
+def read_strictly(path: Path) -> list[dict[str, Any]]:
+    """Read lines of JSON, which has no NaN."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} in {path}")
+
+    return [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+
+
+# Reported every 3rd update, evaluated and saved after every 5th and the 12th and last.
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 12])
+def test_an_update_that_is_not_finite_is_skipped_and_counted(
+    kept: Workshop, spoil_updates: Callable[[Container[int]], None], number: int
+) -> None:
+    spoil_updates({number})
+    run = kept.train("data.test=0", "training.log_every=3", "training.keep_checkpoints=9").folder
+    assert run.checkpoints.steps() == [5, 10, 12]
+    for step in run.checkpoints.steps():
+        arrays, metadata = read_arrays(run.checkpoints.path(step))
+        assert metadata["skipped"] == (number <= step)
+        assert metadata["skipped_in_row"] == (number == step)
+        assert all(np.isfinite(array).all() for array in arrays.values())
+    lines = read_strictly(run.path / "metrics.jsonl")
+    counted = {
+        line["step"]: line["train/skipped_updates"] for line in lines if "train/loss" in line
+    }
+    assert counted == {step: int(number <= step) for step in (3, 6, 9, 12)}
+    assert all(line["train/loss"] > 0 for line in lines if "train/loss" in line)
+
+
+def test_a_window_without_a_sound_update_reports_no_loss(
+    kept: Workshop, spoil_updates: Callable[[Container[int]], None]
+) -> None:
+    spoil_updates({4, 5, 6})
+    run = kept.train("data.test=0", "training.log_every=3").folder
+    losses = [line.get("train/loss", 0) for line in read_strictly(run.path / "metrics.jsonl")]
+    assert losses.count(None) == 1
+
+
+def test_too_many_skipped_in_a_row_end_the_run(
+    kept: Workshop, spoil_updates: Callable[[Container[int]], None]
+) -> None:
+    spoil_updates({2, *range(7, 100)})
+    with pytest.raises(
+        UserError, match=r"in 4 updates in a row, the last of them update 10: lower"
+    ):
+        kept.train("data.test=0", "training.max_skipped=4", "name=unsound")
+    run = RunFolder.open(kept.runs / "latest")
+    assert run.config.name == "unsound"
+    assert run.checkpoints.steps() == [5]
+    with np.load(run.path / "unsound_update_00000010.npz") as batch:
+        assert batch["labels"].shape == batch["source"].shape
+    told = json.loads((run.path / "unsound_update_00000010.json").read_text())
+    assert told["step"] == 10
+    assert {f"model/{name}" for name in told["gradient_norms"]} <= latest(run)[0].keys()
+
+
+def test_weights_that_give_no_finite_loss_are_not_kept(kept: Workshop) -> None:
     with pytest.raises(UserError, match=r"loss is not finite .* lower training\.learning_rate"):
         kept.train("data.test=0", "training.learning_rate=1e30")
+    assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == []
+
+
+def test_a_run_has_one_writer(kept: Workshop, at_update: AtUpdate) -> None:
+    refused = []
+
+    def resume() -> None:
+        with pytest.raises(UserError, match=rf"is being written by process {os.getpid()} on") as it:
+            kept.train(f"training.resume={kept.runs / 'latest'}")
+        refused.append(it)
+
+    at_update(6, resume)
+    run = kept.train("data.test=0").folder
+    assert len(refused) == 1
+    assert not list(run.path.rglob(".lock"))
+
+
+def test_a_damaged_checkpoint_is_passed_over(
+    kept: Workshop, whole: Callable[[str], RunFolder], tmp_path: Path
+) -> None:
+    expected = whole("off")
+    shutil.copytree(expected.path, tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
+    newest = run.checkpoints.path(12)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    said = io.StringIO()
+    kept.train(f"training.resume={run.path}", console=Console(file=said, soft_wrap=True))
+    assert f"{newest} is damaged" in said.getvalue()
+    assert "after update 10" in said.getvalue()
+    arrays = latest(expected)[0]
+    for name, array in latest(run)[0].items():
+        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
+    assert reported(run) == reported(expected)
+
+
+def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
+    kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(self: Trainer) -> None:
+        raise MemoryError("as if the power had gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_keep_best", die)
+        with pytest.raises(MemoryError):
+            kept.train("data.test=0", "name=without best")
+    run = RunFolder.open(kept.runs / "latest")
+    assert not run.checkpoints.best.exists()
+    (run.path / "checkpoints" / ".partial-1234-best.npz").write_bytes(b"half")
+    averages = read_arrays(run.checkpoints.path(5))[0]
+    found = []
+    at_update(6, lambda: found.append(read_arrays(run.checkpoints.best)))
+    kept.train(f"training.resume={run.path}")
+    [(best, metadata)] = found
+    assert metadata["best_step"] == metadata["step"] == 5
+    for name, array in best.items():
+        average = averages[name.replace("model/", "average/", 1)]
+        np.testing.assert_array_equal(array, average, err_msg=name)
+    assert not list(run.path.rglob(".partial-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_a_session_that_ends_and_a_scheduler_stop_a_run(
+    kept: Workshop, at_update: AtUpdate, number: signal.Signals
+) -> None:
+    at_update(3, lambda: os.kill(os.getpid(), number))
+    run = kept.train("data.test=0")
+    assert run.stopped_by == number
+    assert run.folder.checkpoints.steps() == [3]
+
+
+def test_a_signal_that_is_ignored_stays_so(kept: Workshop, at_update: AtUpdate) -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        at_update(3, lambda: os.kill(os.getpid(), signal.SIGHUP))
+        assert kept.train("data.test=0").complete
+    finally:
+        signal.signal(signal.SIGHUP, previous)
 
 
 def test_without_dev_and_test_a_run_trains_all_the_same(kept: Workshop) -> None:

@@ -446,3 +446,46 @@ def test_two_replicas_with_the_same_batch_make_the_update_of_one(
         if not name.endswith("key/bias"):
             np.testing.assert_allclose(two[name], array, atol=2e-5, err_msg=name)
             assert np.abs(array - one[name]).max() > 1e-3, name
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("overrides", [AVERAGING, ("training.precision=mixed_float16",)])
+def test_an_unsound_update_changes_nothing_and_is_told(
+    make: Make, overrides: tuple[str, ...]
+) -> None:
+    _, step = make(*overrides)
+    batch = wide_batches().batch(0)
+    step.update(batch, 1e-3, 1)
+    sound = step.state()
+    name = next(name for name in sound if name.startswith("model/") and name.endswith("gamma"))
+    spoilt = sound | {name: np.full_like(sound[name], np.nan)}
+    step.restore(spoilt)
+    assert bool(step.update(batch, 1e-3, 2).skipped)
+    scale = {key for key, array in sound.items() if array.size == 1 and array == 2.0**15}
+    for key, array in step.state().items():
+        # The optimizer of float16 counts what it skipped, and halves its scale.
+        if key not in scale and not ("float16" in overrides[0] and array.ndim == 0):
+            np.testing.assert_array_equal(array, spoilt[key], err_msg=key)
+    step.restore(sound)
+    norm = float(step.update(batch, 1e-3, 2).gradient_norm)
+    step.restore(sound)
+    update = step.update(batch, 1e-3, 2, 1.0, 0.99 * norm)
+    assert bool(update.skipped)
+    assert float(update.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    for key, array in step.state().items():
+        np.testing.assert_array_equal(array, sound[key], err_msg=key)
+    assert not bool(step.update(batch, 1e-3, 2, 1.0, 1.01 * norm).skipped)
+    assert any((array != sound[key]).any() for key, array in weights(step).items())
+
+
+@pytest.mark.backend
+def test_norms_of_weights_are_parts_of_the_norm(make: Make) -> None:
+    _, step = make(*AVERAGING)
+    batch = wide_batches().batch(0)
+    before = step.state()
+    norms = step.gradient_norms(batch, 1)
+    for key, array in step.state().items():
+        np.testing.assert_array_equal(array, before[key], err_msg=key)
+    assert {f"model/{name}" for name in norms} == set(weights(step))
+    whole = float(step.update(batch, 1e-3, 1).gradient_norm)
+    assert np.linalg.norm(list(norms.values())) == pytest.approx(whole, rel=1e-4)

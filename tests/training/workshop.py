@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from conftest import tiny_overrides
 from rich.console import Console
@@ -97,6 +98,27 @@ def kept(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """The workshop, with all runs sharing what is traced."""
     shop.keep(monkeypatch)
     return shop
+
+
+@pytest.fixture
+def spoil_updates(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container[int]], None]:
+    """Let the loss of some updates not be a number: a weight is none while they run."""
+    update = BackendStep.update
+
+    def arrange(numbers: Container[int]) -> None:
+        def spoilt(self: BackendStep, batch: Any, rate: float, step: int, *more: Any) -> Any:
+            if step not in numbers:
+                return update(self, batch, rate, step, *more)
+            state = self.state()
+            name = next(name for name in state if name.endswith("gamma"))
+            self.restore(state | {name: np.full_like(state[name], np.nan)})
+            measured = update(self, batch, rate, step, *more)
+            self.restore(self.state() | {name: state[name]})
+            return measured
+
+        monkeypatch.setattr(BackendStep, "update", spoilt)
+
+    return arrange
 
 
 @pytest.fixture

@@ -1,0 +1,84 @@
+"""One writer per run: an advisory lock that ends with the process that holds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nmt.errors import UserError
+from nmt.runs.files import remove_partial
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: there, nothing keeps a second writer out
+    fcntl = None
+
+LOCK_FILE = ".lock"
+
+
+@contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Be the only one who writes into a run folder.
+
+    The lock is the operating system's: it is gone when its process is, however that ended. What a
+    killed writer left half written is removed.
+
+    Raises:
+        UserError: another process has the lock; it is named.
+    """
+    if fcntl is None:
+        yield
+        return
+    path = folder / LOCK_FILE
+    descriptor = _lock(path)
+    try:
+        owner = {
+            "process": os.getpid(),
+            "host": socket.gethostname(),
+            "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}",
+        }
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+        remove_partial(folder)
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _lock(path: Path) -> int:
+    """Return a descriptor of the locked file."""
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise UserError(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.pread(descriptor, 1000, 0)
+            os.close(descriptor)
+            raise UserError(
+                f"{path.parent} is being written by {_describe(owner)}: stop it, or wait for it"
+            ) from error
+        except OSError:  # a file system without locks
+            return descriptor
+        # Its owner removes the file, and another may have made a new one since it was opened.
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+            return descriptor
+        os.close(descriptor)
+
+
+def _describe(owner: bytes) -> str:
+    try:
+        told = json.loads(owner)
+        return f"process {told['process']} on {told['host']} since {told['since']}"
+    except (ValueError, TypeError, KeyError):
+        return "another process"
