@@ -36,11 +36,15 @@ PLAIN: dict[str, Any] = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what XLA compiles; and in CI, skip nothing in silence for want of a browser."""
+    """Keep what JAX compiles; and in CI, skip nothing in silence for want of a browser."""
     if os.environ.get("CI") and CHROMIUM is None:
         raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
+    flags = {name: value for name, value in os.environ.items() if name == "TF_XLA_FLAGS"}
     keep_compiled(config.cache.mkdir("compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # For JAX alone: TensorFlow, for which tests compile little, speaks of each program it loads.
+    os.environ.pop("TF_XLA_FLAGS", None)
+    os.environ.update(flags)
 
 
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import zlib
 from collections.abc import Callable, Sequence
@@ -106,7 +107,7 @@ class Translator:
         """Return up to ``n_best`` translations per text, best first.
 
         A text longer than training's longest is cut after sentences, after clauses, or between
-        words, and the best translations of its parts are joined.
+        words, and translations of its parts are joined: those whose scores sum up to the most.
 
         Args:
             texts: source sentences.
@@ -134,7 +135,7 @@ class Translator:
         ) -> list[list[Found]]:
             return self.engine.search(sources, limits, beam, prefix)
 
-        return self._each(texts, prefix, search)
+        return self._each(texts, prefix, search, lambda parts: _join_best(parts, n_best))
 
     def samples(
         self,
@@ -150,6 +151,7 @@ class Translator:
         """Return ``count`` random translations per text, the most probable first.
 
         The same text and seed give the same translations, whatever else is translated beside it.
+        Those of a text that is cut are made of a random translation of each part.
 
         Args:
             texts: source sentences.
@@ -173,7 +175,7 @@ class Translator:
             drawn = np.array(keys, np.uint32).view(np.int32)
             return engine.sample(sources, limits, sampling, prefix, drawn)
 
-        return self._each(texts, prefix, draw)
+        return self._each(texts, prefix, draw, lambda parts: _join_drawn(parts, seed))
 
     def minimum_bayes_risk(
         self, texts: Sequence[str], count: int, **sampling: float | int | str
@@ -263,9 +265,13 @@ class Translator:
         return self.engine
 
     def _each(
-        self, texts: Sequence[str], prefix: str, search: Callable[..., list[list[Found]]]
+        self,
+        texts: Sequence[str],
+        prefix: str,
+        search: Callable[..., list[list[Found]]],
+        join: Callable[[list[list[Translation]]], list[Translation]],
     ) -> list[list[Translation]]:
-        """Cut and encode texts, search in batches of similar length, decode and join."""
+        """Cut and encode texts, search in batches of similar length, decode and join the parts."""
         parts: list[np.ndarray] = []
         spans = []
         for text in texts:
@@ -305,7 +311,8 @@ class Translator:
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             for done in [pool.submit(work, *job) for job in jobs]:
                 done.result()
-        return [_joined(found[begin:end]) for begin, end in spans]
+        of_texts = [found[begin:end] for begin, end in spans]
+        return [parts[0] if len(parts) == 1 else join(parts) for parts in of_texts]
 
     def prefix_ids(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -334,16 +341,33 @@ class Translator:
         return self._cutter.whole(text)
 
 
-def _joined(parts: list[list[Translation]]) -> list[Translation]:
-    """Join the best translations of the parts of one text; no parts make an empty translation."""
-    if len(parts) == 1:
-        return parts[0]
-    best = [candidates[0] for candidates in parts]
-    return [
-        Translation(
-            text=" ".join(part.text for part in best),
-            log_prob=sum(part.log_prob for part in best),
-            score=sum(part.score for part in best),
-            tokens=tuple(token for part in best for token in part.tokens),
-        )
+def _join(chosen: Sequence[Translation]) -> Translation:
+    """Join translations of the parts of one text; no parts make an empty translation."""
+    return Translation(
+        text=" ".join(part.text for part in chosen),
+        log_prob=sum(part.log_prob for part in chosen),
+        score=sum(part.score for part in chosen),
+        tokens=tuple(token for part in chosen for token in part.tokens),
+    )
+
+
+def _join_best(parts: list[list[Translation]], count: int) -> list[Translation]:
+    """Return the ``count`` best of all ways to choose one translation per part, best first."""
+    best: list[tuple[Translation, ...]] = [()]
+    for candidates in parts:
+        longer = [(*chosen, one) for chosen in best for one in candidates]
+        best = heapq.nlargest(count, longer, key=lambda chosen: sum(one.score for one in chosen))
+    return [_join(chosen) for chosen in best]
+
+
+def _join_drawn(parts: list[list[Translation]], seed: int) -> list[Translation]:
+    """Join translations drawn of each part by chance; the most probable first.
+
+    An engine sorts what it draws: joined in that order, the most probable of each part would meet.
+    """
+    drawn = [
+        [candidates[i] for i in np.random.default_rng([seed, number]).permutation(len(candidates))]
+        for number, candidates in enumerate(parts)
     ]
+    joined = map(_join, zip(*drawn, strict=True)) if parts else [_join([])]
+    return sorted(joined, key=lambda one: -one.log_prob)

@@ -19,6 +19,7 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from nmt.errors import UserError
+from nmt.inference.cutting import Cutter
 from nmt.inference.engine import Beam, Found, KerasEngine, Sampling
 from nmt.inference.lines import open_output, translate_file
 from nmt.inference.results import LINE_ENDS, Translation
@@ -254,6 +255,46 @@ def test_samples_carry_the_models_own_log_probability(translator: Translator) ->
         for one in samples:
             (forced,) = translator.engine.score(source, [np.array(one.tokens[:-1])])
             assert one.log_prob == pytest.approx(forced.sum(), abs=1e-3)
+
+
+def cut_in_two(translator: Translator) -> tuple[str, list[str]]:
+    """Return a text that is cut, and its two parts."""
+    long = "Mañana voy a ir al médico. " * 3 + "Hoy hace mucho frío. " * 4
+    parts = translator.tokenizer.decode(
+        [ids.tolist() for ids in Cutter(translator.tokenizer, 63).cut(long)]
+    )
+    assert len(parts) == 2
+    return long, parts
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_samples_of_a_long_text_are_made_of_samples_of_its_parts(translator: Translator) -> None:
+    long, parts = cut_in_two(translator)
+    samples = translator.samples([long], 4, seed=3)[0]
+    assert len(samples) == 4
+    assert len({one.text for one in samples}) > 1
+    log_probs = [one.log_prob for one in samples]
+    assert log_probs == sorted(log_probs, reverse=True)
+    alone = translator.samples(parts, 4, seed=3)
+    expected = [sorted(one.tokens for one in drawn) for drawn in alone]
+    cut = [
+        [one.tokens[: one.tokens.index(EOS) + 1] for one in samples],
+        [one.tokens[one.tokens.index(EOS) + 1 :] for one in samples],
+    ]
+    assert [sorted(tokens) for tokens in cut] == expected
+    # Not in the order of their probability, in which the engine gives them.
+    by_rank = [first.tokens + second.tokens for first, second in zip(*alone, strict=True)]
+    assert sorted(by_rank) != sorted(one.tokens for one in samples)
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_alternatives_of_a_long_text_are_the_best_ways_to_join(translator: Translator) -> None:
+    long, parts = cut_in_two(translator)
+    found = translator.hypotheses([long], beam_size=4, n_best=4)[0]
+    one, two = translator.hypotheses(parts, beam_size=4, n_best=4)
+    sums = sorted((a.score + b.score for a in one for b in two), reverse=True)
+    np.testing.assert_allclose([joined.score for joined in found], sums[:4], rtol=1e-5)
+    assert found[0].text == f"{one[0].text} {two[0].text}"
 
 
 def test_cold_samples_are_greedy(translator: Translator) -> None:
