@@ -308,9 +308,12 @@ class Translator:
                 [len(parts[i]) for i in members], self.decoding.batch_size, self.engine.parallel
             )
         ]
-        with ThreadPoolExecutor(self.engine.parallel) as pool:
+        pool = ThreadPoolExecutor(self.engine.parallel)
+        try:
             for done in [pool.submit(work, *job) for job in jobs]:
                 done.result()
+        finally:  # an interruption waits for the batches that have begun, and for no other
+            pool.shutdown(cancel_futures=True)
         of_texts = [found[begin:end] for begin, end in spans]
         return [parts[0] if len(parts) == 1 else join(parts) for parts in of_texts]
 

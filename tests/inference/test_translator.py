@@ -414,6 +414,30 @@ def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
         assert [*one.tokens[:-1]][::-1] == translator.tokenizer.encode([sentence])[0].tolist()
 
 
+class Interrupted:
+    """An engine that is interrupted in its first batch."""
+
+    max_length = 64
+    parallel = 1
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+    def search(
+        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+    ) -> list[list[Found]]:
+        self.batches += 1
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_does_not_wait_for_the_batches_behind_it(translator: Translator) -> None:
+    engine = Interrupted()
+    interrupted = Translator(engine, translator.tokenizer, translator.decoding)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.translate(SENTENCES * 100)
+    assert engine.batches < 3  # of 25: the second may have begun
+
+
 def test_what_fails_in_a_batch_is_raised(translator: Translator) -> None:
     engine = Meeting()
     engine.barrier.abort()
