@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn
 
 USER_ERROR_STATUS = 2
@@ -33,8 +36,36 @@ def fail(error: UserError) -> NoReturn:
     sys.exit(USER_ERROR_STATUS)
 
 
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let errors of the operating system name the file: those of writing to it do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def explain_full_disk(error: OSError) -> UserError | None:
+    """Return what a user can do about an error of the operating system, if that is to make room."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    if error.filename is None:
+        return UserError("a file cannot be written, its disk is full: make room, and start again")
+    disk = Path(error.filename).absolute().parent
+    while not disk.is_mount():
+        disk = disk.parent
+    return UserError(
+        f"{error.filename} cannot be written, the disk at {disk} is full: make room, and go on; "
+        "what was saved before is intact"
+    )
+
+
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
+
+    A full disk is a `UserError`, too, wherever it is met.
 
     Every other exception is a bug and keeps its traceback.
     """
@@ -48,4 +79,9 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
         # The reader of our output (`| head`) is gone; nothing is wrong on this side.
         sys.stderr.close()
         status = 0
+    except OSError as error:
+        full = explain_full_disk(error)
+        if full is None:
+            raise
+        fail(full)
     sys.exit(status)

@@ -15,7 +15,7 @@ from rich.console import Console
 from nmt.config.command_line import guard, register_schema
 from nmt.config.files import conf_dir
 from nmt.data.splitting import evenly
-from nmt.errors import UserError, exit_on_user_error, fail
+from nmt.errors import UserError, exit_on_user_error, explain_full_disk, fail
 from nmt.runs.resuming import job_config
 from nmt.startup.commands import start_training, warn_in_one_line
 from nmt.training.job import Run, train
@@ -31,10 +31,15 @@ def run_job(composed: DictConfig) -> float | None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     try:
         config = job_config(composed, list(HydraConfig.get().overrides.task))
-        start_training(Path(config.cache_dir))
+        start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
+    except OSError as error:
+        full = explain_full_disk(error)
+        if full is None:
+            raise
+        fail(full)
     if not run.complete:
         console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
         interrupted = run.stopped_by == signal.SIGINT

@@ -97,6 +97,7 @@ def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes
 
 SPA_ENG = {"spa-eng/_about.txt": "terms of use", "spa-eng/spa.txt": "Go.\tVe.\nGo.\tVaya.\n"}
 GO = [Pair("Ve.", "Go."), Pair("Vaya.", "Go.")]
+BOMB = f"Go.\tVe.{' ' * 9_990}\n" * 9_600  # 96 MB, of which Deflate leaves a thousandth
 
 
 class Site:

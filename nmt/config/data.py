@@ -18,12 +18,14 @@ SPLITS = ("shares", "train", "dev", "test")
 SHORT = {
     "archive": ("zip",),
     "url": ("zip",),
+    "sha256": ("zip",),
     "path": ("tsv",),
     "columns": ("tsv", "zip", "phrasebook", "grammar"),
     "source_path": ("parallel",),
     "target_path": ("parallel",),
 }
 _NAME = re.compile(r"\w+")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 # Keys of the group in a run of before version 0.2, which had one corpus.
 _OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT)
 
@@ -37,6 +39,7 @@ class SourceConfig:
     kind: str = MISSING
     archive: str | None = None  # zip: a file already on disk, instead of downloading
     url: str | None = None  # zip: where it is fetched from
+    sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
     path: str | None = None  # tsv: one file, plain or .gz
     # All but parallel: source, target column from 0; the embedded corpus has Spanish, English.
     columns: list[int] = field(default_factory=lambda: [0, 1])
@@ -64,6 +67,7 @@ class DataConfig:
     # Short for a key of the one source that has it; null in a finished configuration.
     archive: str | None = None
     url: str | None = None
+    sha256: str | None = None
     path: str | None = None
     columns: list[int] | None = None
     source_path: str | None = None
@@ -130,7 +134,6 @@ def check_data(config: DataConfig) -> None:
         if not _NAME.fullmatch(name):
             raise UserError(f"data.sources: '{name}' is no name: use letters, digits and _")
         _check_source(config, name)
-    _check_urls(config.sources)
     if not any(source.split in ("shares", "train") for source in config.sources.values()):
         raise UserError("data.sources has nothing to train on: no source has split=shares or train")
     check_at_least("data.min_words", config.min_words, 1)
@@ -167,31 +170,23 @@ def _check_source(config: DataConfig, name: str) -> None:
 def _check_files(config: DataConfig, name: str) -> None:
     """Check that a source has the files of its kind, and no others."""
     source, sources = config.sources[name], config.sources
-    for key in ("archive", "url", "path", "source_path", "target_path"):
+    for key in ("archive", "url", "sha256", "path", "source_path", "target_path"):
         if getattr(source, key) and source.kind not in SHORT[key]:
             raise UserError(
                 f"data.sources.{name}.{key} is for sources of kind {SHORT[key][0]}, and this one "
                 f"is of kind {source.kind}"
             )
+    if source.sha256 and not _SHA256.fullmatch(source.sha256):
+        raise UserError(
+            f"{key_of(sources, name, 'sha256')}={source.sha256} is no SHA-256: give 64 hexadecimal "
+            "digits, as sha256sum FILE prints them"
+        )
     needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
     keys = needed.get(source.kind, ()) if not source.url else ()
     if not all(getattr(source, key) for key in keys):
         which = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
         wanted = " and ".join(f"{key_of(sources, name, key)}=FILE" for key in keys)
         raise UserError(f"{which} needs {wanted}")
-
-
-def _check_urls(sources: Mapping[str, SourceConfig]) -> None:
-    """Check that no two archives would be kept under one name."""
-    kept: dict[str, str] = {}
-    for name, source in sources.items():
-        if source.url and not source.archive:
-            url = kept.setdefault(source.url.rpartition("/")[2], source.url)
-            if url != source.url:
-                raise UserError(
-                    f"data.sources.{name}.url={source.url} has the file name of {url}: fetch it "
-                    f"yourself, and give data.sources.{name}.archive=FILE"
-                )
 
 
 def upgrade_data(stored: dict[str, Any]) -> dict[str, Any]:

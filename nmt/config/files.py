@@ -21,8 +21,10 @@ from nmt.errors import UserError, nearest
 _LATER_KEYS = {
     "training": {
         "attention_every": 250,
+        "deterministic": False,
         "dropout_warmup_epochs": 0,
         "max_skipped": 30,
+        "spike_factor": None,
         "parallel_parts": 1,
         "word_dropout": 0,
     }

@@ -43,12 +43,15 @@ class TrainingConfig:
 
     precision: str = MISSING  # auto | float32 | mixed_bfloat16 | mixed_float16
     jit_compile: str = MISSING  # auto | on | off
+    deterministic: bool = MISSING  # operations that give the same bits every time, on GPUs, too
 
     max_steps: int | None = MISSING  # updates
     max_epochs: float | None = MISSING
     max_minutes: float | None = MISSING  # wall clock, validation included, set-up apart
     log_every: int = MISSING  # updates
     evaluate_every: int = MISSING  # updates
+    # Skips an update whose gradient norm is so many times that of the last reports; null: none.
+    spike_factor: float | None = MISSING
     max_skipped: int = MISSING  # updates skipped in a row, unsound each, before the run stops
     early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: never
     evaluation_sentences: int = MISSING  # of the dev split, translated greedily at an evaluation
@@ -97,6 +100,8 @@ def _check_optimizer(config: TrainingConfig) -> None:
         check_between(f"training.{key}", getattr(config, key), 0, 0.999999)
     check_above_zero("training.learning_rate", config.learning_rate)
     check_above_zero("training.clip_norm", config.clip_norm, ", or null")
+    if config.spike_factor is not None and not config.spike_factor > 1:
+        raise UserError(f"training.spike_factor={config.spike_factor} must be above 1, or null")
     if config.ema_decay is not None:
         check_between("training.ema_decay", config.ema_decay, 0, 0.999999)
 

@@ -6,11 +6,12 @@ reason; none disappears.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -19,9 +20,13 @@ from rich.table import Table
 from nmt.config.data import SHORT, key_of
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
-from nmt.data.reading import Line, grammar_dir, read_aligned, read_lines
+from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
 from nmt.errors import UserError
+
+DUPLICATE = "duplicate"
+# Of so many lines, a source that keeps less than this share is worth a word.
+MANY, FEW = 100, 0.2
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig, SourceConfig
@@ -48,6 +53,7 @@ class Corpus:
     test: list[Pair]
     rejected: dict[str, int]  # reason -> lines, the most frequent first
     lines: int  # read; rejected, or one pair of one split
+    archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
 
     @cached_property
     def train(self) -> list[Pair]:
@@ -78,10 +84,14 @@ def load_corpus(
             ``data.dev`` and ``data.test`` larger than the corpus allows.
     """
     sources = config.sources
+    archives: dict[str, str] = {}
+    read = partial(
+        read_lines, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
+    )
     with _rejected_sink(config, rejected_file) as sink:
         reader = _Reader(config, sink)
         kept = {
-            name: reader.read(name, read_lines(sources, name, cache_dir, log, read_only=read_only))
+            name: reader.read(name, read(name))
             for name, source in sources.items()
             if source.kind != "grammar"
         }
@@ -100,6 +110,7 @@ def load_corpus(
         test=_join(sources, splits[TEST]),
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
+        archives=archives,
     )
     _log_sizes(corpus, log)
     return corpus
@@ -146,9 +157,12 @@ class _Reader:
                 seen.add(verdict)
                 if self._late:
                     kept[verdict] = line
+        count, refused = self.lines - before, self.rejected - rejected
         if not pairs:
-            count = self.lines - before
-            raise UserError(_no_pairs(self._config, name, count, self.rejected - rejected))
+            raise UserError(_few_pairs(self._config, name, 0, count, refused))
+        if count >= MANY and len(pairs) < FEW * count and refused.most_common(1)[0][0] != DUPLICATE:
+            few = _few_pairs(self._config, name, len(pairs), count, refused)
+            warnings.warn(few, stacklevel=2)
         return pairs
 
     def leave_out_held_out(self, splits: dict[str, BySource]) -> None:
@@ -265,10 +279,18 @@ def read_parallel(source: Path, reference: Path) -> list[Pair]:
     """Read two aligned files as they are, every line a pair: for evaluation, not for training.
 
     Raises:
-        UserError: a file that is missing or damaged, or the numbers of lines differ.
+        UserError: a file that is missing or damaged, a line over 1 MiB, or the numbers of lines
+            differ.
     """
-    lines = read_aligned(source, reference, "--source", "--reference")
-    return [Pair(*line.sides) for line in lines if line.sides is not None]
+    pairs = []
+    for line in read_aligned(source, reference, "--source", "--reference"):
+        if line.fault == TOO_LONG:
+            raise UserError(
+                f"line {line.number} of {source} or of {reference} is over 1 MiB: break it up"
+            )
+        if line.sides is not None:
+            pairs.append(Pair(*line.sides))
+    return pairs
 
 
 def rejection_table(corpus: Corpus) -> Table:
@@ -293,8 +315,8 @@ def rejection_table(corpus: Corpus) -> Table:
 
 def _clean_pair(line: Line) -> Pair | str:
     """Return the cleaned pair, or the reason why there is none."""
-    if not line.well_formed:
-        return "malformed UTF-8"
+    if line.fault:
+        return line.fault
     if line.sides is None:
         return "missing column"
     pair = Pair(clean_text(line.sides[0]), clean_text(line.sides[1]))
@@ -314,10 +336,13 @@ def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
         return "too long"
     if long - short > config.length_ratio_margin and long > config.max_length_ratio * short:
         return "length ratio"
-    return "duplicate" if pair in seen else pair
+    return DUPLICATE if pair in seen else pair
 
 
-def _no_pairs(config: DataConfig, name: str, lines: int, rejected: Counter[str]) -> str:
+def _few_pairs(
+    config: DataConfig, name: str, pairs: int, lines: int, rejected: Counter[str]
+) -> str:
+    """Say that no line of a source is usable, or hardly any, and what may be wrong."""
     sources = config.sources
     which = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
     if not lines:
@@ -325,9 +350,9 @@ def _no_pairs(config: DataConfig, name: str, lines: int, rejected: Counter[str])
     reason, count = rejected.most_common(1)[0]
     columns = f"{key_of(sources, name, 'columns')} and " * (sources[name].kind in SHORT["columns"])
     return (
-        f"{which}: none of the {lines:,} lines read is usable, most often because of '{reason}' "
-        f"({count:,}): check {columns}the length limits, or see each line with "
-        "data.rejected_file=FILE"
+        f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
+        f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "
+        "each line with data.rejected_file=FILE"
     )
 
 

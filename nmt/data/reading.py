@@ -1,23 +1,25 @@
 """Raw lines of a source: from the embedded files, a zip archive, a table, or two aligned files.
 
 Lines are read as bytes and split on the line feed alone, because other line separators occur
-inside real sentences.
+inside real sentences. Memory stays constant, whatever a file holds or unpacks to.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from nmt.config.data import SourceConfig, key_of
-from nmt.data.downloading import fetch_archive
+from nmt.data.downloading import fetch_archive, most_unpacked, sha256_of
+from nmt.data.lines import is_cut, split_lines
 from nmt.errors import UserError
 
 # How a file begins that is not UTF-8 text, and what to do about it.
@@ -29,14 +31,19 @@ _NOT_TEXT = {
 }
 
 
+MALFORMED = "malformed UTF-8"
+TOO_LONG = "line over 1 MiB"
+_SHOWN = 200  # bytes of a line that is too long
+
+
 class Line(NamedTuple):
     """One line as read, before any judgement."""
 
     file: str
     number: int  # from 1
-    raw: str
+    raw: str  # the beginning where it is too long
     sides: tuple[str, str] | None  # None: a column is missing
-    well_formed: bool  # valid UTF-8
+    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG
 
 
 def phrasebook_dir() -> Path:
@@ -61,6 +68,7 @@ def read_lines(
     cache_dir: Path,
     log: Callable[[str], None],
     *,
+    hashes: dict[str, str],
     read_only: bool = False,
 ) -> Iterator[Line]:
     """Yield every line of one source.
@@ -70,10 +78,11 @@ def read_lines(
         name: of the source.
         cache_dir: keeps a downloaded archive.
         log: takes one-line messages.
+        hashes: takes the SHA-256 of an archive, by the name of the source.
         read_only: an archive that is not in ``cache_dir`` is not kept there either.
 
     Raises:
-        UserError: a file that is missing or damaged, or a failed download.
+        UserError: a file that is missing, damaged or another than expected, or a failed download.
     """
     source = sources[name]
 
@@ -94,11 +103,15 @@ def read_lines(
             yield from _columns(path.name, _file_lines(path, "phrasebook"), source.columns)
     elif source.kind == "zip":
         key = key_of(sources, name, "archive")
+        sha256 = source.sha256.lower() if source.sha256 else None
         if source.url and not source.archive:
-            with fetch_archive(source.url, cache_dir, key, log, keep=not read_only) as path:
-                yield from _columns(str(path), _zip_lines(path, key), source.columns)
+            archive: AbstractContextManager[Path] = fetch_archive(
+                source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
+            )
         else:
-            key, path = given("archive")
+            archive = nullcontext(given("archive")[1])
+        with archive as path:
+            hashes[name] = _checked_sha256(path, key, sha256)
             yield from _columns(str(path), _zip_lines(path, key), source.columns)
     elif source.kind == "tsv":
         key, path = given("path")
@@ -113,11 +126,11 @@ def read_lines(
 
 def _columns(file: str, lines: Iterable[bytes], columns: Sequence[int]) -> Iterator[Line]:
     source, target = columns
-    for number, (raw, well_formed) in enumerate(map(_decode, lines), 1):
+    for number, (raw, fault) in enumerate(map(_decode, lines), 1):
         cells = raw.split("\t")
         complete = max(source, target) < len(cells)
         sides = (cells[source], cells[target]) if complete else None
-        yield Line(file, number, raw, sides, well_formed)
+        yield Line(file, number, raw, sides, fault)
 
 
 def read_aligned(
@@ -141,16 +154,18 @@ def read_aligned(
                 "line n of one must translate line n of the other"
             )
         raw = f"{source[0]}\t{target[0]}"
-        yield Line(str(source_path), number, raw, (source[0], target[0]), source[1] and target[1])
+        yield Line(str(source_path), number, raw, (source[0], target[0]), source[1] or target[1])
 
 
-def _decode(line: bytes) -> tuple[str, bool]:
-    """Return the text without its line end, and whether it was valid UTF-8."""
+def _decode(line: bytes) -> tuple[str, str | None]:
+    """Return the text without its line end, and why it cannot be judged."""
+    if is_cut(line):
+        return line[:_SHOWN].decode("utf-8", errors="replace"), TOO_LONG
     line = line.rstrip(b"\r\n")
     try:
-        return line.decode("utf-8"), True
+        return line.decode("utf-8"), None
     except UnicodeDecodeError:
-        return line.decode("utf-8", errors="replace"), False
+        return line.decode("utf-8", errors="replace"), MALFORMED
 
 
 def _file_lines(path: Path, key: str) -> Iterator[bytes]:
@@ -161,12 +176,14 @@ def _file_lines(path: Path, key: str) -> Iterator[bytes]:
             raise UserError(
                 f"{key}={path} is not a gzip file: compress it, or drop .gz from its name"
             )
-        text = gzip.GzipFile(fileobj=file) if packed else file
+        text = file
+        if packed:
+            text = io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), path, key))
         beginning = text.peek(4)
         for signature, problem in _NOT_TEXT.items():
             if beginning.startswith(signature):
                 raise UserError(f"{key}={path} {problem}")
-        yield from text
+        yield from split_lines(text)
 
 
 def _zip_lines(path: Path, key: str) -> Iterator[bytes]:
@@ -176,7 +193,43 @@ def _zip_lines(path: Path, key: str) -> Iterator[bytes]:
         if archive.getinfo(member).flag_bits & 1:
             raise UserError(f"{key}={path} is encrypted: give one without a password")
         with archive.open(member) as file:
-            yield from file
+            yield from split_lines(io.BufferedReader(_Bounded(file, path, key)))
+
+
+def _checked_sha256(path: Path, key: str, expected: str | None) -> str:
+    """Return the SHA-256 of an archive, which must be the expected one if there is one."""
+    with _reading(path, key):
+        found = sha256_of(path)
+    if expected not in (None, found):
+        raise UserError(
+            f"{key}={path} has the SHA-256 {found}, and {expected} is expected: get the archive "
+            "again, or correct what is expected"
+        )
+    return found
+
+
+class _Bounded(io.RawIOBase):
+    """What an archive unpacks to, refused where it is more than any text would be."""
+
+    def __init__(self, unpacked: IO[bytes] | gzip.GzipFile, path: Path, key: str) -> None:
+        self._unpacked = unpacked
+        self._name = f"{key}={path}"
+        self._packed = path.stat().st_size
+        self._left = most_unpacked(self._packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._unpacked.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise UserError(
+                f"{self._name} is refused, its {self._packed:,} bytes unpack to more than "
+                f"{most_unpacked(self._packed):,}: unpack it yourself if you trust it"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _pairs_member(key: str, path: Path, names: list[str]) -> str:

@@ -265,22 +265,27 @@ def _spans(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
     return spans
 
 
+def find_tokenizer_file(folder: Path) -> Path | None:
+    """Return the file that `load_tokenizer` reads, or None if the folder holds none."""
+    paths = (folder / name for name in (MODEL_FILE, VOCABULARY_FILE))
+    return next((path for path in paths if path.is_file()), None)
+
+
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Read a tokenizer back.
 
     Raises:
         UserError: the folder holds none, or a damaged one.
     """
-    model, vocabulary = folder / MODEL_FILE, folder / VOCABULARY_FILE
-    path = model if model.is_file() else vocabulary
-    if path.is_file():
-        try:
-            if path == model:
-                return SentencePieceTokenizer(model.read_bytes())
-            return WordPieceTokenizer(json.loads(vocabulary.read_text(encoding="utf-8")))
-        except (ValueError, UserError) as error:
-            raise UserError(f"{path} is damaged: {error}") from error
-    raise UserError(f"{folder} holds no tokenizer ({MODEL_FILE} or {VOCABULARY_FILE})")
+    path = find_tokenizer_file(folder)
+    if path is None:
+        raise UserError(f"{folder} holds no tokenizer ({MODEL_FILE} or {VOCABULARY_FILE})")
+    try:
+        if path.name == MODEL_FILE:
+            return SentencePieceTokenizer(path.read_bytes())
+        return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, UserError) as error:
+        raise UserError(f"{path} is damaged: {error}") from error
 
 
 def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> Tokenizer:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
+from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
 from nmt.errors import UserError
 
 CHUNK = 1024  # lines translated together: memory stays constant
@@ -20,21 +25,42 @@ Translate = Callable[[list[str]], list[str]]  # one line of output per line
 
 
 def group_lines(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
-    """Yield ``size`` lines at a time."""
+    """Yield ``size`` lines at a time; fewer where they are so long that memory would not do."""
     chunk: list[str] = []
+    characters = 0
     for line in lines:
         chunk.append(line)
-        if len(chunk) == size:
+        characters += len(line)
+        if len(chunk) == size or characters >= LONGEST_LINE:
             yield chunk
-            chunk = []
+            chunk, characters = [], 0
     if chunk:
         yield chunk
 
 
-def decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
-    """Decode lines, split at line feeds only, whatever bytes they hold."""
-    for line in lines:
-        yield line.rstrip(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
+    """Decode lines from `split_lines`, whatever bytes they hold; warn once where they are cut.
+
+    Args:
+        lines: of a file.
+        first: number of the first of them in it.
+    """
+    warned = False
+    for number, line in enumerate(lines, first):
+        if is_cut(line) and not warned:
+            warnings.warn(
+                f"line {number} is longer than 1 MiB: of such lines, only the first MiB is "
+                "translated",
+                stacklevel=2,
+            )
+            warned = True
+        yield _decode(line)
+
+
+def _decode(line: bytes) -> str:
+    if is_cut(line):  # a character may be cut too: it is left out
+        return codecs.utf_8_decode(line[:LONGEST_LINE], "replace", False)[0]
+    return line.rstrip(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
 
 
 def refuse_same_file(output: Path | None, *inputs: Path | BinaryIO | None) -> None:
@@ -89,16 +115,15 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
 class _Line(NamedTuple):
     number: int  # from 1
     text: str  # of the source
-    written: bytes  # to the output; without a line feed it is not whole
+    written: bytes  # to the output, from `split_lines`; without a line feed it is not whole
 
     @property
     def is_whole(self) -> bool:
-        return self.written.endswith(b"\n")
+        return self.written.endswith(b"\n") or is_cut(self.written)
 
     def differs(self, expected: str) -> bool:
         """Whether something else was written than the expected line, or than its beginning."""
-        line = f"{expected}\n".encode()
-        return line != self.written if self.is_whole else not line.startswith(self.written)
+        return not f"{expected}\n".encode().startswith(self.written)
 
 
 def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, int]:
@@ -145,19 +170,20 @@ def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, i
 
 def _count_lines(path: Path) -> tuple[int, int, int]:
     """Return how many lines a file has, how many of them are whole, and the bytes of these."""
-    begun = done = whole = 0
+    done = whole = size = 0
     with path.open("rb") as file:
-        for line in file:
-            begun += 1
-            if line.endswith(b"\n"):
-                done, whole = done + 1, whole + len(line)
-    return begun, done, whole
+        for piece in iter(partial(file.readline, LONGEST_LINE), b""):
+            size += len(piece)
+            if piece.endswith(b"\n"):
+                done, whole = done + 1, size
+    return done + (size > whole), done, whole
 
 
 def _pair_lines(source: Path, output: Path, count: int) -> Iterator[_Line]:
     """Yield the first lines of both files, as far as both have them."""
     with source.open("rb") as read, output.open("rb") as written:
-        yield from map(_Line, range(1, count + 1), decode_lines(read), written)
+        texts = map(_decode, split_lines(read))
+        yield from map(_Line, range(1, count + 1), texts, split_lines(written))
 
 
 def _choose_checked(lines: Iterable[_Line], done: int, nothing: str) -> tuple[int, list[_Line]]:
@@ -207,14 +233,15 @@ def translate_file(
     )
     hidden = not (shown and console.is_terminal)
     with path.open("rb") as file, Progress(*columns, console=console, disable=hidden) as progress:
-        for _ in range(done):
-            file.readline()
+        read = split_lines(file)
+        for _ in islice(read, done):
+            pass
         begin = time.monotonic()
         lines = done
         task = progress.add_task(
             "", total=path.stat().st_size, completed=file.tell(), lines=lines, rate="–"
         )
-        for chunk in group_lines(decode_lines(file)):
+        for chunk in group_lines(decode_lines(read, first=done + 1)):
             write(chunk)
             lines += len(chunk)
             rate = f"{(lines - done) / (time.monotonic() - begin):,.0f}"
@@ -227,5 +254,5 @@ def translate_terminal(write: Callable[[list[str]], object]) -> None:
         for line in sys.stdin:
             write([line.rstrip("\n")])
         return
-    for chunk in group_lines(decode_lines(sys.stdin.buffer)):
+    for chunk in group_lines(decode_lines(split_lines(sys.stdin.buffer))):
         write(chunk)

@@ -12,11 +12,12 @@ from nmt.runs.folder import RunFolder
 
 
 def record_of(corpus: Corpus) -> dict[str, Any]:
-    """Return what a run folder keeps of its corpus: the counts, and a digest of each split."""
+    """Return what a run folder keeps of its corpus: counts, archives, digests of the splits."""
     splits = {name: getattr(corpus, name) for name in ("train", "dev", "test")}
     return {
         "lines": corpus.lines,
         "rejected": corpus.rejected,
+        "archives": corpus.archives,
         "pairs": {name: len(pairs) for name, pairs in splits.items()},
         "digests": {
             name: digest([text for pair in pairs for text in pair])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -10,9 +11,13 @@ from nmt.startup.compilation import keep_compiled
 from nmt.startup.devices import one_thread_per_operation
 from nmt.startup.memory import collect_rarely, keep_freed_memory
 
+_DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
-def start_training(cache_dir: Path) -> None:
+
+def start_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     """Set memory for training, and keep compiled programs in ``cache_dir``.
+
+    ``deterministic`` is told to XLA here, and to TensorFlow where its update is made.
 
     Where a backend is imported already, as in a notebook, it is too late for both.
     """
@@ -20,6 +25,8 @@ def start_training(cache_dir: Path) -> None:
         return
     keep_freed_memory()
     collect_rarely()
+    if deterministic:
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
     keep_compiled(cache_dir / "compiled")
 
 

@@ -25,6 +25,8 @@ from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
+from nmt.errors import naming
+
 HParam = bool | int | float | str | list[Any] | None
 
 
@@ -44,7 +46,8 @@ class EventWriter:
         folder.mkdir(parents=True, exist_ok=True)
         # Files are read in the order of their names, so a resumed run must sort behind its past.
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
-        self._records = RecordWriter((folder / name).open("xb"))
+        self._path = folder / name
+        self._records = RecordWriter(self._path.open("xb"))
         self._lock = Lock()
         self._add(file_version="brain.Event:2")
         if purge_step is not None:
@@ -115,12 +118,12 @@ class EventWriter:
 
     def flush(self) -> None:
         """Hand everything written so far to the file system."""
-        with self._lock:
+        with self._lock, naming(self._path):
             self._records.flush()
 
     def close(self) -> None:
         """Flush and close the file; closing twice does nothing."""
-        with self._lock:
+        with self._lock, naming(self._path):
             self._records.close()
 
     def __enter__(self) -> Self:
@@ -145,5 +148,5 @@ class EventWriter:
 
     def _add(self, **event: Any) -> None:
         record = event_pb2.Event(wall_time=time.time(), **event).SerializeToString()
-        with self._lock:
+        with self._lock, naming(self._path):
             self._records.write(record)

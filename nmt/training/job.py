@@ -98,7 +98,7 @@ def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run
     from nmt.startup.commands import start_training
 
     config = compose_config(overrides)
-    start_training(Path(config.cache_dir))
+    start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     return train(config, console or Console(highlight=False, markup=False, soft_wrap=True))
 
 

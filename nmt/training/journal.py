@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
+from nmt.errors import naming
 from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
 from nmt.inspection.heads.statistics import summarize_probes
@@ -127,8 +128,10 @@ class Journal:
         ]
         self._events.text("samples", "\n".join(table), step)
         self._run.samples.mkdir(exist_ok=True)
+        path = self._run.samples / f"step_{step:08d}.tsv"
         text = "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
-        (self._run.samples / f"step_{step:08d}.tsv").write_text(text, encoding="utf-8")
+        with naming(path):
+            path.write_text(text, encoding="utf-8")
 
     def _draw_heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
         for kind in attention.kinds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ from nmt.training.step import Step, Update
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 UNSOUND = "unsound_update"  # names the files that say what was wrong with one
+MEDIAN_OF = 11  # reports, whose gradient norms say what is usual
 LINE_SECONDS = 30  # between two log lines where no progress bar can be shown
 
 
@@ -48,6 +50,7 @@ class Position:
     since_best: int = 0  # evaluations without a better score
     skipped: int = 0  # updates that were unsound, and not made
     skipped_in_row: int = 0  # of them, those since the last one that was made
+    norms: list[float] = field(default_factory=list)  # of gradients, in the last reports
 
 
 @dataclass
@@ -145,7 +148,8 @@ class Trainer:
                 batch = self._batches.batch(position.step)
                 share = dropout_share(training, position.step / self._batches.steps_per_epoch)
                 position.step += 1
-                self._window.add(self._step.update(batch, rate, position.step, share), batch)
+                update = self._step.update(batch, rate, position.step, share, self._norm_limit())
+                self._window.add(update, batch)
                 if position.step % training.log_every == 0:
                     measured = self._close_window(rate)
                     self._journal.log_window(position.step, position.seconds, measured)
@@ -177,6 +181,13 @@ class Trainer:
         self.position.seconds += elapsed
         return elapsed
 
+    def _norm_limit(self) -> float:
+        """Return the norm of a gradient from which it counts as a spike."""
+        factor, norms = self._training.spike_factor, self.position.norms
+        if factor is None or len(norms) < MEDIAN_OF:
+            return math.inf
+        return factor * statistics.median(norms)
+
     def _progress(self) -> float:
         steps, seconds = self.position.step, self.position.seconds
         return self._limits.progress(steps, self._batches.steps_per_epoch, seconds)
@@ -206,8 +217,7 @@ class Trainer:
         if position.skipped > before:
             self._console.print(
                 f"update {position.step}: {position.skipped - before} of the last "
-                f"{len(window.updates) - window.counted} updates skipped, whose loss or gradient "
-                "was not finite"
+                f"{len(window.updates) - window.counted} updates skipped, {self._why_skipped()}"
             )
         window.counted = len(window.updates)
 
@@ -221,10 +231,14 @@ class Trainer:
         norms = self._step.gradient_norms(batch, step, share)
         self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
         raise UserError(
-            f"the loss or its gradient is not finite in {self._training.max_skipped} updates in a "
-            f"row, the last of them update {step}: {UNSTABLE}; {path} has its batch, and the file "
-            "beside it the gradient norm of each weight; what was saved before is intact"
+            f"{self._training.max_skipped} updates in a row skipped, the last of them update "
+            f"{step}, {self._why_skipped()}: {UNSTABLE}; {path} has its batch, and the file beside "
+            "it the gradient norm of each weight; what was saved before is intact"
         )
+
+    def _why_skipped(self) -> str:
+        spike = "" if self._training.spike_factor is None else ", or beyond training.spike_factor"
+        return f"with a loss or gradient that was not finite{spike}"
 
     def _close_window(self, rate: float) -> TrainingWindow:
         """Return what happened since the last report, and begin anew."""
@@ -232,6 +246,8 @@ class Trainer:
         window, self._window = self._window, _Window()
         window.seconds += self._tick()
         made = [update for update in window.updates if not bool(update.skipped)]
+        norms = [*self.position.norms, *(float(update.gradient_norm) for update in made[-1:])]
+        self.position.norms = norms[-MEDIAN_OF:]
         tokens = sum(float(update.tokens) for update in made)
         nll = sum(float(update.nll) for update in made) / tokens if made else math.nan
         return TrainingWindow(

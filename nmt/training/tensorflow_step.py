@@ -33,6 +33,8 @@ class TensorFlowStep:
         import tensorflow as tf
 
         self._tf = tf
+        if config.deterministic:
+            tf.config.experimental.enable_op_determinism()
         self._model = model
         self._config = config
         self._seed = seed

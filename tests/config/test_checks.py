@@ -82,10 +82,11 @@ OF_SOURCES = [
         for weight in (0.0, -1.0, float("nan"), float("inf"))
     ],
     *[("data.sources.one.tag", sources(one=TSV | {"tag": tag})) for tag in ("", " ", "a b", "a ")],
-    (
-        "data.sources.two.url=http://two/a.zip has the file name of http://one/a.zip",
-        sources(one=ZIP, two=ZIP | {"url": "http://two/a.zip"}),
-    ),
+    ("data.sources.one.sha256 is for sources of kind zip", sources(one=TSV | {"sha256": "a" * 64})),
+    *[
+        (f"data.sha256={wrong} is no SHA-256: give 64", sources(one=ZIP | {"sha256": wrong}))
+        for wrong in ("a" * 63, "a" * 65, "g" * 64)
+    ],
 ]
 
 REFUSED = [
@@ -182,6 +183,8 @@ def test_a_misspelt_choice_is_corrected(
         sources(one=TSV, two=ZIP, three={"kind": "zip", "archive": "a.zip"}),
         sources(one=ZIP, two=ZIP, three=ZIP | {"url": "http://two/a.zip", "archive": "here"}),
         sources(one=ZIP, two=ZIP | {"url": "http://one/b.zip"}),
+        sources(one=ZIP, two=ZIP | {"url": "http://two/a.zip"}),  # kept by the whole address
+        sources(one=ZIP | {"sha256": "0123456789abcdefABCDEF" + "0" * 42}),
         sources(one=GRAMMAR),
         sources(one=GRAMMAR | {"pairs": 0, "columns": [1, 0]}, two={"kind": "phrasebook"}),
         sources(one=TSV | {"split": "train"}, two=OTHER | {"split": "dev", "weight": 1e-9}),

@@ -160,6 +160,7 @@ def test_the_command_at_the_head_of_a_file_is_true() -> None:
         (["data=tsv", "data.path=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
         (["data=tatoeba", "data.archive=a.zip"], "archive", "a.zip"),
         (["data=tatoeba", "data.url=http://a/b.zip"], "url", "http://a/b.zip"),
+        (["data=tatoeba", f"data.sha256={'a' * 64}"], "sha256", "a" * 64),
         (
             ["data=parallel", "data.source_path=a", "data.target_path=b"],
             "source_path",
@@ -337,6 +338,9 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.probe_every=7", "training.probe_every", 7),
     ("training.attention_every=7", "training.attention_every", 7),
     ("training.jit_compile=off", "training.jit_compile", "off"),
+    ("training.deterministic=true", "training.deterministic", True),
+    ("training.max_skipped=7", "training.max_skipped", 7),
+    ("training.spike_factor=7", "training.spike_factor", 7.0),
     ("++training.log_every=7", "training.log_every", 7),
     ("decoding.beam_size=7", "decoding.beam_size", 7),
     ("decoding.length_penalty=1", "decoding.length_penalty", 1.0),

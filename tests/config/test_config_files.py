@@ -34,6 +34,7 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     path = tmp_path / "config.yaml"
     files.save(default, path)
     later = ("attention_every:", "dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
+    later += ("deterministic:", "max_skipped:", "spike_factor:")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.strip().startswith(later)]
     assert len(lines) - len(kept) == len(later)
@@ -41,6 +42,19 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     training = files.load(path).training
     assert (training.dropout_warmup_epochs, training.parallel_parts) == (0, 1)
     assert training.word_dropout == 0
+    assert training.max_skipped == 30
+    assert not training.deterministic
+
+
+def test_a_run_whose_sources_have_no_hash_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    config = configured("data=tatoeba")
+    files.save(config, path)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.strip() != "sha256: null"]
+    assert len(lines) - len(kept) == 1
+    path.write_text("".join(kept), encoding="utf-8")
+    assert files.load(path) == config
 
 
 # The data group as it was before corpora had sources, and the sources that it stands for.

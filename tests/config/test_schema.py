@@ -219,6 +219,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
         "data.sources",
         "data.archive",
         "data.url",
+        "data.sha256",
         "data.path",
         "data.columns",
         "data.source_path",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +194,16 @@ def test_no_usable_line_names_the_most_frequent_reason(tmp_path: Path) -> None:
     message = complaint(lambda: load_text(tmp_path, "sol\nsol\nsol\t\n"))
     assert "none of the 3 lines read is usable" in message
     assert "'missing column' (2)" in message
+
+
+def test_hardly_any_usable_line_is_worth_a_word(tmp_path: Path) -> None:
+    lines = "".join(f"palabra {number}\tword {number}\n" for number in range(10))
+    wrong = "".join(f"sol {number}\n" for number in range(90))
+    with pytest.warns(UserWarning, match=r"only 10 of the 100 lines .* 'missing column' \(90\)"):
+        load_text(tmp_path, lines + wrong)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_text(tmp_path, lines * 20)
 
 
 # --- The embedded corpus ----------------------------------------------------------------------

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
 import socket
 import time
+import zipfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_corpora import GO, SPA_ENG, Site, complaint, configure, serve, zipped
+from made_corpora import BOMB, GO, SPA_ENG, Site, complaint, configure, serve, zipped
 from rich.console import Console
 
 from nmt.data import downloading
 from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
 
 
@@ -25,16 +29,17 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield site
 
 
-def load_url(url: str, cache_dir: Path) -> Corpus:
-    config = configure(kind="zip", url=url, columns=[1, 0])
+def load_url(url: str, cache_dir: Path, **changes: Any) -> Corpus:
+    config = configure(kind="zip", url=url, columns=[1, 0], **changes)
     return load_corpus(config, cache_dir=cache_dir)
 
 
 def test_download_once(tmp_path: Path, site: Site, capfd: pytest.CaptureFixture[str]) -> None:
     cache_dir = tmp_path / "made" / "cache"
     assert load_url(site.url, cache_dir).train == GO
-    assert [path.name for path in cache_dir.iterdir()] == ["spa-eng.zip"]
-    assert (cache_dir / "spa-eng.zip").read_bytes() == site.content
+    (path,) = cache_dir.iterdir()
+    assert path.name == archive_name(site.url)
+    assert path.read_bytes() == site.content
     assert load_url(site.url, cache_dir).train == GO
     assert site.requests == 1
     assert capfd.readouterr() == ("", "")  # no progress bar without a terminal
@@ -43,15 +48,64 @@ def test_download_once(tmp_path: Path, site: Site, capfd: pytest.CaptureFixture[
 def test_another_archive_is_not_mistaken_for_the_one_downloaded(tmp_path: Path, site: Site) -> None:
     load_url(site.url, tmp_path)
     site.content = zipped({"deu.txt": "Go!\tGeh!\n"})
-    for name in ("deu-eng.zip", "archive?of=deu", "archive?of=fra"):
+    # The last two have the same file name.
+    names = ("deu-eng.zip", "archive?of=deu", "archive?of=fra", "deu/spa-eng.zip", "spa-eng.zip?2")
+    for name in names:
         other = load_url(site.url.replace("spa-eng.zip", name), tmp_path)
         assert other.train == [Pair("Geh!", "Go!")]
-    assert site.requests == 4
+    assert site.requests == 6
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern"),
+    [
+        ("http://a/b/spa-eng.zip", r"spa-eng-[0-9a-f]{16}\.zip"),
+        ("http://a/b/spa-eng.zip?key=/c.zip", r"spa-eng-[0-9a-f]{16}\.zip"),
+        ("http://a/b/archive?of=spa", r"[0-9a-f]{16}\.zip"),
+        ("http://a/.zip", r"[0-9a-f]{16}\.zip"),
+    ],
+)
+def test_an_archive_is_kept_under_its_name_and_its_whole_address(url: str, pattern: str) -> None:
+    assert re.fullmatch(pattern, archive_name(url))
+    assert archive_name(url) == archive_name(url) != archive_name(url.replace("http", "https"))
+
+
+# --- What it must be --------------------------------------------------------------------------
+
+
+def test_a_download_of_another_hash_is_not_kept(tmp_path: Path, site: Site) -> None:
+    found, expected = sha256(site.content).hexdigest(), "0" * 64
+    message = complaint(lambda: load_url(site.url, tmp_path, sha256=expected))
+    assert f"/{archive_name(site.url)} failed: its SHA-256 is {found}, and {expected} is" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_downloaded_before_with_another_hash_is_fetched_again(
+    tmp_path: Path, site: Site
+) -> None:
+    load_url(site.url, tmp_path)
+    site.content = zipped({"deu.txt": "Go!\tGeh!\n"})
+    assert load_url(site.url, tmp_path).train == GO
+    expected = sha256(site.content).hexdigest()
+    for written in (expected, expected.upper()):
+        corpus = load_url(site.url, tmp_path, sha256=written)
+        assert corpus.train == [Pair("Geh!", "Go!")]
+        assert corpus.archives == {"pairs": expected}
+    assert site.requests == 2
+
+
+def test_a_download_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.content = zipped({"spa.txt": BOMB})
+    # Trying whether it is whole would take as long as unpacking it all.
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", lambda archive: pytest.fail("unpacked"))
+    assert "unpack to more than" in complaint(lambda: load_url(site.url, tmp_path))
 
 
 @pytest.mark.parametrize("stale", [b"", b"<html>", zipped(SPA_ENG)[:-9]])
 def test_a_damaged_download_is_fetched_again(tmp_path: Path, site: Site, stale: bytes) -> None:
-    (tmp_path / "spa-eng.zip").write_bytes(stale)
+    (tmp_path / archive_name(site.url)).write_bytes(stale)
     assert load_url(site.url, tmp_path).train == GO
     assert site.requests == 1
 
@@ -71,8 +125,8 @@ def test_a_failed_download_says_why(
         setattr(site, name, value)
     message = complaint(lambda: load_url(site.url, tmp_path))
     assert message == (
-        f"the download of {site.url} to {tmp_path / 'spa-eng.zip'} failed: {why}; "
-        "pass data.archive=/path/to/spa-eng.zip"
+        f"the download of {site.url} to {tmp_path / archive_name(site.url)} failed: {why}; "
+        "pass data.archive=FILE"
     )
     assert list(tmp_path.iterdir()) == []  # nothing half-written stays
 
@@ -86,7 +140,7 @@ def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> N
         message = complaint(lambda: load_url(address, tmp_path))
     assert message.startswith(f"the download of {address} to ")
     assert ("failed: [Errno 111] Connection" if "{port}" in url else "unknown url type") in message
-    assert message.endswith("; pass data.archive=/path/to/spa-eng.zip")
+    assert message.endswith("; pass data.archive=FILE")
 
 
 def test_a_server_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import io
+import tracemalloc
 import zipfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import GO, SPA_ENG, complaint, configure, zipped
+from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, zipped
 
+from nmt.config import SourceConfig
 from nmt.data import reading
-from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.corpus import Corpus, load_corpus, read_parallel
+from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 
 
@@ -241,3 +247,129 @@ def test_a_missing_archive(tmp_path: Path) -> None:
     config = configure(kind="zip", archive=str(tmp_path / "spa_eng.zip"), url="http://unused")
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert message.endswith("spa_eng.zip does not exist; did you mean 'spa-eng.zip'?")
+
+
+def test_an_archive_of_another_hash_is_refused(tmp_path: Path) -> None:
+    content = zipped(SPA_ENG)
+    found, expected = sha256(content).hexdigest(), "0" * 64
+    corpus = load_zip(tmp_path, content, sha256=found)
+    assert corpus.train == GO
+    assert corpus.archives == {"pairs": found}
+    message = complaint(lambda: load_zip(tmp_path, content, sha256=expected))
+    assert message.startswith(
+        f"data.archive={tmp_path / 'spa-eng.zip'} has the SHA-256 {found}, and {expected} is"
+    )
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    packed = tmp_path / "corpus.tsv.gz"
+    packed.write_bytes(gzip.compress(BOMB.encode(), mtime=0))
+    messages = [
+        complaint(lambda: load_zip(tmp_path, zipped({"spa.txt": BOMB}))),
+        complaint(lambda: load_corpus(configure(path=str(packed)), cache_dir=tmp_path)),
+    ]
+    names = f"data.archive={tmp_path / 'spa-eng.zip'}", f"data.path={packed}"
+    for message, name in zip(messages, names, strict=True):
+        assert message.startswith(f"{name} is refused, its ")
+        assert "bytes unpack to more than" in message
+
+
+# --- Lines that are too long ------------------------------------------------------------------
+
+HUGE = 100_000_000  # bytes of a line
+MIB = 1 << 20
+
+
+def write_lines(file: BinaryIO) -> None:
+    """Write a table whose second line is a hundred megabytes; a file that can has a hole there."""
+    file.write(b"sol\tsun\n")
+    if isinstance(file, io.BufferedWriter):
+        file.seek(HUGE, io.SEEK_CUR)
+    else:
+        for _ in range(HUGE // 1_000_000):
+            file.write(bytes(1_000_000))
+    file.write(b"\tx\nluna\nmar\tsea\n")
+
+
+def write_plain(path: Path) -> None:
+    with path.open("wb") as file:
+        write_lines(file)
+
+
+def write_gzip(path: Path) -> None:
+    with gzip.open(path, "wb", compresslevel=0) as file:  # not packed, so that it is no bomb
+        write_lines(file)  # type: ignore[arg-type]
+
+
+def write_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive, archive.open("spa.txt", "w") as file:
+        write_lines(file)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def peak() -> Iterator[Callable[[], int]]:
+    """Measure the most bytes that Python objects took at once, from here on."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("write", "key", "name"),
+    [
+        (write_plain, "path", "a.tsv"),
+        (write_gzip, "path", "a.tsv.gz"),
+        (write_zip, "archive", "a.zip"),
+    ],
+)
+def test_a_huge_line_is_one_rejection_in_constant_memory(
+    tmp_path: Path, peak: Callable[[], int], write: Callable[[Path], None], key: str, name: str
+) -> None:
+    path, rejected = tmp_path / name, tmp_path / "rejected.tsv"
+    write(path)
+    config = configure(kind="zip" if key == "archive" else "tsv", **{key: str(path)})
+    corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
+    assert corpus.train == [Pair("sol", "sun"), Pair("mar", "sea")]
+    assert corpus.rejected == {"line over 1 MiB": 1, "missing column": 1}
+    assert corpus.lines == 4
+    shown, missing = rejected.read_text("utf-8").splitlines()
+    assert shown == f"line over 1 MiB\t{path}:2\t" + "\0" * 200
+    assert missing == f"missing column\t{path}:3\tluna"
+    assert peak() < 8 * MIB
+
+
+def test_huge_lines_of_parallel_files(tmp_path: Path, peak: Callable[[], int]) -> None:
+    paths = [tmp_path / "corpus.es", tmp_path / "corpus.en"]
+    write_plain(paths[0])
+    paths[1].write_text("the sun\nlong\nmoon\nthe sea\n")
+    config = configure(kind="parallel", source_path=str(paths[0]), target_path=str(paths[1]))
+    corpus = load_corpus(config, cache_dir=tmp_path)
+    assert corpus.train[1:] == [Pair("luna", "moon"), Pair("mar sea", "the sea")]
+    assert corpus.rejected == {"line over 1 MiB": 1}
+    message = complaint(lambda: read_parallel(*paths))  # to evaluate on: nothing is left out
+    assert message == f"line 2 of {paths[0]} or of {paths[1]} is over 1 MiB: break it up"
+    assert peak() < 8 * MIB
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+@pytest.mark.parametrize("end", ["", "\n", "\nmar\tsea\n"])
+@pytest.mark.parametrize("over", [0, 1, LONGEST_LINE, 2 * LONGEST_LINE + 2])
+def test_the_longest_line(tmp_path: Path, over: int, end: str, split: str) -> None:
+    """One more byte is too long, wherever its end falls among the blocks that are read."""
+    path = tmp_path / "corpus.tsv"
+    line = "luna\tmoon" + "n" * (LONGEST_LINE - len("luna\tmoon") + over)
+    path.write_text(f"{line}{end}")
+    other = tmp_path / "other.tsv"
+    other.write_text("sol\tsun\n")
+    sources = {
+        "one": SourceConfig(kind="tsv", path=str(path), split=split),
+        "two": SourceConfig(kind="tsv", path=str(other)),
+    }
+    kept = int(end.count("\n") == 2)
+    config = configure(sources, max_characters=2 * LONGEST_LINE, max_length_ratio=LONGEST_LINE)
+    if over and not kept:
+        assert "'line over 1 MiB' (1)" in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+        return
+    corpus = load_corpus(config, cache_dir=tmp_path)
+    assert corpus.lines == 2 + kept
+    assert corpus.rejected == ({"line over 1 MiB": 1} if over else {})

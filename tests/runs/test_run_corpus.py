@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from made_corpora import GO, SPA_ENG, Site, configure, serve, singles, table, zi
 
 from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
 from nmt.runs.corpus import has_changed, read_corpus, record_of
 from nmt.runs.folder import RunFolder
@@ -61,7 +64,7 @@ def test_a_run_from_elsewhere_cannot_have_files_written(tmp_path: Path, site: Si
 
 
 def test_an_archive_that_is_there_is_not_fetched(tmp_path: Path, site: Site) -> None:
-    (tmp_path / "spa-eng.zip").write_bytes(zipped({"spa.txt": "One.\tUno.\n"}))
+    (tmp_path / archive_name(site.url)).write_bytes(zipped({"spa.txt": "One.\tUno.\n"}))
     data = configure(kind="zip", url=site.url, columns=[1, 0])
     run = make_run(tmp_path, data, cache_dir=tmp_path)
     before = tree(tmp_path)
@@ -71,7 +74,7 @@ def test_an_archive_that_is_there_is_not_fetched(tmp_path: Path, site: Site) -> 
 
 
 def test_a_damaged_archive_of_somebody_elses_is_not_replaced(tmp_path: Path, site: Site) -> None:
-    (tmp_path / "spa-eng.zip").write_bytes(b"mine")
+    (tmp_path / archive_name(site.url)).write_bytes(b"mine")
     data = configure(kind="zip", url=site.url, columns=[1, 0])
     run = make_run(tmp_path, data, cache_dir=tmp_path)
     before = tree(tmp_path)
@@ -105,6 +108,22 @@ def test_a_corpus_that_has_changed_is_said(
     assert record_of(read_corpus(run, said.append))["pairs"] == {"train": 30, "dev": 5, "test": 5}
     warning = "warning: the corpus has changed since this run was trained on it"
     assert (warning in said) == changed
+
+
+def test_a_run_keeps_the_hash_of_its_archive_and_goes_on_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.zip"
+    path.write_bytes(zipped(SPA_ENG))
+    run = make_run(tmp_path, configure(kind="zip", archive=str(path), columns=[1, 0]))
+    record = record_of(corpus_of(run))
+    assert record["archives"] == {"pairs": sha256(path.read_bytes()).hexdigest()}
+    run.write_corpus_record(record)
+    assert run.read_corpus_record() == record
+    # Packed again, it holds the same pairs; an older run kept no hash.
+    path.write_bytes(zipped(SPA_ENG, zipfile.ZIP_STORED))
+    assert not has_changed(run, corpus_of(run))
+    del record["archives"]
+    run.write_corpus_record(record)
+    assert not has_changed(run, corpus_of(run))
 
 
 def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ import pytest
 from conftest import corpus_lines
 from rich.console import Console
 
+from nmt.config import Config
+from nmt.data.downloading import archive_name
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -77,7 +80,7 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     done = check_command("--prepare", prepared, "--archive", archive, "--cpu-rehearsal")
     assert done.returncode == 0, done.stderr
     files = {path.relative_to(prepared).parts[0] for path in prepared.rglob("*")}
-    assert files == {"spa-eng.zip", "tokenizers", "encoded"}
+    assert files == {gpu_check.ARCHIVE, "tokenizers", "encoded"}
     (encoded,) = (prepared / "encoded").iterdir()
     written = encoded.stat().st_mtime_ns
 
@@ -358,7 +361,13 @@ def test_a_folder_that_was_not_prepared_is_refused(
     with pytest.raises(SystemExit) as caught:
         Check(arguments_of(monkeypatch, "--encoded", tmp_path))
     assert caught.value.code == 2
-    assert "holds no spa-eng.zip: make it with --prepare" in capsys.readouterr().err
+    assert f"holds no {gpu_check.ARCHIVE}: make it with --prepare" in capsys.readouterr().err
+
+
+def test_the_archive_is_named_as_the_cache_names_it(compose: Callable[..., Config]) -> None:
+    (source,) = compose("data=tatoeba").data.sources.values()
+    assert source.url is not None
+    assert archive_name(source.url) == gpu_check.ARCHIVE
 
 
 # --- Tables -------------------------------------------------------------------------------------

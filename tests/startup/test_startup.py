@@ -28,6 +28,14 @@ for name in {NAMES!r}:
     __import__(name)
     loaded[name] = sorted(heavy & sys.modules.keys())
 print(json.dumps(loaded))
+
+from pathlib import Path
+from nmt.startup.commands import start_training
+os.environ["XLA_FLAGS"] = "--mine"
+start_training(Path("cache"))
+print(os.environ["XLA_FLAGS"])
+start_training(Path("cache"), deterministic=True)
+print(os.environ["XLA_FLAGS"])
 """
 
 
@@ -53,3 +61,10 @@ def test_types_run_folders_and_corpora_need_nothing_heavy(
 ) -> None:
     """Neither Hydra nor OmegaConf, NumPy or Keras: a wrong path is said before they are there."""
     assert json.loads(done.stdout.splitlines()[1])[name] == []
+
+
+def test_xla_is_told_to_be_deterministic_where_that_is_asked_for(
+    done: subprocess.CompletedProcess[str],
+) -> None:
+    flags = done.stdout.splitlines()[2:]
+    assert flags == ["--mine", "--mine --xla_gpu_deterministic_ops=true"]

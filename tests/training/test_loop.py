@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import math
 import os
 import shutil
 import signal
 from collections.abc import Callable, Container
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +25,7 @@ from nmt.errors import UserError
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
 from nmt.training.job import fit
-from nmt.training.loop import Trainer
+from nmt.training.loop import Position, Trainer
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -198,9 +200,7 @@ def test_too_many_skipped_in_a_row_end_the_run(
     kept: Workshop, spoil_updates: Callable[[Container[int]], None]
 ) -> None:
     spoil_updates({2, *range(7, 100)})
-    with pytest.raises(
-        UserError, match=r"in 4 updates in a row, the last of them update 10: lower"
-    ):
+    with pytest.raises(UserError, match="4 updates in a row skipped, the last of them update 10, "):
         kept.train("data.test=0", "training.max_skipped=4", "name=unsound")
     run = RunFolder.open(kept.runs / "latest")
     assert run.config.name == "unsound"
@@ -210,6 +210,28 @@ def test_too_many_skipped_in_a_row_end_the_run(
     told = json.loads((run.path / "unsound_update_00000010.json").read_text())
     assert told["step"] == 10
     assert {f"model/{name}" for name in told["gradient_norms"]} <= latest(run)[0].keys()
+
+
+def test_a_spike_of_the_gradient_is_skipped(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = iter([math.inf] * 4 + [1e-9] + [math.inf] * 3 + [1e-9] + [math.inf] * 3)
+    monkeypatch.setattr(Trainer, "_norm_limit", lambda trainer: next(below))
+    run = kept.train("data.test=0").folder
+    windows = [line for line in reported(run) if "train/loss" in line]
+    assert [window["train/skipped_updates"] for window in windows] == [0] * 4 + [1] * 4 + [2] * 4
+    made = [window["train/gradient_norm"] for window in windows if window["train/loss"] is not None]
+    assert len(made) == 10
+    assert latest(run)[1]["norms"] == made
+
+
+def test_what_is_usual_is_the_median_of_the_last_reports(whole: Callable[[str], RunFolder]) -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer._training = replace(whole("off").config.training, spike_factor=4.0)
+    trainer.position = Position(norms=[1.0] * 10)
+    assert trainer._norm_limit() == math.inf  # too few
+    trainer.position.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
+    assert trainer._norm_limit() == 8.0
 
 
 def test_weights_that_give_no_finite_loss_are_not_kept(kept: Workshop) -> None:

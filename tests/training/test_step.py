@@ -478,6 +478,17 @@ def test_an_unsound_update_changes_nothing_and_is_told(
     assert any((array != sound[key]).any() for key, array in weights(step).items())
 
 
+def test_tensorflow_is_told_to_be_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    told: list[bool] = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: told.append(True))
+    fresh("training.deterministic=true")
+    assert told == [True]
+    fresh()
+    assert told == [True]
+
+
 @pytest.mark.backend
 def test_norms_of_weights_are_parts_of_the_norm(make: Make) -> None:
     _, step = make(*AVERAGING)

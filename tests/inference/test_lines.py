@@ -1,0 +1,144 @@
+"""Files of lines that are too long: one line out per line in, in constant memory."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nmt.data.lines import LONGEST_LINE
+from nmt.errors import UserError
+from nmt.inference.lines import (
+    count_done,
+    group_lines,
+    open_output,
+    translate_file,
+    translate_terminal,
+)
+
+HUGE = 100_000_000  # bytes of a line
+MIB = 1 << 20
+
+
+@pytest.fixture
+def peak() -> Iterator[Callable[[], int]]:
+    """Measure the most bytes that Python objects took at once, from here on."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file whose second and third line are a hundred megabytes, of which most is a hole."""
+    path = tmp_path / "in.txt"
+    with path.open("wb") as file:
+        file.write(b"uno\n")
+        for _ in range(2):
+            file.seek(HUGE, io.SEEK_CUR)
+            file.write(b"\n")
+        file.write(b"cuatro\r\ncinco")
+    return path
+
+
+def shorten(lines: list[str]) -> list[str]:
+    """Stand in for a translator."""
+    return [f"{line[:6]} {len(line)}" for line in lines]
+
+
+def translated(path: Path, output: Path, done: int = 0, begin: int | None = None) -> list[str]:
+    """Return what is written, each chunk at once."""
+    with open_output(output, begin=begin) as out:
+        translate_file(
+            path, done, lambda lines: print("\n".join(shorten(lines)), file=out), shown=False
+        )
+    return output.read_text(encoding="utf-8").split("\n")
+
+
+def test_a_huge_line_is_cut_with_one_warning(
+    tmp_path: Path, source: Path, peak: Callable[[], int]
+) -> None:
+    with pytest.warns(UserWarning, match="^line 2 is longer than 1 MiB: ") as warned:
+        written = translated(source, tmp_path / "out.txt")
+    huge = "\0" * 6 + f" {LONGEST_LINE}"
+    assert written == ["uno 3", huge, huge, "cuatro 6", "cinco 5", ""]
+    assert len(warned) == 1
+    assert peak() < 8 * MIB
+
+
+@pytest.mark.parametrize(("done", "number"), [(1, 2), (2, 3), (3, None)])
+def test_translating_goes_on_around_huge_lines(
+    tmp_path: Path, source: Path, peak: Callable[[], int], done: int, number: int | None
+) -> None:
+    """Those that are done are skipped, and the warning numbers the next as the file does."""
+    output = tmp_path / "out.txt"
+    with warnings.catch_warnings(record=True):
+        whole = translated(source, output)
+    kept = "".join(f"{line}\n" for line in whole[:done])
+    output.write_text(f"{kept}{whole[done][:3]}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert count_done(output, source, shorten) == (done, len(kept))
+        assert caught == []
+        assert translated(source, output, done, len(kept)) == whole
+    assert [str(each.message)[:7] for each in caught] == ([f"line {number} "] if number else [])
+    assert peak() < 8 * MIB
+
+
+def test_an_output_with_a_huge_line_is_not_gone_on_with(
+    tmp_path: Path, source: Path, peak: Callable[[], int]
+) -> None:
+    with pytest.raises(UserError, match=r"^line 1 of .* is not the translation"):
+        count_done(source, source, shorten)
+    assert peak() < 16 * MIB
+
+
+def test_an_output_line_over_the_limit_is_gone_on_with(tmp_path: Path) -> None:
+    """A translation may be longer than its source."""
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("uno\ndos\n")
+
+    def lengthen(lines: list[str]) -> list[str]:
+        return [line * MIB for line in lines]
+
+    written = "uno" * MIB + "\n"
+    output.write_text(written)
+    assert count_done(output, source, lengthen) == (1, len(written))
+    output.write_text("una" * MIB + "\n")
+    with pytest.raises(UserError, match=r"^line 1 of .* is not the translation"):
+        count_done(output, source, lengthen)
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_no_character_is_cut(tmp_path: Path, shift: int) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("a" * shift + "👍" * LONGEST_LINE + "\nb\n", encoding="utf-8")
+    found: list[str] = []
+    with pytest.warns(UserWarning, match="^line 1 is longer"):
+        translate_file(path, 0, found.extend, shown=False)
+    assert found == ["a" * shift + "👍" * ((LONGEST_LINE - shift) // 4), "b"]
+
+
+def test_a_huge_line_of_a_pipe_is_cut(
+    source: Path, monkeypatch: pytest.MonkeyPatch, peak: Callable[[], int]
+) -> None:
+    lengths: list[int] = []
+    with source.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with pytest.warns(UserWarning, match="^line 2 is longer"):
+            translate_terminal(lambda lines: lengths.extend(map(len, lines)))
+    assert lengths == [3, LONGEST_LINE, LONGEST_LINE, 6, 5]
+    assert peak() < 8 * MIB
+
+
+def test_long_lines_make_small_groups() -> None:
+    """A thousand lines of a mebibyte are not held together."""
+    half = "a" * (MIB // 2)
+    assert [len(group) for group in group_lines([half] * 5)] == [2, 2, 1]
+    assert [len(group) for group in group_lines(["a"] * 5, size=2)] == [2, 2, 1]
+    assert [len(group) for group in group_lines(["b", "a" * MIB, "b"])] == [2, 1]
