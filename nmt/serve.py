@@ -8,6 +8,7 @@ import socket
 import sys
 import warnings
 from types import FrameType
+from typing import Any
 
 from nmt.arguments import Parser, add_run
 from nmt.errors import UserError, exit_on_user_error
@@ -16,6 +17,17 @@ from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
+_AT_LEAST_1 = (
+    "max_batch",
+    "max_batch_work",
+    "timeout_s",
+    "health_s",
+    "max_connections",
+    "max_body_kb",
+    "max_sentences",
+    "max_characters",
+    "max_work",
+)
 _WARM_UP = "Hola."  # any text compiles the search; this one is short
 
 
@@ -32,10 +44,14 @@ def make_parser() -> argparse.ArgumentParser:
     add_run(parser)
     option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
     option("--port", int, 8000, "0: any free one")
-    option("--max-batch", int, 64, "most sentences translated together")
+    option("--max-batch", int, 64, "most sentences, or parts of long ones, translated together")
+    option("--max-batch-work", int, 1024, "most work of a batch: tokens of the sources times beam")
     option("--max-wait-ms", float, 5, "how long a request waits for company")
-    option("--queue", int, 1024, "most sentences waiting; beyond, requests are refused")
-    option("--timeout-s", float, 30, "most seconds for a request's body, and for its answer")
+    option("--queue", int, 131072, "most work waiting; beyond, requests are refused")
+    option("--timeout-s", float, 30, "most seconds each to send a head or body, answer, read it")
+    option("--health-s", float, 10, "most seconds for the tiny translation of /healthz")
+    option("--max-connections", int, 512, "most connections; beyond, they are refused")
+    option("--max-work", int, 32768, "most work of a request: tokens of its texts times beam")
     option("--max-body-kb", int, 256, "largest request, in KiB")
     option("--max-sentences", int, 128, "most sentences of a request")
     option("--max-characters", int, 5000, "most characters of a sentence")
@@ -50,16 +66,16 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if not 0 <= arguments.port <= 65535:
         raise UserError(f"--port {arguments.port} is not between 0 and 65535")
-    for name in ("max_batch", "timeout_s", "max_body_kb", "max_sentences", "max_characters"):
+    for name in _AT_LEAST_1:
         value = getattr(arguments, name)
         if not value >= 1:
             raise UserError(f"--{name.replace('_', '-')} {value} is not at least 1")
     if not arguments.max_wait_ms >= 0:
         raise UserError(f"--max-wait-ms {arguments.max_wait_ms} is not at least 0")
-    if arguments.queue < arguments.max_sentences:
+    if arguments.queue < arguments.max_work:
         raise UserError(
-            f"--queue {arguments.queue} has no room for a request of --max-sentences "
-            f"{arguments.max_sentences}"
+            f"--queue {arguments.queue} has no room for a request of --max-work "
+            f"{arguments.max_work}"
         )
 
 
@@ -94,6 +110,22 @@ def read_scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
         return {}
 
 
+def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the service accepts, and how it is batched: the fields of its `Limits`."""
+    return {
+        "max_body": arguments.max_body_kb * 1024,
+        "max_sentences": arguments.max_sentences,
+        "max_characters": arguments.max_characters,
+        "max_work": arguments.max_work,
+        "timeout_s": arguments.timeout_s,
+        "health_s": arguments.health_s,
+        "max_batch": arguments.max_batch,
+        "max_batch_work": arguments.max_batch_work,
+        "max_wait_s": arguments.max_wait_ms / 1000,
+        "max_queue": arguments.queue,
+    }
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Serve what the command line names until a signal ends it."""
     check(arguments)
@@ -105,28 +137,21 @@ def run(arguments: argparse.Namespace) -> None:
         import uvicorn
 
         from nmt.serving.app import About, Limits, make_app
+        from nmt.serving.connections import limited_protocol
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
     with quiet_start():
         from nmt.inference.translator import Translator
+        from nmt.serving.parts import PartTranslator
 
         translator = Translator.load(folder.path)
         translator.attention(_WARM_UP)
 
     data = folder.config.data
     about = About(folder.path.name, data.source_language, data.target_language, found)
-    limits = Limits(
-        max_body=arguments.max_body_kb * 1024,
-        max_sentences=arguments.max_sentences,
-        max_characters=arguments.max_characters,
-        timeout_s=arguments.timeout_s,
-        max_batch=arguments.max_batch,
-        max_wait_s=arguments.max_wait_ms / 1000,
-        max_queue=arguments.queue,
-    )
-    app = make_app(translator, about, limits)
+    app = make_app(PartTranslator(translator), about, Limits(**read_limits(arguments)))
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -136,7 +161,7 @@ def run(arguments: argparse.Namespace) -> None:
     server = Server(
         uvicorn.Config(
             app,
-            http="h11",  # one implementation, whatever else is installed
+            http=limited_protocol(arguments.timeout_s, arguments.max_connections),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from rich.console import Console
 from nmt import Translator
 from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
+from nmt.inspect.verify import verify
+from nmt.runs.checkpoint import read_arrays, write_arrays
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
@@ -138,3 +142,74 @@ def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     done = command("nmt.inspect", "summary", "--run", "no/such/run", cwd=tmp_path)
     assert "there is no run" in one_line_error(done)
+
+
+def test_every_file_is_verified(tiny_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    lines = inspected("verify", run).splitlines()
+    names = {line.split(maxsplit=1)[1] for line in lines[:-1] if line.startswith("sound")}
+    assert {"config.yaml", "corpus.json", "tokenizer.model", "metrics.jsonl"} < names
+    assert {"checkpoints/best.npz", "checkpoints/step_00000012.npz"} < names
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert lines[-1].startswith(f"{len(files)} files: {len(names)} sound, 0 damaged, ")
+
+
+def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    best = run / "checkpoints" / "best.npz"
+    arrays, metadata = read_arrays(best)
+    name = "model/encoder_0/feed_forward/inner/kernel"
+    write_arrays(best, arrays | {name: np.zeros((2, 2), np.float32)}, metadata)
+    (run / "evaluation_x.json").write_text("{", encoding="utf-8")
+    (run / "samples" / "step_00000099.tsv").write_text("a\tb\nc\n", encoding="utf-8")
+    (run / "gone").symlink_to("nowhere")
+    (run / "mine.txt").touch()
+    folder = run / "exports" / "made up"
+    folder.mkdir(parents=True)
+    (folder / "model.bin").touch()
+    (folder / "manifest.json").write_text('{"files": {"model.bin": "1"}}', encoding="utf-8")
+    (run / "corpus.json").unlink()
+    found = {name: (verdict, reason) for name, verdict, reason in verify(run)}
+    assert {name: reason for name, (verdict, reason) in found.items() if verdict == "damaged"} == {
+        "checkpoints/best.npz": f"{name} has shape (2, 2), expected (64, 128)",
+        "corpus.json": "it is missing",
+        "evaluation_x.json": found["evaluation_x.json"][1],
+        "exports/made up/model.bin": "its SHA-256 is not the one in manifest.json",
+        "gone": "it is a link to nothing",
+        "samples/step_00000099.tsv": "line 2 has 1 columns",
+    }
+    assert found["mine.txt"] == ("unknown", "")
+    best.write_bytes(best.read_bytes()[:-9])
+    (run / "tokenizer.model").unlink()
+    damaged = {name for name, verdict, _ in verify(run) if verdict == "damaged"}
+    assert damaged >= {"checkpoints/best.npz", "tokenizer.model or tokenizer.vocab.json"}
+    assert "checkpoints/step_00000012.npz" not in damaged
+    with pytest.raises(UserError, match=r"is damaged: 7 of \d+ files, such as checkpoints/best"):
+        inspected("verify", run)
+
+
+def test_verifying_an_export_needs_no_keras(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"files": {"model": "1"}}', encoding="utf-8")
+    (tmp_path / "model").touch()
+    script = """
+import sys
+from nmt.inspect.__main__ import main
+try:
+    main()
+finally:
+    print("loaded:", *({"keras", "tensorflow"} & sys.modules.keys()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "verify", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"error: {tmp_path} is damaged: 1 of 2 files, such as model\n"
+    assert done.stdout.splitlines() == [
+        "sound    manifest.json",
+        "damaged  model (its SHA-256 is not the one in manifest.json)",
+        "2 files: 1 sound, 1 damaged, 0 unknown",
+        "loaded:",
+    ]

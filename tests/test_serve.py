@@ -43,7 +43,9 @@ def refused(*arguments: str | Path) -> str:
         (["--timeout-s", "0"], "--timeout-s 0.0 is not"),
         (["--timeout-s", "nan"], "--timeout-s nan is not"),
         (["--max-wait-ms", "-1"], "--max-wait-ms -1.0 is not at least 0"),
-        (["--queue", "100"], "--queue 100 has no room for a request of --max-sentences 128"),
+        (["--max-connections", "0"], "--max-connections 0 is not"),
+        (["--health-s", "0"], "--health-s 0.0 is not"),
+        (["--queue", "100"], "--queue 100 has no room for a request of --max-work 32768"),
         (["--run", "nowhere"], "there is no run nowhere"),
     ],
 )

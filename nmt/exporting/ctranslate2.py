@@ -20,7 +20,7 @@ from nmt.config import Config, files
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.exporting.folder import CONFIG_FILE
+from nmt.exporting.folder import CONFIG_FILE, check_files
 from nmt.inference.engine import NEVER, Beam, Found
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -160,9 +160,10 @@ def load(folder: str | Path) -> Translator:
     """Return a translator over an exported folder, which is all that it needs.
 
     Raises:
-        UserError: the folder is no such export, or CTranslate2 is not installed.
+        UserError: the folder is no such export, or a damaged one, or CTranslate2 is not installed.
     """
     folder = Path(folder)
+    check_files(folder)
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)
     longest = max(config.training.row_lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.errors import UserError
+from nmt.runs.files import digest_file
 
 MANIFEST_FILE = "manifest.json"
 CONFIG_FILE = "config.yaml"  # of the run, with the export's search
@@ -25,6 +27,44 @@ def check_place(place: Path) -> None:
     if place.is_dir() and not any(place.iterdir()):
         return
     raise UserError(f"{place} is there and is not an export: choose another --output")
+
+
+def find_damage(place: Path) -> dict[str, str | None]:
+    """Compare the files of an export with its manifest.
+
+    Returns:
+        What is wrong with each file that the manifest names, None where nothing is.
+
+    Raises:
+        UserError: the manifest is missing or damaged.
+    """
+    path = place / MANIFEST_FILE
+    try:
+        digests = dict(json.loads(path.read_text(encoding="utf-8"))["files"])
+    except FileNotFoundError as error:
+        raise UserError(f"{place} is not an export: it has no {MANIFEST_FILE}") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged: {error!r}") from error
+    found: dict[str, str | None] = {}
+    for name, digest in digests.items():
+        try:
+            equal = digest_file(place / name) == digest
+            found[name] = None if equal else f"its SHA-256 is not the one in {MANIFEST_FILE}"
+        except (OSError, ValueError) as error:  # ValueError: no name of a file
+            found[name] = getattr(error, "strerror", None) or str(error)
+    return found
+
+
+def check_files(place: Path) -> None:
+    """Compare an export with its manifest, if it has one: while it is made, it has none.
+
+    Raises:
+        UserError: a file is not the one that was written.
+    """
+    if (place / MANIFEST_FILE).is_file():
+        for name, reason in find_damage(place).items():
+            if reason:
+                raise UserError(f"{place / name} is damaged: {reason}; export the run again")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import nmt.model.transformer  # noqa: F401  (registers the layers that the file 
 from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.exporting.folder import CONFIG_FILE
+from nmt.exporting.folder import CONFIG_FILE, check_files
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -36,11 +36,12 @@ def load(folder: str | Path) -> Translator:
     """Return a translator over an exported folder.
 
     Raises:
-        UserError: the folder is no such export.
+        UserError: the folder is no such export, or a damaged one.
     """
     folder = Path(folder)
     if not (folder / MODEL_FILE).is_file():
         raise UserError(f"{folder} is not an export with --format keras: it has no {MODEL_FILE}")
+    check_files(folder)
     model = keras.saving.load_model(folder / MODEL_FILE)
     config = files.load(folder / CONFIG_FILE)
     longest = max(config.training.row_lengths)

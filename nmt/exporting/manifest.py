@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -13,8 +12,10 @@ from typing import Any
 from nmt.config import Config
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
 from nmt.exporting.folder import MANIFEST_FILE
 from nmt.inference.results import Translation
+from nmt.runs.files import digest_file
 
 TIE = 1e-3  # nats: hypotheses so close in log-probability may change places
 
@@ -97,11 +98,17 @@ def read_samples(
         probes: ``training.probes``.
         tokenizer: the run's.
         longest: tokens, end mark included, of the longest sentence in training.
+
+    Raises:
+        UserError: the samples are damaged.
     """
     sources = list(probes)
     newest = max(folder.glob("step_*.tsv"), default=None)
     if newest:
-        rows = newest.read_text(encoding="utf-8").splitlines()[1:]
+        try:
+            rows = newest.read_text(encoding="utf-8").splitlines()[1:]
+        except (OSError, ValueError) as error:
+            raise UserError(f"{newest} is damaged: {error}") from error
         sources = [row.split("\t")[0] for row in rows]
     encoded = tokenizer.encode([clean_text(source) for source in sources])
     return [source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < longest]
@@ -147,14 +154,8 @@ def make_content(
             "different": [dataclasses.asdict(difference) for difference in check.different],
         },
         "files": {
-            str(path.relative_to(folder).as_posix()): _digest(path)
+            str(path.relative_to(folder).as_posix()): digest_file(path)
             for path in sorted(folder.rglob("*"))
             if path.is_file() and path.name != MANIFEST_FILE
         },
     }
-
-
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

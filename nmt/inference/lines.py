@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
-from nmt.errors import UserError
+from nmt.errors import UserError, naming
 
 CHUNK = 1024  # lines translated together: memory stays constant
 _CHECKED = 8  # lines of an output that is gone on with that are translated again, and compared
@@ -108,7 +108,7 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
             out.truncate()
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    with out:
+    with naming(path), out:
         yield out
 
 

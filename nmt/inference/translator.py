@@ -121,6 +121,41 @@ class Translator:
             UserError: ``n_best`` is larger than the beam, a penalty is below 0, or the prefix is
                 too long.
         """
+        search = self._searching(beam_size, length_penalty, coverage_penalty, n_best)
+        return self._each(texts, prefix, search, lambda parts: join_best(parts, n_best))
+
+    def hypotheses_of_parts(
+        self,
+        parts: Sequence[np.ndarray],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+    ) -> list[list[Translation]]:
+        """Return up to ``n_best`` translations of each part of a text, best first.
+
+        With `Cutter` before and `join_best` behind, these are the `hypotheses` of the text.
+
+        Args:
+            parts: ids int32 [S - 1] without end mark.
+            beam_size: see `hypotheses`, as for the others.
+            length_penalty: of the search.
+            n_best: translations wanted.
+
+        Raises:
+            UserError: as `hypotheses`.
+        """
+        search = self._searching(beam_size, length_penalty, 0.0, n_best)
+        return self._search_parts(parts, range(0), np.zeros(0, np.int32), search)
+
+    def _searching(
+        self,
+        beam_size: int | None,
+        length_penalty: float | None,
+        coverage_penalty: float,
+        n_best: int,
+    ) -> Callable[..., list[list[Found]]]:
+        """Return what searches a batch, after a check of its numbers."""
         size = self.decoding.beam_size if beam_size is None else beam_size
         alpha = self.decoding.length_penalty if length_penalty is None else length_penalty
         if n_best > size:
@@ -135,7 +170,7 @@ class Translator:
         ) -> list[list[Found]]:
             return self.engine.search(sources, limits, beam, prefix)
 
-        return self._each(texts, prefix, search, lambda parts: _join_best(parts, n_best))
+        return search
 
     def samples(
         self,
@@ -271,14 +306,34 @@ class Translator:
         search: Callable[..., list[list[Found]]],
         join: Callable[[list[list[Translation]]], list[Translation]],
     ) -> list[list[Translation]]:
-        """Cut and encode texts, search in batches of similar length, decode and join the parts."""
+        """Cut and encode texts, search their parts, and join what is found."""
         parts: list[np.ndarray] = []
         spans = []
         for text in texts:
             cut = self._cutter.cut(text)
             spans.append((len(parts), len(parts) + len(cut)))
             parts.extend(cut)
-        forced = self.prefix_ids(prefix)
+        # Only the first part of a text begins with its prefix.
+        begins = [begin for begin, _ in spans]
+        found = self._search_parts(parts, begins, self.prefix_ids(prefix), search)
+        of_texts = [found[begin:end] for begin, end in spans]
+        return [parts[0] if len(parts) == 1 else join(parts) for parts in of_texts]
+
+    def _search_parts(
+        self,
+        parts: Sequence[np.ndarray],
+        forced_parts: Sequence[int],
+        forced: np.ndarray,
+        search: Callable[..., list[list[Found]]],
+    ) -> list[list[Translation]]:
+        """Search in batches of similar length, and decode.
+
+        Args:
+            parts: ids int32 [S - 1] of each, without end mark.
+            forced_parts: indices of those whose translations begin with ``forced``.
+            forced: ids int32 [P].
+            search: of one batch.
+        """
         found: list[list[Translation]] = [[] for _ in parts]
 
         def work(members: list[int], prefix: np.ndarray) -> None:
@@ -293,10 +348,9 @@ class Translator:
                     for one in candidates
                 ]
 
-        # Only the first part of a text begins with its prefix.
         groups = [(list(range(len(parts))), forced)]
         if len(forced):
-            begins = {begin for begin, _ in spans}
+            begins = set(forced_parts)
             groups = [
                 ([i for i in range(len(parts)) if i in begins], forced),
                 ([i for i in range(len(parts)) if i not in begins], forced[:0]),
@@ -314,8 +368,7 @@ class Translator:
                 done.result()
         finally:  # an interruption waits for the batches that have begun, and for no other
             pool.shutdown(cancel_futures=True)
-        of_texts = [found[begin:end] for begin, end in spans]
-        return [parts[0] if len(parts) == 1 else join(parts) for parts in of_texts]
+        return found
 
     def prefix_ids(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -354,8 +407,11 @@ def _join(chosen: Sequence[Translation]) -> Translation:
     )
 
 
-def _join_best(parts: list[list[Translation]], count: int) -> list[Translation]:
-    """Return the ``count`` best of all ways to choose one translation per part, best first."""
+def join_best(parts: list[list[Translation]], count: int) -> list[Translation]:
+    """Return the ``count`` best of all ways to choose one translation per part, best first.
+
+    A text without parts has one translation, which is empty.
+    """
     best: list[tuple[Translation, ...]] = [()]
     for candidates in parts:
         longer = [(*chosen, one) for chosen in best for one in candidates]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -17,6 +20,16 @@ from nmt.runs.files import replace_whole
 
 UNSTABLE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"
+_DAMAGE = (  # what reading a damaged archive raises
+    ValueError,
+    OSError,
+    EOFError,
+    RuntimeError,  # encrypted, or compressed in an unknown way
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _STEP_FILE = re.compile(r"step_(\d+)\.npz")
 
 
@@ -35,7 +48,8 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, 
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     with replace_whole(path) as file:
-        np.savez(file, **{_METADATA: text}, **arrays)  # type: ignore[arg-type]
+        # Metadata last: where the end of the archive's directory is lost, they are missing.
+        np.savez(file, **arrays, **{_METADATA: text})  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -45,15 +59,19 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         UserError: it is missing, or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                # The whole member is read, and so its checksum compared, before it is believed.
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
+                for name in archive.namelist()
+            }
         if _METADATA not in arrays:
             raise UserError(f"{path} is not a checkpoint of this program")
         return arrays, json.loads(arrays.pop(_METADATA).tobytes())
     except FileNotFoundError as error:
         raise UserError(f"there is no checkpoint {path}") from error
-    except (ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{path} is damaged: {error}") from error  # TypeError: one array alone
+    except _DAMAGE as error:
+        raise UserError(f"{path} is damaged: {error}") from error
 
 
 class Checkpoints:

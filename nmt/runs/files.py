@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.errors import UserError
+from nmt.errors import UserError, explain_full_disk, naming
 
 _PARTIAL = ".partial-"
 
@@ -60,7 +61,8 @@ def write_text(path: Path, text: str) -> None:
             with replace_whole(path) as file:
                 file.write(text.encode("utf-8"))
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+        message = f"{path} cannot be written: {error.strerror}"
+        raise explain_full_disk(error) or UserError(message) from error
 
 
 def write_inside(folder: Path, name: str, text: str) -> None:
@@ -73,7 +75,14 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         with replace_whole(folder / name) as file:
             file.write(text.encode("utf-8"))
     except OSError as error:
-        raise UserError(f"{folder / name} cannot be written: {error.strerror}") from error
+        message = f"{folder / name} cannot be written: {error.strerror}"
+        raise explain_full_disk(error) or UserError(message) from error
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_partial(folder: Path) -> None:
@@ -87,7 +96,7 @@ def replace_whole(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` once it is written; if that fails, all stays."""
     partial = path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:100]}")
     try:
-        with partial.open("xb") as file:
+        with naming(path), partial.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -1,7 +1,7 @@
 """The run folder: what is in it, saving and loading it.
 
 config.yaml       the full resolved configuration
-corpus.json       counts and digests of the splits
+corpus.json       counts and digests of the splits, checksum of the tokenizer
 tokenizer.*       the tokenizer
 checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
 metrics.jsonl     one JSON object per report
@@ -13,9 +13,11 @@ evaluation_*.json scores and translations of a split or a file
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
@@ -23,10 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
-from nmt.errors import UserError, nearest
-from nmt.runs.files import format_json, format_json_line, write_inside
+from nmt.errors import UserError, naming, nearest
+from nmt.runs.files import digest_file, format_json, format_json_line, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
+    import numpy as np
+
     from nmt.data.tokenizer import Tokenizer
     from nmt.model.contract import Model
     from nmt.runs.checkpoint import Checkpoints
@@ -36,6 +40,8 @@ CORPUS_FILE = "corpus.json"
 METRICS_FILE = "metrics.jsonl"
 TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
+_CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
+_TOKENIZER_CHECKSUM = "tokenizer_sha256"  # in corpus.json
 
 
 class RunFolder:
@@ -87,10 +93,30 @@ class RunFolder:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration of the run."""
+        """The configuration of the run.
+
+        Raises:
+            UserError: the file is missing or damaged, or was changed.
+        """
         from nmt.config import files
 
+        self._check_config()
         return files.load(self.path / CONFIG_FILE)
+
+    def _check_config(self) -> None:
+        """Compare the configuration with its checksum; runs of earlier versions have none."""
+        path = self.path / CONFIG_FILE
+        try:
+            first, _, rest = path.read_bytes().partition(b"\n")
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        checksum = _CHECKSUM.encode()
+        found = hashlib.sha256(rest).hexdigest().encode()
+        if first.startswith(checksum) and first.removeprefix(checksum).strip() != found:
+            raise UserError(
+                f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
+                "it, delete that line"
+            )
 
     def write_config(self, config: Config) -> None:
         """Write the configuration, as YAML."""
@@ -98,7 +124,9 @@ class RunFolder:
 
         training = dataclasses.replace(config.training, resume=None)
         stored = dataclasses.replace(config, training=training)
-        write_inside(self.path, CONFIG_FILE, files.to_yaml(stored))
+        text = files.to_yaml(stored)
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        write_inside(self.path, CONFIG_FILE, f"{_CHECKSUM}{checksum}\n{text}")
         self.__dict__.pop("config", None)  # is read anew
 
     def point_latest(self) -> None:
@@ -114,8 +142,12 @@ class RunFolder:
             partial.unlink(missing_ok=True)
 
     def write_corpus_record(self, record: dict[str, Any]) -> None:
-        """Keep what tells this run's corpus from another."""
-        self.write_json(CORPUS_FILE, record)
+        """Keep what tells this run's corpus from another, and its tokenizer from a damaged one."""
+        from nmt.data.tokenizer import find_tokenizer_file
+
+        path = find_tokenizer_file(self.path)
+        checksum = {_TOKENIZER_CHECKSUM: digest_file(path)} if path else {}
+        self.write_json(CORPUS_FILE, record | checksum)
 
     def write_json(self, name: str, content: dict[str, Any]) -> Path:
         """Write a JSON file into the run's folder, never outside of it; return its path."""
@@ -172,10 +204,44 @@ class RunFolder:
         return self.path / "samples"
 
     def load_tokenizer(self) -> Tokenizer:
-        """Load the run's tokenizer."""
-        from nmt.data.tokenizer import load_tokenizer
+        """Load the run's tokenizer.
 
+        Raises:
+            UserError: there is none, or it is damaged.
+        """
+        from nmt.data.tokenizer import find_tokenizer_file, load_tokenizer
+
+        path = find_tokenizer_file(self.path)
+        checksum = self.read_corpus_record().get(_TOKENIZER_CHECKSUM)  # none in earlier versions
+        if path and checksum is not None and digest_file(path) != checksum:
+            raise UserError(f"{path} is damaged: its SHA-256 is not the one in {CORPUS_FILE}")
         return load_tokenizer(self.path)
+
+    def load_weights(self) -> tuple[dict[str, np.ndarray], Path]:
+        """Read the best weights, or the last ones if none is best yet.
+
+        Returns:
+            (arrays, where they are from).
+
+        Raises:
+            UserError: there are none, or they are damaged.
+        """
+        from nmt.runs.checkpoint import read_arrays
+
+        checkpoints = self.checkpoints
+        path = checkpoints.best
+        if path.is_file():
+            return read_arrays(path)[0], path
+        found = checkpoints.latest(warnings.warn)
+        if found is None:
+            raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
+        arrays, position = found
+        if position.get("best_score") is not None and position["best_step"] < position["step"]:
+            raise UserError(
+                f"there is no {path}, though update {position['best_step']} was the best; to take "
+                f"the last one, copy {checkpoints.path(position['step']).name} there"
+            )
+        return arrays, checkpoints.folder
 
     def load_model(self) -> Model:
         """Load the model in float32 with its best weights, or the last ones if none is best yet.
@@ -184,17 +250,8 @@ class RunFolder:
             UserError: there are no weights, or they do not fit.
         """
         from nmt.runs.building import build_model, set_weights
-        from nmt.runs.checkpoint import read_arrays
 
-        checkpoints = self.checkpoints
-        path = checkpoints.best
-        if not path.is_file():
-            found = checkpoints.latest()
-            if found is None:
-                raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
-            arrays, path = found[0], checkpoints.folder
-        else:
-            arrays, _ = read_arrays(path)
+        arrays, path = self.load_weights()
         model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
         set_weights(model, arrays, path)
         return model
@@ -206,7 +263,8 @@ class RunFolder:
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Add one line to ``metrics.jsonl``."""
-        with (self.path / METRICS_FILE).open("a", encoding="utf-8") as file:
+        path = self.path / METRICS_FILE
+        with naming(path), path.open("a", encoding="utf-8") as file:
             file.write(format_json_line(record))
 
     def drop_metrics_after(self, step: int) -> None:
@@ -222,11 +280,14 @@ class RunFolder:
             UserError: one is damaged. The last may be cut: the session was killed while it wrote.
         """
         path = self.path / METRICS_FILE
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        for number, line in enumerate(text.splitlines(keepends=True), 1):
-            if not line.endswith("\n"):
+        content = path.read_bytes() if path.is_file() else b""
+        for number, line in enumerate(content.splitlines(keepends=True), 1):
+            if not line.endswith(b"\n"):
                 return
             try:
-                yield line, dict(json.loads(line))
-            except (ValueError, TypeError) as error:
+                record = dict(json.loads(line))
+                if not isinstance(record["step"], int):
+                    raise ValueError("its step is no whole number")
+                yield line.decode(), record
+            except (ValueError, TypeError, KeyError) as error:
                 raise UserError(f"{path}, line {number}, is damaged: {error}") from error

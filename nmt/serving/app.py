@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from nmt.viewer.page import inline_script, inline_style
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Translation
-    from nmt.inference.translator import Translator
+    from nmt.serving.parts import PartTranslator
 
 MAX_BEAM = 16  # memory and time of a search grow with it; beyond, translations get no better
 MAX_LENGTH_PENALTY = 2.0
@@ -49,7 +49,10 @@ MAX_ATTENTION_TEXTS = 4  # each costs a pass of its own and up to a few megabyte
 MAX_ATTENTION_WEIGHTS = 500_000  # of one text: 6 layers of 8 heads over 100 x 100 tokens
 
 _HUNG_UP = 499  # not a registered status: in the metrics, of requests whose client went away
+_TINY = "a"  # what the health check translates
+_HEALTHY_S = 1.0  # for so long a health check that passed is not repeated, however often asked for
 _SHOWN = 50  # characters of what a client sent that an error repeats
+_IN_PARTS = "the text was translated in parts"
 _HERE = Path(__file__).parent
 _PATHS = ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
 _log = logging.getLogger(__name__)
@@ -62,10 +65,13 @@ class Limits:
     max_body: int  # bytes
     max_sentences: int  # per request
     max_characters: int  # per sentence
+    max_work: int  # per request; work: tokens of the source times beam
     timeout_s: float  # to read a body, and again to answer it
-    max_batch: int  # sentences
+    health_s: float  # to translate a tiny text
+    max_batch: int  # sentences, or parts of long ones
+    max_batch_work: int
     max_wait_s: float  # of a request for company
-    max_queue: int  # sentences
+    max_queue: int  # work
 
 
 @dataclass(frozen=True)
@@ -156,9 +162,11 @@ class Problem(BaseModel):
     error: str
 
 
-class _Sentence(NamedTuple):
-    text: str
-    attention: bool
+class _Part(NamedTuple):
+    """A sentence, or what was cut from a long one."""
+
+    ids: np.ndarray  # int32 [S - 1], without end mark
+    attended: str | None  # the sentence, if its attention is wanted
 
 
 class _Search(NamedTuple):
@@ -176,11 +184,11 @@ class Service:
     """The translator behind its batcher, and what is measured of it.
 
     Args:
-        translator: called on the batcher's thread alone.
+        translator: searches on the batcher's thread alone.
         limits: what is accepted.
     """
 
-    def __init__(self, translator: Translator, limits: Limits) -> None:
+    def __init__(self, translator: PartTranslator, limits: Limits) -> None:
         self.limits = limits
         self.stopping = False
         self._translator = translator
@@ -197,20 +205,25 @@ class Service:
             registry=registry,
         )
         batches = Histogram(
-            "nmt_batch_sentences",
-            "Sentences per batch",
+            "nmt_batch_parts",
+            "Sentences, or parts of long ones, per batch",
             buckets=[2**n for n in range(11)],
             registry=registry,
         )
-        queue = Gauge("nmt_queue_sentences", "Sentences that wait for a batch", registry=registry)
-        self.batcher: Batcher[_Sentence, _Search, _Translated] = Batcher(
+        queue = Gauge("nmt_queue_work", "Tokens x beam that wait for a batch", registry=registry)
+        self.batcher: Batcher[_Part, _Search, _Translated] = Batcher(
             self._compute,
+            work=lambda part, search: len(part.ids) * search.beam,
             max_batch=limits.max_batch,
+            max_batch_work=limits.max_batch_work,
             max_wait_s=limits.max_wait_s,
             max_queue=limits.max_queue,
             observe=batches.observe,
         )
         queue.set_function(lambda: self.batcher.waiting)
+        self._tiny = [_Part(ids, None) for ids in translator.cut(_TINY)]
+        self._probe: Future[list[_Translated]] | None = None
+        self._healthy_until = 0.0  # seconds of the monotonic clock
 
     async def translate(self, asked: TranslationRequest, request: Request) -> dict[str, Any]:
         """Return the JSON of `TranslationResponse`.
@@ -221,18 +234,49 @@ class Service:
         """
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         self._check(texts, asked.attention)
-        sentences = [_Sentence(text, asked.attention) for text in texts]
+        search = self._search(asked)
+        cut = await asyncio.to_thread(lambda: [self._translator.cut(text) for text in texts])
+        self._check_work(sum(len(ids) for parts in cut for ids in parts), search.beam)
+        parts = [
+            _Part(ids, text if asked.attention and len(of_text) == 1 else None)
+            for text, of_text in zip(texts, cut, strict=True)
+            for ids in of_text
+        ]
         try:
             if self.stopping:
                 raise ClosedError
-            future = self.batcher.submit(sentences, self._search(asked))
+            future = self.batcher.submit(parts, search)
         except QueueFullError:
-            raise _unavailable("too many sentences are waiting already: try again soon") from None
+            raise _unavailable("too much work is waiting already: try again soon") from None
         except ClosedError:
             raise _unavailable("the service is stopping") from None
         self._sentences.inc(len(texts))
-        answers = await self._answers(future, request)
-        return {"translations": [_as_json(answer, asked.scores) for answer in answers]}
+        answers = iter(await self._answers(future, request))
+        joined = [self._join([next(answers) for _ in of_text], asked) for of_text in cut]
+        return {"translations": [_as_json(answer, asked.scores) for answer in joined]}
+
+    async def check_health(self) -> None:
+        """Translate a tiny text, before all that waits; checks at the same time share one.
+
+        Raises:
+            HTTPException: 503 when it fails, takes too long, or the service stops.
+        """
+        if self.stopping:
+            raise _unavailable("the service is stopping")
+        if not self.batcher.alive:
+            raise _unavailable("the thread that translates has died")
+        if monotonic() < self._healthy_until:
+            return
+        if self._probe is None or self._probe.done():
+            search = self._search(TranslationRequest.model_validate({"text": _TINY}))
+            self._probe = self.batcher.submit(self._tiny, search, urgent=True)
+        answer = asyncio.wrap_future(self._probe)
+        await asyncio.wait([answer], timeout=self.limits.health_s)
+        if not answer.done():
+            raise _unavailable(f"no tiny translation within {self.limits.health_s:g} seconds")
+        if answer.exception():
+            raise _unavailable("a tiny translation failed")
+        self._healthy_until = monotonic() + _HEALTHY_S
 
     def count(self, path: str, status: int, seconds: float) -> None:
         """Count one request."""
@@ -256,6 +300,14 @@ class Service:
             )
         if attention and len(texts) > MAX_ATTENTION_TEXTS:
             raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
+
+    def _check_work(self, tokens: int, beam: int) -> None:
+        if tokens * beam > self.limits.max_work:
+            raise HTTPException(
+                413,
+                f"{tokens:,} tokens at beam {beam} are {tokens * beam:,} of work, more than the "
+                f"{self.limits.max_work:,} allowed",
+            )
 
     def _search(self, asked: TranslationRequest) -> _Search:
         """Fill in defaults; what means the same is equal, so that it shares batches."""
@@ -287,10 +339,10 @@ class Service:
             answer.cancel()
             future.cancel()  # at once: the one above reaches it when the refusal has been sent
 
-    def _compute(self, sentences: list[_Sentence], search: _Search) -> list[_Translated]:
+    def _compute(self, parts: list[_Part], search: _Search) -> list[_Translated]:
         try:
             found = self._translator.hypotheses(
-                [sentence.text for sentence in sentences],
+                [part.ids for part in parts],
                 beam_size=search.beam,
                 length_penalty=search.length_penalty,
                 n_best=search.nbest,
@@ -298,18 +350,28 @@ class Service:
             return [
                 _Translated(
                     hypotheses,
-                    self._attention(sentence.text, hypotheses[0]) if sentence.attention else {},
+                    {} if part.attended is None else self._attention(part.attended, hypotheses[0]),
                 )
-                for sentence, hypotheses in zip(sentences, found, strict=True)
+                for part, hypotheses in zip(parts, found, strict=True)
             ]
         except Exception:
-            _log.exception("a batch of %d sentences failed", len(sentences))
+            _log.exception("a batch of %d sentences failed", len(parts))
             raise
+
+    def _join(self, parts: list[_Translated], asked: TranslationRequest) -> _Translated:
+        """Return the answer for a text, given those for its parts."""
+        if len(parts) == 1:
+            return parts[0]
+        why = _IN_PARTS if parts else "the text is empty"
+        return _Translated(
+            self._translator.join([part.hypotheses for part in parts], asked.nbest),
+            {"attention": None, "attention_missing": why} if asked.attention else {},
+        )
 
     def _attention(self, text: str, translation: Translation) -> dict[str, Any]:
         attention = self._translator.attention(text, translation)
         if attention is None:
-            why = "the text was translated in parts" if translation.tokens else "the text is empty"
+            why = _IN_PARTS
         elif attention.cross.size > MAX_ATTENTION_WEIGHTS:
             why = f"it has more than {MAX_ATTENTION_WEIGHTS:,} weights"
         else:
@@ -323,7 +385,7 @@ class Service:
         return {"attention": None, "attention_missing": why}
 
 
-def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
+def make_app(translator: PartTranslator, about: About, limits: Limits) -> FastAPI:
     """Build the application; its state holds the `Service`."""
     service = Service(translator, limits)
     page, policy = _make_page()
@@ -353,7 +415,7 @@ def make_app(translator: Translator, about: About, limits: Limits) -> FastAPI:
     return app
 
 
-def _describe(translator: Translator, about: About, limits: Limits) -> dict[str, Any]:
+def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[str, Any]:
     """Return what ``/info`` says."""
     return {
         "run": about.run,
@@ -380,8 +442,7 @@ def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
-        if service.stopping:
-            raise _unavailable("the service is stopping")
+        await service.check_health()
         return {"status": "ready"}
 
     @app.get("/info")

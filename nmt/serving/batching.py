@@ -6,6 +6,7 @@ nothing of HTTP or of models: any callable over a list of items will do.
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class QueueFullError(Exception):
-    """Too many items are waiting already."""
+    """Too much work is waiting already."""
 
 
 class ClosedError(Exception):
@@ -29,6 +30,7 @@ class ClosedError(Exception):
 @dataclass(eq=False)
 class _Request(Generic[Item, Options, Result]):
     items: Sequence[Item]
+    work: Sequence[int]  # of each item
     options: Options
     arrived: float  # seconds of the monotonic clock
     future: Future[list[Result]] = field(default_factory=Future)
@@ -39,21 +41,28 @@ class _Request(Generic[Item, Options, Result]):
     def left(self) -> int:
         return len(self.items) - self.taken
 
+    @property
+    def work_left(self) -> int:
+        return sum(self.work[self.taken :])
+
 
 class Batcher(Generic[Item, Options, Result]):
     """Compute the items of many requests in batches, on a thread of its own.
 
-    The request that came first decides the options of the next batch, so none waits for ever; what
-    room it leaves is filled with later requests of equal options, in the order they came. A request
-    larger than a batch is spread over several. A request whose future is cancelled is dropped, or
-    what is left of it.
+    Requests take turns. The one whose turn it is decides the options of the next batch, so none
+    waits for ever; it and the others of equal options give one item each, round after round, until
+    the batch is full. A request with items left goes to the end of the queue, so that a large one
+    delays a small one by little. A request whose future is cancelled is dropped, or what is left of
+    it.
 
     Args:
         compute: takes items and their options, returns one result per item in order. An exception
             goes to the requests of that batch alone.
+        work: what an item costs with these options, in any unit.
         max_batch: most items in one call of ``compute``.
+        max_batch_work: most work in one call, unless a single item is more.
         max_wait_s: how long a request may wait for company, in seconds, while nothing is computed.
-        max_queue: most items waiting.
+        max_queue: most work waiting.
         observe: is told the number of items of every batch.
     """
 
@@ -61,17 +70,22 @@ class Batcher(Generic[Item, Options, Result]):
         self,
         compute: Callable[[list[Item], Options], Sequence[Result]],
         *,
+        work: Callable[[Item, Options], int],
         max_batch: int,
+        max_batch_work: int,
         max_wait_s: float,
         max_queue: int,
         observe: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._compute = compute
+        self._work_of = work
         self._max_batch = max_batch
+        self._max_batch_work = max_batch_work
         self._max_wait_s = max_wait_s
         self._max_queue = max_queue
         self._observe = observe
-        self._queue: dict[_Request[Item, Options, Result], None] = {}  # an ordered set
+        # An ordered set: whose turn it is comes first.
+        self._queue: OrderedDict[_Request[Item, Options, Result], None] = OrderedDict()
         self._waiting = 0
         self._closed = False
         self._changed = Condition()
@@ -80,25 +94,40 @@ class Batcher(Generic[Item, Options, Result]):
 
     @property
     def waiting(self) -> int:
-        """Items accepted that are in no batch yet."""
+        """Work accepted that is in no batch yet."""
         return self._waiting
 
-    def submit(self, items: Sequence[Item], options: Options) -> Future[list[Result]]:
+    @property
+    def alive(self) -> bool:
+        """Whether anything will be computed."""
+        return self._thread.is_alive()
+
+    def submit(
+        self, items: Sequence[Item], options: Options, *, urgent: bool = False
+    ) -> Future[list[Result]]:
         """Accept a request; its future gives one result per item, in order.
 
+        Args:
+            items: what to compute.
+            options: of all of them.
+            urgent: whether it has the next turn, even if the queue is full.
+
         Raises:
-            QueueFullError: the items would be more than may wait.
+            QueueFullError: there would be more work than may wait.
             ClosedError: `close` was called.
         """
-        request: _Request[Item, Options, Result] = _Request(items, options, monotonic())
+        work = [self._work_of(item, options) for item in items]
+        request: _Request[Item, Options, Result] = _Request(items, work, options, monotonic())
         with self._changed:
             if self._closed:
                 raise ClosedError
-            if self._waiting + len(items) > self._max_queue:
+            if not urgent and self._waiting + sum(work) > self._max_queue:
                 raise QueueFullError
             if items:
                 self._queue[request] = None
-                self._waiting += len(items)
+                if urgent:
+                    self._queue.move_to_end(request, last=False)
+                self._waiting += sum(work)
                 self._changed.notify()
         if not items:
             request.future.set_result([])
@@ -117,7 +146,7 @@ class Batcher(Generic[Item, Options, Result]):
         with self._changed:
             if request in self._queue:
                 del self._queue[request]
-                self._waiting -= request.left
+                self._waiting -= request.work_left
 
     def _work(self) -> None:
         while batch := self._next_batch():
@@ -149,30 +178,53 @@ class Batcher(Generic[Item, Options, Result]):
             while not self._ready():
                 patience = None
                 if self._queue:
-                    patience = next(iter(self._queue)).arrived + self._max_wait_s - monotonic()
+                    patience = self._oldest() + self._max_wait_s - monotonic()
                 self._changed.wait(patience)
             batch = []
-            room = self._max_batch
-            for request in self._of_the_first():
-                part = request.items[request.taken : request.taken + room]
+            for request, count in self._take().items():
+                part = request.items[request.taken : request.taken + count]
+                self._waiting -= sum(request.work[request.taken : request.taken + count])
+                request.taken += count
                 batch.append((request, part))
-                request.taken += len(part)
-                self._waiting -= len(part)
-                if not request.left:
+                if request.left:
+                    self._queue.move_to_end(request)
+                else:
                     del self._queue[request]
-                room -= len(part)
-                if not room:
-                    break
             return batch
+
+    def _take(self) -> Counter[_Request[Item, Options, Result]]:
+        """Return how many items each request gives to the next batch: one a round."""
+        counts: Counter[_Request[Item, Options, Result]] = Counter()
+        room, work = self._max_batch, self._max_batch_work
+        round_ = self._of_the_first()
+        while round_ and room:
+            going_on = []
+            for request in round_:
+                cost = request.work[request.taken + counts[request]]
+                if counts and (cost > work or not room):  # its turn comes with another batch
+                    continue
+                counts[request] += 1
+                room, work = room - 1, work - cost
+                if counts[request] < request.left:
+                    going_on.append(request)
+            round_ = going_on
+        return counts
 
     def _ready(self) -> bool:
         if self._closed:
             return True
         if not self._queue:
             return False
-        if monotonic() >= next(iter(self._queue)).arrived + self._max_wait_s:
+        if monotonic() >= self._oldest() + self._max_wait_s:
             return True
-        return sum(request.left for request in self._of_the_first()) >= self._max_batch
+        first = self._of_the_first()
+        return (
+            sum(request.left for request in first) >= self._max_batch
+            or sum(request.work_left for request in first) >= self._max_batch_work
+        )
+
+    def _oldest(self) -> float:
+        return min(request.arrived for request in self._queue)
 
     def _of_the_first(self) -> list[_Request[Item, Options, Result]]:
         """Return the waiting requests that have the options of the first, in order."""

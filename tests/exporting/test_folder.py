@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.errors import UserError
-from nmt.exporting.folder import MANIFEST_FILE, check_place, replacing
+from nmt.exporting.folder import MANIFEST_FILE, check_files, check_place, find_damage, replacing
 
 
 def names(folder: Path) -> list[str]:
@@ -74,3 +77,49 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         replacing(tmp_path / "file" / "export"),
     ):
         pass
+
+
+def make_export(folder: Path) -> None:
+    """Write an export of two files, with its manifest."""
+    (folder / "deep").mkdir()
+    contents = {"model": b"weights", "deep/model": b"more"}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    (folder / MANIFEST_FILE).write_text(json.dumps({"files": digests}), encoding="utf-8")
+
+
+def test_an_export_is_compared_with_its_manifest(tmp_path: Path) -> None:
+    make_export(tmp_path)
+    assert find_damage(tmp_path) == {"model": None, "deep/model": None}
+    check_files(tmp_path)
+    (tmp_path / "deep" / "model").write_bytes(b"mode")
+    assert find_damage(tmp_path) == {
+        "model": None,
+        "deep/model": "its SHA-256 is not the one in manifest.json",
+    }
+    with pytest.raises(UserError, match=r"deep/model is damaged: its SHA-256"):
+        check_files(tmp_path)
+    (tmp_path / "deep" / "model").unlink()
+    with pytest.raises(UserError, match=r"deep/model is damaged: No such file"):
+        check_files(tmp_path)
+    (tmp_path / MANIFEST_FILE).unlink()
+    check_files(tmp_path)  # while it is made, it has none
+    with pytest.raises(UserError, match="is not an export"):
+        find_damage(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"files": 3}', '{"files": "ab"}', "\udcff"])
+def test_a_damaged_manifest_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / MANIFEST_FILE
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError, match=r"manifest\.json is damaged"):
+        check_files(tmp_path)
+
+
+@pytest.mark.parametrize("digests", [{"a\0": "1"}, {"a": None}, {".": "1"}])
+def test_a_manifest_of_nonsense_names_nothing_sound(
+    tmp_path: Path, digests: dict[str, Any]
+) -> None:
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps({"files": digests}), encoding="utf-8")
+    assert all(find_damage(tmp_path).values())

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nmt.errors import UserError
-from nmt.exporting import keras_file
+from nmt.exporting import ctranslate2, keras_file
+from nmt.exporting.folder import MANIFEST_FILE
 from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
@@ -45,3 +49,16 @@ np.save(sys.argv[2], jax.jit(model)(inputs))
 def test_a_folder_that_is_no_export_is_refused(parrot_run: Path) -> None:
     with pytest.raises(UserError, match=r"has no model\.keras"):
         keras_file.load(parrot_run)
+
+
+@pytest.mark.parametrize("load", [keras_file.load, ctranslate2.load])
+def test_a_damaged_export_is_refused(
+    parrot_run: Path, tmp_path: Path, load: Callable[[Path], object]
+) -> None:
+    """Another beam size, say, would give other translations in silence."""
+    place = Path(shutil.copytree(parrot_run, tmp_path / "export"))
+    (place / keras_file.MODEL_FILE).touch()
+    digests = {"config.yaml": "of what was written"}
+    (place / MANIFEST_FILE).write_text(json.dumps({"files": digests}), encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml is damaged: its SHA-256"):
+        load(place)

@@ -9,8 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from nmt.config import Config
+from nmt.errors import UserError
 from nmt.exporting import manifest
 from nmt.exporting.manifest import Check, Difference
 from nmt.inference.results import Translation
@@ -37,6 +39,12 @@ def test_samples_are_the_newest_ones_that_fit(tmp_path: Path) -> None:
     assert manifest.read_samples(tmp_path, ["probe"], Letters(), 10) == ["new"]
     assert manifest.read_samples(tmp_path / "none", ["probe"], Letters(), 10) == ["probe"]
     assert manifest.read_samples(tmp_path / "none", ["probe"], Letters(), 5) == []
+
+
+def test_damaged_samples_are_named(tmp_path: Path) -> None:
+    (tmp_path / "step_00000001.tsv").write_bytes(b"source\treference\toutput\n\xff\ta\tb\n")
+    with pytest.raises(UserError, match=r"step_00000001\.tsv is damaged"):
+        manifest.read_samples(tmp_path, ["probe"], Letters(), 10)
 
 
 def test_differences_have_causes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,3 +124,86 @@ def test_scores_are_those_of_the_test_split(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(UserError, match=r"evaluation_test\.json is damaged"):
         run.test_scores()
+
+
+def flip(path: Path, offset: int) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_tokenizer_is_refused(parrot_run: Path, tmp_path: Path) -> None:
+    run = RunFolder(shutil.copytree(parrot_run, tmp_path / "run"))
+    path = run.path / "tokenizer.model"
+    size = path.stat().st_size
+    offsets = range(7, size, size // 12)
+
+    def refused() -> int:
+        count = 0
+        for offset in offsets:
+            flip(path, offset)
+            try:
+                run.load_tokenizer()
+            except UserError:
+                count += 1
+            flip(path, offset)
+        return count
+
+    assert not (run.path / "corpus.json").exists()
+    assert refused() < len(offsets)  # a run of before: SentencePiece itself believes most of it
+    run.write_corpus_record({"lines": 1})
+    assert run.read_corpus_record()["lines"] == 1
+    assert refused() == len(offsets)
+    assert run.load_tokenizer().fingerprint == RunFolder(parrot_run).load_tokenizer().fingerprint
+
+
+def test_a_damaged_configuration_is_refused(tmp_path: Path, compose: Callable[..., Config]) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}", "decoding.beam_size=4"))
+    path = run.path / "config.yaml"
+    whole = path.read_text(encoding="utf-8")
+    assert RunFolder(run.path).config.decoding.beam_size == 4
+    changed = whole.replace("beam_size: 4", "beam_size: 5")
+    path.write_text(changed, encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml is damaged: .*delete that line"):
+        _ = RunFolder(run.path).config
+    path.write_text(changed.split("\n", 1)[1], encoding="utf-8")  # as the message says
+    assert RunFolder(run.path).config.decoding.beam_size == 5
+    path.unlink()
+    with pytest.raises(UserError, match=r"config\.yaml cannot be read"):
+        _ = RunFolder(run.path).config
+
+
+def test_the_last_weights_are_not_taken_for_the_best(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    arrays = {"model/a": np.zeros(2)}
+    for step, best in ((5, 5), (6, 5)):
+        position = {"step": step, "best_score": 1.0, "best_step": best}
+        run.checkpoints.save(step, arrays, position)
+        if step == best:  # killed before best.npz was written: the same weights are here
+            assert run.load_weights()[0].keys() == arrays.keys()
+    with pytest.raises(UserError, match=r"best\.npz, though update 5 was .* step_00000006\.npz"):
+        run.load_weights()
+
+
+def test_older_weights_are_not_taken_in_silence(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    for step in (5, 6):
+        run.checkpoints.save(step, {"model/a": np.full(2, step)}, {"step": step})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run.load_weights()[0]["model/a"][0] == 6
+    run.checkpoints.path(6).write_bytes(b"PK")
+    with pytest.warns(UserWarning, match=r"step_00000006\.npz is damaged.*passed over"):
+        assert run.load_weights()[0]["model/a"][0] == 5
+
+
+@pytest.mark.parametrize("line", [b'{"step": 1\xff}', b'{"stop": 1}', b'{"step": "1"}', b"[1]"])
+def test_a_damaged_line_of_metrics_is_named(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n' + line + b"\n")
+    with pytest.raises(UserError, match=r"metrics\.jsonl, line 2, is damaged"):
+        RunFolder(tmp_path).drop_metrics_after(3)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import uvicorn
 
 from nmt.serving.app import About, Limits, make_app
+from nmt.serving.connections import limited_protocol
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
@@ -23,10 +24,13 @@ LIMITS = Limits(
     max_body=256 * 1024,
     max_sentences=128,
     max_characters=5000,
+    max_work=32_768,
     timeout_s=SOON,
+    health_s=SOON,
     max_batch=64,
+    max_batch_work=100_000,
     max_wait_s=0.0,
-    max_queue=1024,
+    max_queue=100_000,
 )
 ABOUT = About("a-run", "es", "en", {"BLEU": {"value": 50.12, "half_width": 2.8}})
 
@@ -39,7 +43,10 @@ CROSS[1, 1] = [[0.1, 0.1, 0.6, 0.2], [0.6, 0.2, 0.2, 0], [0.2, 0.2, 0.2, 0.4], [
 
 
 class FakeTranslator:
-    """Translate word by word; keep what was asked for; wait where it is told to."""
+    """Translate word by word; keep what was asked for; wait where it is told to.
+
+    A text is cut at every "|", and has a token for each character.
+    """
 
     def __init__(self) -> None:
         self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
@@ -49,19 +56,21 @@ class FakeTranslator:
         self.gate.set()
         self.cross = CROSS
 
+    def cut(self, text: str) -> list[str]:
+        return [part for part in text.split("|") if part]
+
+    def join(self, parts: list[list[SimpleNamespace]], n_best: int) -> list[SimpleNamespace]:
+        text = " ".join(candidates[0].text for candidates in parts)
+        return [SimpleNamespace(text=text, log_prob=0.0, score=0.0, tokens=())]
+
     def hypotheses(
-        self,
-        texts: Sequence[str],
-        *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int = 1,
+        self, parts: Sequence[str], *, beam_size: int, length_penalty: float, n_best: int
     ) -> list[list[SimpleNamespace]]:
         options = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
-        self.calls.append((list(texts), options))
+        self.calls.append((list(parts), options))
         self.started.set()
         assert self.gate.wait(SOON)
-        if "fail" in texts:
+        if "fail" in parts:
             raise RuntimeError("asked to fail")
         return [
             [
@@ -73,7 +82,7 @@ class FakeTranslator:
                 )
                 for n in range(n_best)
             ]
-            for text in texts
+            for text in parts
         ]
 
     def english(self, text: str) -> str:
@@ -108,6 +117,7 @@ class Running:
     port: int
     translator: FakeTranslator
     app: Any
+    connections: Sized  # that are open
 
     @property
     def url(self) -> str:
@@ -155,18 +165,23 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def serving(translator: Any = None, **limits: Any) -> Iterator[Running]:
+def serving(
+    translator: Any = None, max_connections: int = 100, **changed: Any
+) -> Iterator[Running]:
     """Run the application on a free port, in a thread; with a fake translator if none is given."""
     translator = translator or FakeTranslator()
-    app = make_app(translator, ABOUT, Limits(**{**vars(LIMITS), **limits}))
+    limits = replace(LIMITS, **changed)
+    http = limited_protocol(limits.timeout_s, max_connections)
+    app = make_app(translator, ABOUT, limits)
     server = uvicorn.Server(
-        uvicorn.Config(app, port=0, http="h11", ws="none", lifespan="on", log_config=None)
+        uvicorn.Config(app, port=0, http=http, ws="none", lifespan="on", log_config=None)
     )
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         until(lambda: server.started)
-        yield Running(server.servers[0].sockets[0].getsockname()[1], translator, app)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Running(port, translator, app, server.server_state.connections)
     finally:
         if isinstance(translator, FakeTranslator):
             translator.gate.set()

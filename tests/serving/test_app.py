@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from fake_service import CROSS, SOON, Running, serving, until
 from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.inference.engine import KerasEngine
+from nmt.serving.parts import PartTranslator
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,15 @@ def head(length: int | str, *more: str) -> bytes:
 def status(client: socket.socket) -> int:
     with client, client.makefile("rb") as answer:
         return int(answer.readline().split()[1])
+
+
+def received(client: socket.socket) -> int:
+    """Count the bytes that come until the service drops the connection."""
+    count = 0
+    with client, suppress(ConnectionResetError):
+        while data := client.recv(2**20):
+            count += len(data)
+    return count
 
 
 # ---- translating ----
@@ -126,7 +136,7 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
         beam_size=3, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
     served, fresh = (Translator(KerasEngine(model), Letters(), decoding) for _ in range(2))
-    with serving(served) as running:
+    with serving(PartTranslator(served)) as running:
 
         def ask(penalty: float) -> dict[str, Any]:
             return running.translate("hola", length_penalty=penalty, scores=True)[0][0]
@@ -173,13 +183,13 @@ def test_requests_that_wait_together_are_translated_together() -> None:
             answers = [pool.submit(running.translate, f"w{n}") for n in range(10)]
             greedy = pool.submit(running.translate, "greedy", beam=1)
             seen = pool.submit(running.translate, "a b", attention=True)
-            until(lambda: running.measured("nmt_queue_sentences") == 12)
+            until(lambda: running.measured("nmt_queue_work") == 4 * 10 * 2 + 6 + 4 * 3)
         assert [answer.result() for answer in answers] == [[[{"text": f"W{n}"}]] for n in range(10)]
         assert greedy.result() == [[{"text": "GREEDY"}]]
         assert seen.result()[0][0]["attention"]
         sizes = sorted(len(texts) for texts, _ in running.translator.calls)
         assert sizes == [1, 3, 8]
-        assert running.measured("nmt_queue_sentences") == 0
+        assert running.measured("nmt_queue_work") == 0
 
 
 # ---- refusing ----
@@ -286,6 +296,20 @@ def test_too_many_sentences_and_too_long_ones_are_refused() -> None:
         assert len(running.translate("á" * 5000)[0][0]["text"]) == 5000
 
 
+def test_work_is_tokens_times_beam_and_too_much_of_it_is_refused() -> None:
+    with serving(max_work=64) as running:
+        answer = running.post({"text": ["aaaa|aaaa", "a"], "beam": 8})
+        assert answer.status == 413
+        assert answer.json == {
+            "error": "9 tokens at beam 8 are 72 of work, more than the 64 allowed"
+        }
+        assert running.translator.calls == []
+        assert running.translate(["aaaa|aaaa", "a"], beam=7) == [
+            [{"text": "AAAA AAAA"}],
+            [{"text": "A"}],
+        ]
+
+
 def test_unknown_paths_and_methods(service: Running) -> None:
     for path in ("/nowhere", "/translate/", "/docs", "/redoc", "/../etc/passwd", "//"):
         answer = service.ask("GET", path)
@@ -309,9 +333,114 @@ def test_a_client_that_hangs_up_is_forgotten() -> None:
             connected(running, head(len(body)) + body).close()
             connected(running, head(len(body)) + body[:5]).close()
             until(lambda: running.measured(gone) == 2)
-            assert running.measured("nmt_queue_sentences") == 0
+            assert running.measured("nmt_queue_work") == 0
         assert running.translate("wanted") == [[{"text": "WANTED"}]]
         assert [texts for texts, _ in running.translator.calls] == [["wanted"]]
+
+
+def test_a_huge_request_holds_nobody_up_and_is_dropped_when_its_client_leaves() -> None:
+    huge = json.dumps({"text": "|".join(["huge"] * 200), "beam": 16}).encode()
+    with serving(max_batch_work=128) as running:
+        with busy(running) as pool:
+            client = connected(running, head(len(huge)) + huge)
+            until(lambda: running.measured("nmt_queue_work") == 200 * 4 * 16)
+            small = [pool.submit(running.translate, f"s{n}") for n in range(3)]
+            until(lambda: running.measured("nmt_queue_work") == 200 * 4 * 16 + 3 * 2 * 4)
+        assert [answer.result() for answer in small] == [[[{"text": f"S{n}"}]] for n in range(3)]
+        batches = [sorted(texts) for texts, _ in running.translator.calls]
+        assert batches.index(["s0", "s1", "s2"]) == 1
+        assert batches[0] == ["huge", "huge"]
+        running.translator.gate.clear()
+        client.close()
+        until(lambda: running.measured("nmt_queue_work") == 0)
+        computed = len(running.translator.calls)
+        running.translator.gate.set()
+        running.translate("next")
+        assert [texts for texts, _ in running.translator.calls[computed:]] == [["next"]]
+
+
+def test_who_sends_no_head_or_half_of_one_is_dropped() -> None:
+    with serving(timeout_s=0.5) as running:
+        for begin in (b"", b"POST /translate HTTP/1.1\r\nHost:"):
+            assert received(connected(running, begin)) == 0
+        whole = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
+        client = connected(running, whole)
+        assert client.recv(1000)
+        client.sendall(whole[:5])  # what is sent after an answer is watched as well
+        assert received(client) < 1000
+
+
+def test_who_does_not_read_an_answer_is_dropped() -> None:
+    roomy = {"max_characters": 10**6, "max_body": 10**6, "max_work": 10**8, "max_queue": 10**8}
+    with serving(timeout_s=2, **roomy) as running:
+        body = json.dumps({"text": "a" * 600_000, "beam": 16, "nbest": 16}).encode()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", running.port))
+            client.sendall(head(len(body)) + body)
+            sent = 'nmt_requests_total{path="/translate",status="200"}'
+            until(lambda: running.measured(sent) == 1)
+            until(lambda: not running.connections)
+            assert received(client) < 8_000_000
+
+
+def test_connections_beyond_the_limit_are_refused_in_json() -> None:
+    with serving(max_connections=2) as running:
+        held = [connected(running, b""), connected(running, b"")]
+        until(lambda: len(running.connections) == 2)
+        with connected(running, b"") as client, client.makefile("rb") as answer:
+            head, _, body = answer.read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(body) == {"error": "more than 2 connections"}
+        for client in held:
+            client.close()
+        until(lambda: not running.connections)
+        assert running.translate("Hola") == [[{"text": "hello"}]]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("fail", "a tiny translation failed"),
+        ("hang", "no tiny translation within 0.3 seconds"),
+        ("die", "the thread that translates has died"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_health_check_fails_when_the_model_does(
+    fault: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(health_s=0.3) as running:
+        batcher = running.app.state.service.batcher
+        if fault == "fail":
+            monkeypatch.setattr(running.translator, "hypotheses", None)
+        elif fault == "hang":
+            running.translator.gate.clear()
+        else:
+            monkeypatch.setattr(batcher, "_next_batch", lambda: 1 / 0)
+            running.translate("the last")
+            until(lambda: not batcher.alive)
+        for _ in range(2):
+            answer = running.ask("GET", "/healthz")
+            assert (answer.status, answer.json) == (503, {"error": message})
+        monkeypatch.undo()
+        running.translator.gate.set()
+        if fault != "die":
+            until(lambda: running.ask("GET", "/healthz").status == 200)
+
+
+def test_the_health_check_needs_no_room_in_the_queue_and_is_not_repeated_at_once() -> None:
+    with serving(max_work=20, max_queue=20) as running:
+        with busy(running) as pool:
+            waiting = [pool.submit(running.translate, "full"), pool.submit(running.translate, "b")]
+            until(lambda: running.measured("nmt_queue_work") == 20)
+            checks = [pool.submit(running.ask, "GET", "/healthz") for _ in range(5)]
+            until(lambda: len(running.connections) == 1 + 2 + 5)
+            assert running.measured("nmt_queue_work") == 20 + 4 * 1
+        assert {answer.result().status for answer in checks} == {200}
+        assert running.ask("GET", "/healthz").status == 200
+        assert sum(texts.count("a") for texts, _ in running.translator.calls) == 1
+        assert [answer.result() for answer in waiting] == [[[{"text": "FULL"}]], [[{"text": "B"}]]]
 
 
 def test_an_answer_that_takes_too_long() -> None:
@@ -331,18 +460,18 @@ def test_an_answer_that_takes_too_long() -> None:
 
 
 def test_a_full_queue_refuses_until_there_is_room() -> None:
-    with serving(max_queue=3) as running:
+    with serving(max_work=20, max_queue=20) as running:
         with busy(running) as pool:
-            waiting = pool.submit(running.translate, ["a", "b"])
-            until(lambda: running.measured("nmt_queue_sentences") == 2)
-            answer = running.post({"text": ["c", "d"]})
+            waiting = pool.submit(running.translate, ["aa", "b"])
+            until(lambda: running.measured("nmt_queue_work") == 12)
+            answer = running.post({"text": ["c", "d", "e"]})
             assert answer.status == 503
             assert answer.headers["retry-after"] == "1"
             assert "waiting" in answer.json["error"]
-            fits = pool.submit(running.translate, "e")
-            until(lambda: running.measured("nmt_queue_sentences") == 3)
-        assert waiting.result() == [[{"text": "A"}], [{"text": "B"}]]
-        assert fits.result() == [[{"text": "E"}]]
+            fits = pool.submit(running.translate, "ee")
+            until(lambda: running.measured("nmt_queue_work") == 20)
+        assert waiting.result() == [[{"text": "AA"}], [{"text": "B"}]]
+        assert fits.result() == [[{"text": "EE"}]]
 
 
 def test_a_batch_that_fails_does_not_stop_the_service(caplog: pytest.LogCaptureFixture) -> None:
@@ -360,7 +489,7 @@ def test_a_service_that_stops_answers_what_it_took_and_takes_no_more() -> None:
         assert running.ask("GET", "/healthz").json == {"status": "ready"}
         with busy(running) as pool:
             waiting = pool.submit(running.translate, "accepted")
-            until(lambda: running.measured("nmt_queue_sentences") == 1)
+            until(lambda: running.measured("nmt_queue_work") == 32)
             running.app.state.service.stopping = True
             for answer in (running.ask("GET", "/healthz"), running.post({"text": "new"})):
                 assert answer.status == 503
@@ -392,7 +521,7 @@ def test_metrics_count_what_happened() -> None:
         assert running.measured('nmt_requests_total{path="other",status="404"}') == 2
         assert running.measured("nmt_sentences_total") == 3
         assert running.measured("nmt_translate_seconds_count") == 2
-        assert running.measured("nmt_batch_sentences_sum") == 3
+        assert running.measured("nmt_batch_parts_sum") == 3
         assert other.measured("nmt_sentences_total") == 0
 
 

@@ -34,7 +34,13 @@ class Recorder:
 
 @contextmanager
 def batching(compute: Callable[..., Any], **settings: Any) -> Iterator[Batcher[str, str, str]]:
-    given = {"max_batch": 4, "max_wait_s": 0.0, "max_queue": 100} | settings
+    given = {
+        "work": lambda item, options: 1,
+        "max_batch": 4,
+        "max_batch_work": 1000,
+        "max_wait_s": 0.0,
+        "max_queue": 100,
+    } | settings
     batcher: Batcher[str, str, str] = Batcher(compute, **given)
     try:
         yield batcher
@@ -97,7 +103,7 @@ def test_a_rare_group_is_served_while_another_floods() -> None:
             rare = batcher.submit(["rare"], "y")
             flood += [batcher.submit([f"{n}"] * 4, "x") for n in range(5)]
         results(rare, *flood)
-    assert compute.calls.index((["rare"], "y")) == 5
+    assert compute.calls.index((["rare"], "y")) == 2
 
 
 def test_a_large_request_is_spread_and_leaves_room_to_others() -> None:
@@ -107,7 +113,38 @@ def test_a_large_request_is_spread_and_leaves_room_to_others() -> None:
             large = batcher.submit(list("abcdefghi"), "x")
             small = batcher.submit(["z"], "x")
         assert results(large, small) == [[f"{item}/x" for item in "abcdefghi"], ["z/x"]]
-    assert [items for items, _ in compute.calls] == [list("abcd"), list("efgh"), ["i", "z"]]
+    assert [items for items, _ in compute.calls] == [list("abcz"), list("defg"), list("hi")]
+
+
+def test_a_batch_is_bounded_in_work_and_requests_take_turns() -> None:
+    compute = Recorder()
+    with batching(compute, work=lambda item, options: len(item), max_batch_work=4) as batcher:
+        with busy(compute, batcher):
+            large = batcher.submit(["aaa", "bbb", "ccccc"], "x")
+            other = batcher.submit(["ddd"], "y")
+            small = [batcher.submit([item], "x") for item in ("ee", "f", "g")]
+            assert batcher.waiting == 18
+        results(large, other, *small)
+        assert batcher.waiting == 0
+    assert compute.calls == [
+        (["aaa", "f"], "x"),
+        (["ddd"], "y"),
+        (["ee", "g"], "x"),
+        (["bbb"], "x"),
+        (["ccccc"], "x"),  # more than a batch by itself
+    ]
+
+
+def test_the_queue_is_bounded_in_work_but_what_is_urgent_comes_first() -> None:
+    compute = Recorder()
+    with batching(compute, work=lambda item, options: len(item), max_queue=6) as batcher:
+        with busy(compute, batcher):
+            waiting = batcher.submit(["aaaa"], "x")
+            with pytest.raises(QueueFullError):
+                batcher.submit(["bbb"], "x")
+            urgent = batcher.submit(["cccc"], "y", urgent=True)
+        results(waiting, urgent)
+    assert compute.calls == [(["cccc"], "y"), (["aaaa"], "x")]
 
 
 def test_a_batch_of_one_switches_batching_off() -> None:
@@ -116,7 +153,7 @@ def test_a_batch_of_one_switches_batching_off() -> None:
         with busy(compute, batcher):
             futures = [batcher.submit(["a", "b"], "x"), batcher.submit(["c"], "x")]
         results(*futures)
-    assert [items for items, _ in compute.calls] == [["a"], ["b"], ["c"]]
+    assert [items for items, _ in compute.calls] == [["a"], ["c"], ["b"]]
 
 
 def test_an_idle_worker_waits_for_company_but_not_when_the_batch_is_full() -> None:

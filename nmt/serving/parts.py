@@ -1,0 +1,27 @@
+"""Translating parts of texts: a long text is not searched in one go."""
+
+from __future__ import annotations
+
+from nmt.inference.cutting import Cutter
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator, join_best
+
+
+class PartTranslator:
+    """A translator in three steps, which give together what `Translator.hypotheses` gives.
+
+    `cut` may be called on any thread, `hypotheses` and `attention` on one at a time.
+
+    Args:
+        translator: a translator.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.decoding = translator.decoding
+        self.attention = translator.attention
+        self.hypotheses = translator.hypotheses_of_parts
+        self.cut = Cutter(translator.tokenizer, translator.room).cut
+
+    def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:
+        """Return up to ``n_best`` translations of a text, given those of its parts."""
+        return parts[0] if len(parts) == 1 else join_best(parts, n_best)

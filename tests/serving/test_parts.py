@@ -1,0 +1,41 @@
+"""Texts translated part by part are what the translator gives in one go."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Letters, transformer
+
+from nmt import Translator
+from nmt.config import DecodingConfig
+from nmt.inference.engine import KerasEngine
+from nmt.serving.parts import PartTranslator
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_the_three_steps_give_what_the_translator_gives() -> None:
+    model = transformer(
+        vocabulary_size=Letters.vocabulary_size,
+        d_model=16,
+        num_heads=2,
+        ffn_width=24,
+        encoder_layers=1,
+        decoder_layers=1,
+    )
+    decoding = DecodingConfig(
+        beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    translator = Translator(KerasEngine(model), Letters(), decoding, longest=6)
+    parts = PartTranslator(translator)
+    texts = ["hola", "", "holaholaholahola"]
+    cut = [parts.cut(text) for text in texts]
+    assert [len(of_text) for of_text in cut] == [1, 0, 4]
+    found = [
+        [parts.hypotheses([ids], beam_size=2, length_penalty=0.6, n_best=2)[0] for ids in of_text]
+        for of_text in cut
+    ]
+    for of_text, expected in zip(found, translator.hypotheses(texts, n_best=2), strict=True):
+        joined = parts.join(of_text, 2)
+        assert [one.text for one in joined] == [one.text for one in expected]
+        assert [one.score for one in joined] == pytest.approx([one.score for one in expected])
+    assert translator.room == 5, "the translator is as it was"
+    assert translator.hypotheses(["hola"])[0][0].text == found[0][0][0].text

@@ -1,0 +1,78 @@
+"""A full disk is a mistake that a user can mend, wherever it is met."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from nmt import errors
+from nmt.errors import UserError, explain_full_disk, naming
+from nmt.runs.files import replace_whole, write_json
+from nmt.runs.folder import RunFolder
+from nmt.training.events import EventWriter
+
+
+def fill_up(number: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    explained = explain_full_disk(full)
+    assert explained is not None
+    assert "its disk is full" in str(explained)
+    with pytest.raises(OSError, match="No space") as caught, naming(tmp_path / "a" / "file"):
+        raise full
+    explained = explain_full_disk(caught.value)
+    assert explained is not None
+    disk = next(folder for folder in tmp_path.parents if folder.is_mount())
+    assert f"{tmp_path / 'a' / 'file'} cannot be written, the disk at {disk}" in str(explained)
+    assert explain_full_disk(PermissionError(errno.EACCES, "no")) is None
+
+
+def test_a_command_ends_on_a_full_disk_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.txt"
+
+    def command() -> None:
+        with naming(out):
+            fill_up(0)
+
+    with pytest.raises(SystemExit) as caught:
+        errors.exit_on_user_error(command)
+    assert caught.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {out} cannot be written, the disk at ")
+
+
+def test_what_was_there_stays_where_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("kept")
+    monkeypatch.setattr(os, "fsync", fill_up)
+    with pytest.raises(OSError, match="No space") as caught, replace_whole(path) as file:
+        file.write(b"new")
+    assert caught.value.filename == str(path)
+    with pytest.raises(UserError, match=rf"{path} cannot be written, the disk at "):
+        write_json(path, {})
+    assert path.read_text() == "kept"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_reports_name_their_file(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as caught:
+        RunFolder(tmp_path).append_metrics({"step": 1})
+    assert caught.value.filename == str(tmp_path / "metrics.jsonl")
+    events = EventWriter(tmp_path / "logs")
+    os.dup2(os.open("/dev/full", os.O_WRONLY), events._records._writer.fileno())
+    events.scalar("a", 1.0, 1)
+    with pytest.raises(OSError, match="No space") as caught:
+        events.flush()
+    assert str(caught.value.filename).startswith(str(tmp_path / "logs"))
