@@ -206,18 +206,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def read_curves(logs: Path) -> dict[str, list[tuple[int, float]]]:
     """Return TensorBoard's scalars, as it shows them: without what a resume took back."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
 
     events = EventAccumulator(str(logs), size_guidance={"tensors": 0}, purge_orphaned_data=True)
     events.Reload()
-    scalars = events.summary_metadata
     return {
         tag: [
             (event.step, float(make_ndarray(event.tensor_proto))) for event in events.Tensors(tag)
         ]
         for tag in sorted(events.Tags()["tensors"])
-        if scalars[tag].plugin_data.plugin_name == "scalars" and tag not in TIMED
+        if events.SummaryMetadata(tag).plugin_data.plugin_name == "scalars" and tag not in TIMED
     }
 
 

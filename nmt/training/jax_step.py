@@ -119,11 +119,9 @@ class JaxStep:
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
             made = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
 
-        def change(state: tuple[Arrays, Arrays, Arrays]) -> tuple[Arrays, Arrays, Arrays]:
-            scaled = [gradient * factor for gradient in gradients]
-            return self._change(state, scaled, learning_rate)
-
-        state = jax.lax.cond(made, change, lambda state: state, state)
+        changed = self._change(state, [gradient * factor for gradient in gradients], learning_rate)
+        # Fused into the update, where a branch would cost copies of all arrays.
+        state = jax.tree.map(lambda new, old: jnp.where(made, new, old), changed, state)
         return state, Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:

@@ -51,6 +51,7 @@ class TensorFlowStep:
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
+        self._norms = tf.function(self._measure, jit_compile=compiles, autograph=False)
         # With several replicas the update crosses them, which no nested function may do.
         self._apply = (
             tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
@@ -113,7 +114,8 @@ class TensorFlowStep:
         gradients, nll, tokens = self._sums(batch, key)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
-        norm, sound = self._apply(gradients, nll, tokens, learning_rate, norm_limit)
+        norm, factor, sound, made = self._norms(gradients, nll, tokens, norm_limit)
+        self._apply_or_not(made, gradients, factor, learning_rate)
         return Update(nll, tokens, norm, tf.logical_not(sound))
 
     def _key(self, step: Any, share: Any, replica: Any) -> Any:
@@ -170,10 +172,8 @@ class TensorFlowStep:
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return self._groups.join(dense), loss.nll, loss.tokens
 
-    def _apply_gradients(
-        self, gradients: list[Any], nll: Any, tokens: Any, learning_rate: Any, norm_limit: Any
-    ) -> tuple[Any, Any]:
-        """Divide, clip and apply; return the norm of the mean gradient, and whether it is sound."""
+    def _measure(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
+        """Return norm, factor, whether the update is sound, and whether the optimizer is to run."""
         tf = self._tf
         norm, factor = compute_norm_and_factor(
             gradients,
@@ -182,35 +182,40 @@ class TensorFlowStep:
             loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
-        sound = is_sound(nll, norm, norm_limit)
-        # Keras sums the gradients of the replicas once more.
-        factor /= self._strategy.num_replicas_in_sync
-
-        def change() -> Any:
-            self._change([gradient * factor for gradient in gradients], learning_rate)
-            return tf.constant(True)
-
-        if self._strategy.num_replicas_in_sync > 1:
-            # An update that crosses replicas cannot be in a branch: it is made, and taken back.
-            variables = [*self._joined, *self._optimizer.variables, *self._averages]
-            before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
-            change()
-            for variable, value in zip(variables, before, strict=True):
-                variable.assign(tf.where(sound, tf.convert_to_tensor(variable), value))
-            return norm, sound
+        sound = made = is_sound(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
             made = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
-        else:
-            made = sound
-        tf.cond(made, change, lambda: tf.constant(False))
-        return norm, sound
+        return norm, factor, sound, made
 
-    def _change(self, gradients: list[Any], learning_rate: Any) -> None:
-        """Apply the gradients, and average."""
+    def _apply_or_not(self, made: Any, gradients: list[Any], factor: Any, rate: Any) -> None:
+        """Apply the gradients if ``made``.
+
+        The branch is outside of what XLA compiles: inside, it would copy all variables.
+        """
+        tf = self._tf
+        if self._strategy.num_replicas_in_sync == 1:
+
+            def apply() -> Any:
+                self._apply(gradients, factor, rate)
+                return tf.constant(True)
+
+            tf.cond(made, apply, lambda: tf.constant(False))
+            return
+        # What crosses replicas cannot be in a branch: it is made, and taken back.
+        variables = [*self._joined, *self._optimizer.variables, *self._averages]
+        before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
+        self._apply(gradients, factor, rate)
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(tf.where(made, tf.convert_to_tensor(variable), value))
+
+    def _apply_gradients(self, gradients: list[Any], factor: Any, learning_rate: Any) -> Any:
+        """Scale the gradients and apply them, and average the weights."""
         optimizer = self._optimizer
+        # Keras sums the gradients of the replicas once more.
+        factor /= self._strategy.num_replicas_in_sync
         inner = optimizer.inner_optimizer if self._scaled else optimizer
         inner.learning_rate.assign(learning_rate)
-        optimizer.apply(gradients, self._joined)
+        optimizer.apply([gradient * factor for gradient in gradients], self._joined)
         values = self._groups.part([variable.value for variable in self._joined])
         for i in self._groups.list_copied():
             self._weights[i].assign(values[i])
