@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -26,6 +27,7 @@ from nmt.training.defaults import (
     resolve_parts,
     resolve_precision,
 )
+from nmt.training.loop import Position
 
 A100, T4 = Gpu("A100", (8, 0)), Gpu("T4", (7, 5))
 OPEN = {
@@ -128,11 +130,11 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
     """And a resumed run does the same, on whatever machine."""
     ran: list[Config] = []
 
-    def run_loop(config: Config, *_: Any) -> tuple[bool, None]:
+    def make_trainer(config: Config, *_: Any) -> Any:
         ran.append(config)
-        return False, None
+        return SimpleNamespace(train=lambda: False, stopped_by=2, position=Position())
 
-    monkeypatch.setattr(job, "_run_loop", run_loop)
+    monkeypatch.setattr(job, "_make_trainer", make_trainer)
     with_devices(monkeypatch)
     given = changed(compose_config(tiny_overrides(tmp_path)), OPEN)
     before = copy.deepcopy(given)

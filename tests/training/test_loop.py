@@ -166,25 +166,25 @@ def read_strictly(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
 
 
-# Reported every 3rd update, evaluated and saved after every 5th and the 12th and last.
-@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 12])
 def test_an_update_that_is_not_finite_is_skipped_and_counted(
-    kept: Workshop, spoil_updates: Callable[[Container[int]], None], number: int
+    kept: Workshop, spoil_updates: Callable[[Container[int]], None]
 ) -> None:
-    spoil_updates({number})
+    """Wherever it falls: reports are every 3rd update, evaluations and checkpoints at 5, 10, 12."""
+    spoilt = {1, 3, 4, 5, 7, 12}
+    spoil_updates(spoilt)
     run = kept.train("data.test=0", "training.log_every=3", "training.keep_checkpoints=9").folder
     assert run.checkpoints.steps() == [5, 10, 12]
+    in_row = {5: 3, 10: 0, 12: 1}
     for step in run.checkpoints.steps():
         arrays, metadata = read_arrays(run.checkpoints.path(step))
-        assert metadata["skipped"] == (number <= step)
-        assert metadata["skipped_in_row"] == (number == step)
+        assert metadata["skipped"] == sum(number <= step for number in spoilt)
+        assert metadata["skipped_in_row"] == in_row[step]
         assert all(np.isfinite(array).all() for array in arrays.values())
     lines = read_strictly(run.path / "metrics.jsonl")
-    counted = {
-        line["step"]: line["train/skipped_updates"] for line in lines if "train/loss" in line
-    }
-    assert counted == {step: int(number <= step) for step in (3, 6, 9, 12)}
-    assert all(line["train/loss"] > 0 for line in lines if "train/loss" in line)
+    windows = [line for line in lines if "train/loss" in line]
+    counted = {window["step"]: window["train/skipped_updates"] for window in windows}
+    assert counted == {3: 2, 6: 4, 9: 5, 12: 6}
+    assert all(window["train/loss"] > 0 for window in windows)
 
 
 def test_a_window_without_a_sound_update_reports_no_loss(
