@@ -62,6 +62,13 @@ def explain_full_disk(error: OSError) -> UserError | None:
     )
 
 
+def fail_if_full(error: OSError) -> None:
+    """Fail with one line if it is a full disk that an error of the operating system is about."""
+    full = explain_full_disk(error)
+    if full is not None:
+        fail(full)
+
+
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
@@ -80,8 +87,6 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
         sys.stderr.close()
         status = 0
     except OSError as error:
-        full = explain_full_disk(error)
-        if full is None:
-            raise
-        fail(full)
+        fail_if_full(error)
+        raise
     sys.exit(status)

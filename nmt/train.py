@@ -15,7 +15,7 @@ from rich.console import Console
 from nmt.config.command_line import guard, register_schema
 from nmt.config.files import conf_dir
 from nmt.data.splitting import evenly
-from nmt.errors import UserError, exit_on_user_error, explain_full_disk, fail
+from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full
 from nmt.runs.resuming import job_config
 from nmt.startup.commands import start_training, warn_in_one_line
 from nmt.training.job import Run, train
@@ -36,10 +36,8 @@ def run_job(composed: DictConfig) -> float | None:
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
     except OSError as error:
-        full = explain_full_disk(error)
-        if full is None:
-            raise
-        fail(full)
+        fail_if_full(error)
+        raise
     if not run.complete:
         console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
         interrupted = run.stopped_by == signal.SIGINT

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -25,6 +25,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from nmt.data.digests import digest_file
 from nmt.errors import UserError
 
 DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
@@ -64,7 +65,7 @@ def fetch_archive(
         UserError: the download failed, or is of another SHA-256.
     """
     path = cache_dir / archive_name(url)
-    if _is_whole_zip(path) and sha256 in (None, sha256_of(path)):
+    if _is_whole_zip(path) and sha256 in (None, digest_file(path)):
         log(f"using the archive downloaded before: {path}")
         yield path
         return
@@ -89,12 +90,6 @@ def archive_name(url: str) -> str:
     return f"{name.stem}-{hashed}" if name.suffix == ".zip" else hashed
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
 def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
     """Fetch a zip; it is whole, and what it is to be, or not there."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -104,7 +99,7 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
             _fetch(url, file)
         if not _is_whole_zip(part):
             raise ValueError(f"its {part.stat().st_size:,} bytes are not a whole zip archive")
-        if sha256 is not None and (found := sha256_of(part)) != sha256:
+        if sha256 is not None and (found := digest_file(part)) != sha256:
             raise ValueError(f"its SHA-256 is {found}, and {sha256} is expected")
         part.replace(path)
     except (OSError, HTTPException, ValueError) as error:

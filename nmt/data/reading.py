@@ -18,7 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from nmt.config.data import SourceConfig, key_of
-from nmt.data.downloading import fetch_archive, most_unpacked, sha256_of
+from nmt.data.digests import digest_file
+from nmt.data.downloading import fetch_archive, most_unpacked
 from nmt.data.lines import is_cut, split_lines
 from nmt.errors import UserError
 
@@ -199,7 +200,7 @@ def _zip_lines(path: Path, key: str) -> Iterator[bytes]:
 def _checked_sha256(path: Path, key: str, expected: str | None) -> str:
     """Return the SHA-256 of an archive, which must be the expected one if there is one."""
     with _reading(path, key):
-        found = sha256_of(path)
+        found = digest_file(path)
     if expected not in (None, found):
         raise UserError(
             f"{key}={path} has the SHA-256 {found}, and {expected} is expected: get the archive "

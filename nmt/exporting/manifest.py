@@ -11,11 +11,11 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.data.cleaning import clean_text
+from nmt.data.digests import digest_file
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.exporting.folder import MANIFEST_FILE
 from nmt.inference.results import Translation
-from nmt.runs.files import digest_file
 
 TIE = 1e-3  # nats: hypotheses so close in log-probability may change places
 

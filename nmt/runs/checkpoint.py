@@ -124,12 +124,10 @@ class Checkpoints:
         damage: UserError | None = None
         for step in reversed(self.steps()):
             try:
-                found = read_arrays(self.path(step))
+                return read_arrays(self.path(step))
             except UserError as error:
                 damage = damage or error
                 say(f"{error}: it is passed over")
-                continue
-            return found
         if damage is not None:
             raise damage
         return None

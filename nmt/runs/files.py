@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -61,8 +60,7 @@ def write_text(path: Path, text: str) -> None:
             with replace_whole(path) as file:
                 file.write(text.encode("utf-8"))
     except OSError as error:
-        message = f"{path} cannot be written: {error.strerror}"
-        raise explain_full_disk(error) or UserError(message) from error
+        raise _refused(path, error) from error
 
 
 def write_inside(folder: Path, name: str, text: str) -> None:
@@ -75,14 +73,12 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         with replace_whole(folder / name) as file:
             file.write(text.encode("utf-8"))
     except OSError as error:
-        message = f"{folder / name} cannot be written: {error.strerror}"
-        raise explain_full_disk(error) or UserError(message) from error
+        raise _refused(folder / name, error) from error
 
 
-def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _refused(path: Path, error: OSError) -> UserError:
+    """Return what is said of a file that cannot be written."""
+    return explain_full_disk(error) or UserError(f"{path} cannot be written: {error.strerror}")
 
 
 def remove_partial(folder: Path) -> None:

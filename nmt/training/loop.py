@@ -59,6 +59,7 @@ class _Window:
 
     updates: list[Update] = field(default_factory=list)
     counted: int = 0  # of them, those whose soundness was looked at
+    made: list[Update] = field(default_factory=list)  # of these, those that were sound
     real: int = 0  # tokens, both sides
     positions: int = 0  # both sides
     seconds: float = 0.0
@@ -209,6 +210,7 @@ class Trainer:
         for number in range(window.counted, len(window.updates)):
             if not bool(window.updates[number].skipped):
                 position.skipped_in_row = 0
+                window.made.append(window.updates[number])
                 continue
             position.skipped += 1
             position.skipped_in_row += 1
@@ -245,7 +247,7 @@ class Trainer:
         self._count_skipped()
         window, self._window = self._window, _Window()
         window.seconds += self._tick()
-        made = [update for update in window.updates if not bool(update.skipped)]
+        made = window.made
         norms = [*self.position.norms, *(float(update.gradient_norm) for update in made[-1:])]
         self.position.norms = norms[-MEDIAN_OF:]
         tokens = sum(float(update.tokens) for update in made)
