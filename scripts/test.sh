@@ -7,11 +7,14 @@ cd "$root"
 bin="$root/.venv/bin"
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
 unset PYTHONDONTWRITEBYTECODE # a dozen processes share what is compiled of the tests
+# Programs that run for milliseconds are not worth optimizing for longer than that.
+export JAX_DISABLE_MOST_OPTIMIZATIONS=1
+export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false ${XLA_FLAGS:-}"
 "$bin/ruff" check .
 "$bin/ruff" format --check .
 "$bin/mypy" nmt
 # The second run first: it is short, and covers what must hold on every backend.
 mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
-KERAS_BACKEND=jax JAX_DISABLE_MOST_OPTIMIZATIONS=1 "$bin/python" -m pytest -q -n 2 \
+KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
   --dist loadgroup -m backend "${on_every_backend[@]}"
 "$bin/python" -m pytest -q -n 2 --dist loadgroup "$@"
