@@ -7,6 +7,8 @@ cd "$root"
 bin="$root/.venv/bin"
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
 unset PYTHONDONTWRITEBYTECODE # a dozen processes share what is compiled of the tests
+# Two workers share the cores: threads of their own would only wait for each other.
+export TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=1
 # Programs that run for milliseconds are not worth optimizing for longer than that.
 export JAX_DISABLE_MOST_OPTIMIZATIONS=1
 export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false ${XLA_FLAGS:-}"

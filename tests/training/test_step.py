@@ -121,16 +121,13 @@ def test_evaluation_is_the_unsmoothed_loss_without_dropout(make: Make) -> None:
     assert tokens == counted.sum()
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(
     "overrides",
-    [
-        pytest.param(AVERAGING, marks=pytest.mark.backend),
-        ["training.parallel_parts=2"],
-        pytest.param([*AVERAGING, "training.parallel_parts=4"], marks=pytest.mark.backend),
-    ],
+    [AVERAGING, (*AVERAGING, "training.parallel_parts=4")],
 )
 def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(
-    make: Make, overrides: list[str]
+    make: Make, overrides: tuple[str, ...]
 ) -> None:
     planned = wide_batches()
     clipped = [override for override in overrides if "clip_norm" in override]
