@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,14 @@ else:
     from nmt.training.tensorflow_step import (  # type: ignore[assignment]
         TensorFlowStep as BackendStep,
     )
+
+
+# What a step is traced with: it is told the rate, and the loop does the rest.
+OF_A_STEP = (
+    *("batch_tokens", "accumulate", "parallel_parts", "precision", "jit_compile", "deterministic"),
+    *("label_smoothing", "word_dropout", "optimizer", "beta_1", "beta_2", "epsilon"),
+    *("weight_decay", "clip_norm", "ema_decay"),
+)
 
 
 class Workshop:
@@ -60,9 +67,7 @@ class Workshop:
             return self._made[key]
 
         def make_step(model: Any, config: TrainingConfig, *, seed: int) -> Any:
-            same = replace(config, learning_rate=None, schedule="", resume=None, evaluate_every=0)
-            same = replace(same, max_steps=None, max_minutes=None, early_stopping=None)
-            key = f"{id(model)} {same} {seed}"
+            key = f"{id(model)} {[getattr(config, name) for name in OF_A_STEP]} {seed}"
             if key not in self._made:
                 step = self.make_step(model, config, seed=seed)
                 self._made[key] = step, step.state()
