@@ -181,6 +181,11 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{key_of(sources, name, 'sha256')}={source.sha256} is no SHA-256: give 64 hexadecimal "
             "digits, as sha256sum FILE prints them"
         )
+    if source.url and not source.url.lower().startswith(("http://", "https://")):
+        raise UserError(
+            f"{key_of(sources, name, 'url')}={source.url} is neither http nor https: give a file of "
+            f"this machine with {key_of(sources, name, 'archive')}=FILE"
+        )
     needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
     keys = needed.get(source.kind, ()) if not source.url else ()
     if not all(getattr(source, key) for key in keys):

@@ -9,13 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from nmt.config.data import KINDS, SHORT, SourceConfig, upgrade_data, without_short_keys
 from nmt.config.schema import GROUPS, SOURCES, Config, check, known_beside
 from nmt.errors import UserError, nearest
+
+DEEPEST = 16  # nodes of YAML in each other; four are used
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS = {
@@ -128,6 +130,7 @@ def load(path: Path) -> Config:
         UserError: it is missing or damaged, or holds what the schema does not.
     """
     try:
+        _refuse_references(path.read_text(encoding="utf-8"))
         stored = OmegaConf.load(path)
         if isinstance(stored, ListConfig):
             raise UserError("it holds a list, and no configuration")
@@ -138,9 +141,27 @@ def load(path: Path) -> Config:
         raise UserError(f"{path}: {describe(error)}") from error
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    except (YAMLError, OSError, ValueError) as error:
+    except (yaml.YAMLError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is not a readable configuration: {reason}") from error
+
+
+def _refuse_references(text: str) -> None:
+    """Refuse what no run has written: its configuration may come from elsewhere.
+
+    ``${oc.env:KEY}`` would read the environment into what is shown, aliases multiply, and nodes in
+    each other without end overflow the stack.
+    """
+    depth = 0
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise UserError(f"it refers to itself, with *{event.anchor}; a run's holds values")
+        if isinstance(event, yaml.ScalarEvent) and "${" in event.value:
+            raise UserError(f"it refers to elsewhere, with {event.value!r}; a run's holds values")
+        if depth > DEEPEST:
+            raise UserError(f"its values are in each other more than {DEEPEST} deep")
 
 
 def to_yaml(config: Config) -> str:

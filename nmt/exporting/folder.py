@@ -48,9 +48,11 @@ def find_damage(place: Path) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name, digest in digests.items():
         try:
+            if not (place / name).resolve().is_relative_to(place.resolve()):
+                raise ValueError("it is outside of the export")
             equal = digest_file(place / name) == digest
             found[name] = None if equal else f"its SHA-256 is not the one in {MANIFEST_FILE}"
-        except (OSError, ValueError) as error:  # ValueError: no name of a file
+        except (OSError, ValueError) as error:  # ValueError: no name of a file here
             found[name] = getattr(error, "strerror", None) or str(error)
     return found
 

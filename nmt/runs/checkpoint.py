@@ -24,6 +24,7 @@ _DAMAGE = (  # what reading a damaged archive raises
     ValueError,
     OSError,
     EOFError,
+    MemoryError,  # a header asks for more than there is
     RuntimeError,  # encrypted, or compressed in an unknown way
     lzma.LZMAError,
     struct.error,
@@ -60,6 +61,9 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            # Members are stored as they are: none expands, none is read twice.
+            if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+                raise UserError(f"{path} is damaged: its parts are longer than itself")
             arrays = {
                 # The whole member is read, and so its checksum compared, before it is believed.
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))

@@ -62,6 +62,10 @@ OF_SOURCES = [
     ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=GRAMMAR | {"columns": [0, 2]})),
     ("data.sources.one.archive is for sources of kind zip", sources(one=TSV | {"archive": "a"})),
     ("data.sources.one.url is for sources of kind zip", sources(one=PARALLEL | {"url": "a"})),
+    *[
+        (f"data.url={url} is neither http nor https", sources(one=ZIP | {"url": url}))
+        for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
+    ],
     ("data.sources.one.path is for sources of kind tsv", sources(one=ZIP | {"path": "a"})),
     ("one.source_path is for sources of kind parallel", sources(one=ZIP | {"source_path": "a"})),
     ("one.target_path is for sources of kind parallel", sources(one=TSV | {"target_path": "a"})),

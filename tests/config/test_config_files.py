@@ -268,6 +268,34 @@ def test_a_file_that_was_edited_badly(
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "fragment"),
+    [
+        ("name: phrasebook", "name: ${oc.env:SECRET} phrasebook", "SECRET}"),
+        ("seed: 1\n", "seed: ${oc.decode:1}\n", "oc.decode"),
+        ("seed: 1\n", "seed: &a 1\nother: *a\n", "*a"),
+        ("seed: 1\n", f"seed: {'[' * 10_000}{']' * 10_000}\n", "16 deep"),
+    ],
+)
+def test_a_file_reads_nothing_from_elsewhere(
+    default: Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+    new: str,
+    fragment: str,
+) -> None:
+    monkeypatch.setenv("SECRET", "hunter2")
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    message = complaint(lambda: files.load(path))
+    assert fragment in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
     "content", [b"", b"- a\n- b\n", b"only words\n", b"a: [1\n", b"\tx: 1\n", b"name: \xff\n"]
 )
 def test_a_file_that_is_no_configuration(content: bytes, tmp_path: Path) -> None:

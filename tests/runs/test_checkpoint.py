@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import zipfile
 from pathlib import Path
@@ -98,6 +99,26 @@ def test_a_single_array_is_no_checkpoint(tmp_path: Path) -> None:
         np.save(file, np.arange(3))
     with pytest.raises(UserError, match=r"x\.npz is damaged"):
         read_arrays(tmp_path / "x.npz")
+
+
+def test_what_expands_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.npz"
+    with path.open("wb") as file:
+        np.savez_compressed(file, model=np.zeros(1 << 24, np.uint8))
+    with pytest.raises(UserError, match="bomb.npz is damaged: its parts are longer than itself"):
+        read_arrays(path)
+
+
+def test_a_header_that_asks_for_too_much_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "asks.npz"
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        array, {"descr": "<f4", "fortran_order": False, "shape": (1 << 60,)}
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model/weight.npy", array.getvalue())
+    with pytest.raises(UserError, match="asks.npz is damaged"):
+        read_arrays(path)
 
 
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
