@@ -183,8 +183,8 @@ def _check_files(config: DataConfig, name: str) -> None:
         )
     if source.url and not source.url.lower().startswith(("http://", "https://")):
         raise UserError(
-            f"{key_of(sources, name, 'url')}={source.url} is neither http nor https: give a file of "
-            f"this machine with {key_of(sources, name, 'archive')}=FILE"
+            f"{key_of(sources, name, 'url')}={source.url} is neither http nor https: give a file "
+            f"of this machine with {key_of(sources, name, 'archive')}=FILE"
         )
     needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
     keys = needed.get(source.kind, ()) if not source.url else ()
