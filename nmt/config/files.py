@@ -26,6 +26,7 @@ _LATER_KEYS = {
         "deterministic": False,
         "dropout_warmup_epochs": 0,
         "max_skipped": 30,
+        "on_spike": "skip",
         "spike_factor": None,
         "parallel_parts": 1,
         "word_dropout": 0,

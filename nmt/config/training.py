@@ -52,6 +52,7 @@ class TrainingConfig:
     evaluate_every: int = MISSING  # updates
     # Skips an update whose gradient norm is so many times that of the last reports; null: none.
     spike_factor: float | None = MISSING
+    on_spike: str = MISSING  # skip | go_back: to the last checkpoint, and on with another order
     max_skipped: int = MISSING  # updates skipped in a row, unsound each, before the run stops
     early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: never
     evaluation_sentences: int = MISSING  # of the dev split, translated greedily at an evaluation
@@ -102,6 +103,7 @@ def _check_optimizer(config: TrainingConfig) -> None:
     check_above_zero("training.clip_norm", config.clip_norm, ", or null")
     if config.spike_factor is not None and not config.spike_factor > 1:
         raise UserError(f"training.spike_factor={config.spike_factor} must be above 1, or null")
+    check_one_of("training.on_spike", config.on_spike, ("skip", "go_back"))
     if config.ema_decay is not None:
         check_between("training.ema_decay", config.ema_decay, 0, 0.999999)
 

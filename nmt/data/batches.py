@@ -166,7 +166,7 @@ class Batches:
         )
         self.tokens_per_epoch = real
         self.padding = 1 - real / positions if positions else 0.0
-        self._epoch = -1
+        self._shuffle = (-1, 0)  # the epoch and order of what follows
         self._order: list[tuple[int, np.ndarray]] = []
 
     @property
@@ -176,12 +176,17 @@ class Batches:
             (size, rows.length) for size, rows in zip(self._batch_rows, self._rows, strict=True)
         ]
 
-    def batch(self, step: int) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `assemble` for what is in it."""
+    def batch(self, step: int, order: int = 0) -> Batch:
+        """Return the batch of the 0-based global ``step``: see `assemble` for what is in it.
+
+        Args:
+            step: over all epochs.
+            order: each is another one of the same pairs.
+        """
         epoch, position = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._order = self._shuffled(epoch)
-            self._epoch = epoch
+        if (epoch, order) != self._shuffle:
+            self._order = self._shuffled(epoch, order)
+            self._shuffle = epoch, order
         shape, rows = self._order[position]
         return self.assemble(shape, rows)
 
@@ -194,12 +199,12 @@ class Batches:
         size = self._batch_rows[shape]
         return [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
 
-    def _shuffled(self, epoch: int) -> list[tuple[int, np.ndarray]]:
-        generator = np.random.default_rng([self._seed, epoch])
+    def _shuffled(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
+        generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
         batches = []
         for shape, rows in enumerate(self._rows):
-            order = generator.permutation(len(rows))
-            batches += [(shape, order[part]) for part in self._parts(shape, len(rows))]
+            shuffled = generator.permutation(len(rows))
+            batches += [(shape, shuffled[part]) for part in self._parts(shape, len(rows))]
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def assemble(self, shape: int, rows: np.ndarray) -> Batch:

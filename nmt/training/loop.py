@@ -51,6 +51,7 @@ class Position:
     skipped: int = 0  # updates that were unsound, and not made
     skipped_in_row: int = 0  # of them, those since the last one that was made
     norms: list[float] = field(default_factory=list)  # of gradients, in the last reports
+    order: int = 0  # of the batches: how often training went back
 
 
 @dataclass
@@ -58,6 +59,7 @@ class _Window:
     """Updates since the last report; device values are read when the report is made."""
 
     updates: list[Update] = field(default_factory=list)
+    spiked: bool = False  # whether one that was looked at was skipped although it was finite
     counted: int = 0  # of them, those whose soundness was looked at
     made: list[Update] = field(default_factory=list)  # of these, those that were sound
     real: int = 0  # tokens, both sides
@@ -122,6 +124,7 @@ class Trainer:
             console.print(f"resumed {run.path} after update {self.position.step}")
             self._mend_best()
         self._evaluated = self.position.step  # the last update that was evaluated
+        self._returns = 0  # to the last checkpoint
         self._ticked = time.monotonic()
         self._window = _Window()
         self.stopped_by: int | None = None  # the signal, if one ended the training
@@ -140,18 +143,25 @@ class Trainer:
         Raises:
             UserError: there is no sound update any more, or no sound evaluation.
         """
-        position, training = self.position, self._training
+        training = self._training
         spoken = self._ticked = time.monotonic()
         with _await_stop_requests() as stop, self._make_bar() as bar:
-            task = bar.add_task("", total=1.0, step=position.step, loss="–", speed="–", left="–")
+            task = bar.add_task(
+                "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
+            )
             while not self._is_complete() and stop.number is None:
+                position = self.position
                 rate = learning_rate(training, position.step + 1, self._progress())
-                batch = self._batches.batch(position.step)
+                batch = self._batches.batch(position.step, position.order)
                 share = dropout_share(training, position.step / self._batches.steps_per_epoch)
                 position.step += 1
                 update = self._step.update(batch, rate, position.step, share, self._norm_limit())
                 self._window.add(update, batch)
-                if position.step % training.log_every == 0:
+                reports = position.step % training.log_every == 0
+                evaluates = position.step % training.evaluate_every == 0
+                if (reports or evaluates) and self._went_back():
+                    continue
+                if reports:
                     measured = self._close_window(rate)
                     self._journal.log_window(position.step, position.seconds, measured)
                     bar.update(task, completed=self._progress(), **self._format(measured))
@@ -160,17 +170,17 @@ class Trainer:
                         self._console.print(self._format_line(measured))
                 else:
                     self._window.seconds += self._tick()
-                if position.step % training.evaluate_every == 0:
+                if evaluates:
                     self._evaluate()
                 elif position.step % training.attention_every == 0 and not self._is_complete():
                     with self._step.use_averages():
                         self._journal.log_attention(position.step, list(self._read_probes()))
                     self._tick()
             complete = self._is_complete()
-            if complete and self._evaluated != position.step:
+            if complete and self._evaluated != self.position.step:
                 self._evaluate()
         self.stopped_by = None if complete else stop.number
-        if position.step not in self._run.checkpoints.steps():
+        if self.position.step not in self._run.checkpoints.steps():
             self._save()
         self._journal.close()
         return complete
@@ -212,6 +222,7 @@ class Trainer:
                 position.skipped_in_row = 0
                 window.made.append(window.updates[number])
                 continue
+            window.spiked |= bool(np.isfinite(window.updates[number].gradient_norm))
             position.skipped += 1
             position.skipped_in_row += 1
             if position.skipped_in_row == self._training.max_skipped:
@@ -223,9 +234,47 @@ class Trainer:
             )
         window.counted = len(window.updates)
 
+    def _went_back(self) -> bool:
+        """Go back to the last checkpoint after a spike, if that is wished; return whether.
+
+        What is killed before the next checkpoint comes here again, and goes back as often.
+
+        Raises:
+            UserError: every order there ends in a spike, or no checkpoint is sound.
+        """
+        if self._training.on_spike != "go_back":
+            return False
+        self._count_skipped()
+        if not self._window.spiked:
+            return False
+        stored = self._run.checkpoints.latest(self._console.print)
+        if stored is None:
+            return False  # it is skipped
+        spiked, order, seconds = self.position.step, self.position.order, self.position.seconds
+        arrays, metadata = stored
+        self._step.restore(arrays)
+        self.position = Position(**metadata | {"order": order + 1, "seconds": seconds})
+        self._returns += 1
+        if self._returns > self._training.max_skipped:
+            raise UserError(
+                f"training went back to update {self.position.step} {self._training.max_skipped} "
+                f"times, and there was a spike every time: {UNSTABLE}, or a larger "
+                "training.spike_factor; what was saved before is intact"
+            )
+        self._console.print(
+            f"update {spiked}: a spike of the gradient; going back to update {self.position.step}, "
+            "and on with another order"
+        )
+        self._window = _Window()
+        self._evaluated = self.position.step
+        self._journal.close()
+        self._journal = Journal(self._run, resumed_at=self.position.step)
+        self._tick()
+        return True
+
     def _give_up(self, step: int) -> NoReturn:
         """Write down what is known of an update that cannot be made, and stop."""
-        batch = self._batches.batch(step - 1)
+        batch = self._batches.batch(step - 1, self.position.order)
         share = dropout_share(self._training, (step - 1) / self._batches.steps_per_epoch)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
         with replace_whole(path) as file:
@@ -327,6 +376,7 @@ class Trainer:
         self._count_skipped()
         checkpoints = self._run.checkpoints
         checkpoints.save(self.position.step, self._step.state(), asdict(self.position))
+        self._returns = 0
 
     def _keep_best(self) -> None:
         """Write the averaged weights as the best; the checkpoint that says so is there already."""

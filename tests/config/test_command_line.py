@@ -341,6 +341,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("training.deterministic=true", "training.deterministic", True),
     ("training.max_skipped=7", "training.max_skipped", 7),
     ("training.spike_factor=7", "training.spike_factor", 7.0),
+    ("training.on_spike=go_back", "training.on_spike", "go_back"),
     ("++training.log_every=7", "training.log_every", 7),
     ("decoding.beam_size=7", "decoding.beam_size", 7),
     ("decoding.length_penalty=1", "decoding.length_penalty", 1.0),

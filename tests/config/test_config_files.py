@@ -34,7 +34,7 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     path = tmp_path / "config.yaml"
     files.save(default, path)
     later = ("attention_every:", "dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
-    later += ("deterministic:", "max_skipped:", "spike_factor:")
+    later += ("deterministic:", "max_skipped:", "spike_factor:", "on_spike:")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.strip().startswith(later)]
     assert len(lines) - len(kept) == len(later)

@@ -92,9 +92,9 @@ def unpack(batch: Batch) -> list[PairIds]:
     return pairs
 
 
-def epoch_of(batches: Batches, epoch: int) -> list[Batch]:
+def epoch_of(batches: Batches, epoch: int, order: int = 0) -> list[Batch]:
     steps = batches.steps_per_epoch
-    return [batches.batch(step) for step in range(epoch * steps, (epoch + 1) * steps)]
+    return [batches.batch(step, order) for step in range(epoch * steps, (epoch + 1) * steps)]
 
 
 def contents(batches: Iterable[Batch]) -> Counter[PairIds]:
@@ -197,12 +197,12 @@ def test_the_step_may_be_a_numpy_integer() -> None:
     assert_equal(batches.batch(np.int64(11)), batches.batch(11))  # type: ignore[arg-type]
 
 
-def test_epochs_and_seeds_differ_in_order() -> None:
+def test_epochs_seeds_and_orders_differ() -> None:
     corpus = corpus_of(pairs_of_lengths(natural_lengths(400)))
     batches = Batches(corpus, row_lengths=[64], tokens=128, seed=1)
     other_seed = Batches(corpus, row_lengths=[64], tokens=128, seed=2)
     epochs = [epoch_of(batches, epoch) for epoch in (0, 1, 2)]
-    orders = [*epochs, epoch_of(other_seed, 0)]
+    orders = [*epochs, epoch_of(other_seed, 0), epoch_of(batches, 0, 1), epoch_of(batches, 0, 2)]
     for i, one in enumerate(orders):
         for other in orders[:i]:
             equal = sum(same(a, b) for a, b in zip(one, other, strict=True))

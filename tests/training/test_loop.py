@@ -225,6 +225,44 @@ def test_a_spike_of_the_gradient_is_skipped(
     assert latest(run)[1]["norms"] == made
 
 
+def test_after_a_spike_training_goes_back_and_on_with_another_order(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One before the first checkpoint, at 5, is skipped; three later ones go back to it."""
+    spikes = {(2, 0): True, (8, 0): True, (9, 1): True, (10, 2): True}
+    orders = []
+
+    def norm_limit(trainer: Trainer) -> float:
+        position = trainer.position
+        orders.append((position.step, position.order))
+        return 1e-9 if spikes.pop((position.step, position.order), False) else math.inf
+
+    monkeypatch.setattr(Trainer, "_norm_limit", norm_limit)
+    said = io.StringIO()
+    back = ["data.test=0", "training.on_spike=go_back", "training.log_every=3"]
+    run = kept.train(*back, console=Console(file=said, soft_wrap=True)).folder
+    expected = [(step, 0) for step in range(1, 10)]
+    expected += [(step, 1) for step in range(6, 10)] + [(step, 2) for step in range(6, 11)]
+    assert orders == expected + [(step, 3) for step in range(6, 13)]
+    assert said.getvalue().count("a spike of the gradient; going back to update 5, and on") == 3
+    position = latest(run)[1]
+    assert (position["order"], position["skipped"], position["step"]) == (3, 1, 12)
+    steps = [line["step"] for line in reported(run) if "train/loss" in line]
+    assert steps == [3, 6, 9, 12]
+
+
+def test_a_spike_in_every_order_ends_the_run(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {6: 1e-9}
+    monkeypatch.setattr(
+        Trainer, "_norm_limit", lambda trainer: limits.get(trainer.position.step, math.inf)
+    )
+    with pytest.raises(UserError, match="training went back to update 5 2 times, and there was a "):
+        kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
+    assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
+
+
 def test_what_is_usual_is_the_median_of_the_last_reports(whole: Callable[[str], RunFolder]) -> None:
     trainer = Trainer.__new__(Trainer)
     trainer._training = replace(whole("off").config.training, spike_factor=4.0)
