@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,7 +34,8 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
 
 def fail(error: UserError) -> NoReturn:
     """Print the one line of a user error and exit with its status."""
-    print(f"error: {error}", file=sys.stderr)
+    line = " ".join(str(error).splitlines())  # what it quotes may have several
+    print(f"error: {line}", file=sys.stderr)
     sys.exit(USER_ERROR_STATUS)
 
 
@@ -47,23 +50,33 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def explain_full_disk(error: OSError) -> UserError | None:
-    """Return what a user can do about an error of the operating system, if that is to make room."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+# As TensorFlow says it, which raises errors of its own.
+_FULL = re.compile(rf"(\S+); {re.escape(os.strerror(errno.ENOSPC))}")
+
+
+def explain_full_disk(error: Exception) -> UserError | None:
+    """Return what a user can do about an error, if that is to make room."""
+    if isinstance(error, OSError):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return None
+        name = error.filename
+        if name is None:
+            return UserError("a file cannot be written, its disk is full: make room, and go on")
+    elif told := _FULL.search(str(error)):
+        name = told[1]
+    else:
         return None
-    if error.filename is None:
-        return UserError("a file cannot be written, its disk is full: make room, and start again")
-    disk = Path(error.filename).absolute().parent
+    disk = Path(name).absolute().parent
     while not disk.is_mount():
         disk = disk.parent
     return UserError(
-        f"{error.filename} cannot be written, the disk at {disk} is full: make room, and go on; "
+        f"{name} cannot be written, the disk at {disk} is full: make room, and go on; "
         "what was saved before is intact"
     )
 
 
-def fail_if_full(error: OSError) -> None:
-    """Fail with one line if it is a full disk that an error of the operating system is about."""
+def fail_if_full(error: Exception) -> None:
+    """Fail with one line if it is a full disk that an error is about."""
     full = explain_full_disk(error)
     if full is not None:
         fail(full)
@@ -86,7 +99,7 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
         # The reader of our output (`| head`) is gone; nothing is wrong on this side.
         sys.stderr.close()
         status = 0
-    except OSError as error:
+    except Exception as error:
         fail_if_full(error)
         raise
     sys.exit(status)

@@ -35,7 +35,7 @@ def run_job(composed: DictConfig) -> float | None:
         run = train(config, console)
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
-    except OSError as error:
+    except Exception as error:
         fail_if_full(error)
         raise
     if not run.complete:

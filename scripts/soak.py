@@ -47,13 +47,7 @@ def main() -> None:
 
 def soak(folder: Path, arguments: argparse.Namespace) -> list[str]:
     """Train, kill, resume and compare; return what was different."""
-    corpus = folder / "corpus.tsv"
-    lines = [
-        line
-        for path in sorted((ROOT / "data" / "phrasebook").glob("*.tsv"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    corpus.write_text("\n".join(lines[:: len(lines) // 1500]) + "\n", encoding="utf-8")
+    corpus = write_corpus(folder / "corpus.tsv")
     begun = time.monotonic()
     whole = folder / "whole"
     seconds = run_to_the_end(train(whole, corpus, arguments.updates))
@@ -82,6 +76,17 @@ def soak(folder: Path, arguments: argparse.Namespace) -> list[str]:
     print(f"| in all, {victims} runs of {arguments.updates} updates | {phases.total()} |")
     print("\n".join(["", *different]) if different else "\nnothing differs, nothing is left over")
     return different
+
+
+def write_corpus(path: Path) -> Path:
+    """Write some 1,500 lines of the embedded corpus."""
+    lines = [
+        line
+        for part in sorted((ROOT / "data" / "phrasebook").glob("*.tsv"))
+        for line in part.read_text(encoding="utf-8").splitlines()
+    ]
+    path.write_text("\n".join(lines[:: len(lines) // 1500]) + "\n", encoding="utf-8")
+    return path
 
 
 def is_over(begun: float, minutes: float | None) -> bool:

@@ -31,6 +31,9 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
     disk = next(folder for folder in tmp_path.parents if folder.is_mount())
     assert f"{tmp_path / 'a' / 'file'} cannot be written, the disk at {disk}" in str(explained)
     assert explain_full_disk(PermissionError(errno.EACCES, "no")) is None
+    told = RuntimeError(f"{tmp_path / 'b'}; No space left on device\n [Op:some]")  # TensorFlow's
+    assert f"{tmp_path / 'b'} cannot be written, the disk at {disk}" in str(explain_full_disk(told))
+    assert explain_full_disk(ValueError("no")) is None
 
 
 def test_a_command_ends_on_a_full_disk_with_one_line(
@@ -47,6 +50,12 @@ def test_a_command_ends_on_a_full_disk_with_one_line(
     assert caught.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {out} cannot be written, the disk at ")
+
+
+def test_an_error_is_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        errors.fail(UserError("unknown key 'a\nerror: b'"))
+    assert capsys.readouterr().err == "error: unknown key 'a error: b'\n"
 
 
 def test_what_was_there_stays_where_the_disk_is_full(

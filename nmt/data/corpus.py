@@ -22,7 +22,7 @@ from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
 from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
-from nmt.errors import UserError
+from nmt.errors import UserError, naming
 
 DUPLICATE = "duplicate"
 # Of so many lines, a source that keeps less than this share is worth a word.
@@ -377,7 +377,7 @@ def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | N
         raise UserError(
             f"data.rejected_file={path} cannot be written ({error.strerror}): name another file"
         ) from error
-    with sink:
+    with naming(path), sink:
         yield sink
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import naming
 
+_SIZES = ".sizes.json"  # of a folder's files, in bytes
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
 
 
@@ -77,20 +82,49 @@ def digest(texts: Sequence[str], *more: str) -> str:
 def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     """Return ``folder``, written by ``write`` under another name and then moved, if it is missing.
 
-    A killed or a second writer leaves no half-written folder behind.
+    A killed or a second writer leaves no half-written folder behind. One of which a file is missing
+    or cut short is written again.
     """
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+    if not _is_whole(folder):
+        partial = folder.parent / f".partial-{secrets.token_hex(4)}"
         try:
-            write(partial)
-            partial.replace(folder)
+            with naming(folder):
+                partial.mkdir(parents=True)
+                write(partial)
+                _seal(partial)
+            if not _is_whole(folder):  # otherwise another process was quicker
+                shutil.rmtree(folder, ignore_errors=True)
+                partial.replace(folder)
         except OSError:
-            if not folder.is_dir():  # otherwise another process was quicker
+            if not _is_whole(folder):  # by another process, at the same moment
                 raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    """Write an array. To what it knows as a file numpy writes by itself, and hides a full disk."""
+    with path.open("wb") as file:
+        np.save(SimpleNamespace(write=file.write), array)
+
+
+def _seal(folder: Path) -> None:
+    """Write down how long each file of a folder is, and flush all of them to the disk."""
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    (folder / _SIZES).write_text(json.dumps(sizes), encoding="utf-8")
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a sealed folder is there, with every file as long as it was."""
+    try:
+        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError):
+        return False
 
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
@@ -116,8 +150,8 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
                 progress.advance(task, len(chunk))
         for name, side in zip(("source", "target"), sides, strict=True):
             sequences = Sequences.of(side)
-            np.save(partial / f"{name}.ids.npy", sequences.ids)
-            np.save(partial / f"{name}.offsets.npy", sequences.offsets)
+            _save(partial / f"{name}.ids.npy", sequences.ids)
+            _save(partial / f"{name}.offsets.npy", sequences.offsets)
 
     cached_folder(folder, write)
 

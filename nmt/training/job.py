@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.data.corpus import Corpus, rejection_table
-from nmt.errors import UserError
+from nmt.errors import UserError, naming
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.locking import lock_run
 from nmt.startup.quiet import quiet_start
@@ -147,7 +147,8 @@ def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Cons
 
     if config.training.resume is None:
         tokenizer = prepare_tokenizer(config, corpus, console)
-        tokenizer.save(folder.path)
+        with naming(folder.path):
+            tokenizer.save(folder.path)
         folder.write_corpus_record(record_of(corpus))
         return tokenizer
     if has_changed(folder, corpus):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -190,8 +192,39 @@ def test_a_half_written_folder_is_not_seen(tmp_path: Path) -> None:
         assert not folder.exists()
 
     assert cached_folder(folder, write) == folder
-    assert [path.name for path in folder.iterdir()] == ["one"]
+    assert {path.name for path in folder.iterdir()} == {"one", ".sizes.json"}
     assert [path.name for path in folder.parent.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("damage", ["source.ids.npy", "target.offsets.npy", ".sizes.json"])
+@pytest.mark.parametrize("cut", [None, 0, 1])
+def test_what_lost_its_power_is_made_anew(tmp_path: Path, damage: str, cut: int | None) -> None:
+    """A file that a disk never got, or half of: after power was lost, or with a full disk."""
+    load_encoded(PAIRS, Letters(), tmp_path)
+    [folder] = (tmp_path / "encoded").iterdir()
+    if cut is None:
+        (folder / damage).unlink()
+    else:
+        content = (folder / damage).read_bytes()
+        (folder / damage).write_bytes(content[: cut * len(content) // 2])
+    assert_holds(load_encoded(PAIRS, Letters(), tmp_path), PAIRS)
+    assert [path.name for path in (tmp_path / "encoded").iterdir()] == [folder.name]
+
+
+def test_others_may_read_a_cache(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        load_encoded(PAIRS, Letters(), tmp_path)
+    finally:
+        os.umask(before)
+    [folder] = (tmp_path / "encoded").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o755
+
+
+def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        encoded_module._save(Path("/dev/full"), np.arange(1 << 20))
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
@@ -199,11 +232,10 @@ def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
 
     def write(partial: Path) -> None:
         (partial / "slow").write_text("slow")
-        folder.mkdir()  # meanwhile, in another process
-        (folder / "quick").write_text("quick")
+        cached_folder(folder, lambda other: (other / "quick").touch())  # meanwhile
 
     assert cached_folder(folder, write) == folder
-    assert [path.name for path in folder.iterdir()] == ["quick"]
+    assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
     assert list(tmp_path.iterdir()) == [folder]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
-from nmt.errors import UserError
+from nmt.errors import UserError, naming
 
 CONFIG_FILE = "projector_config.pbtxt"  # the name the projector looks for in a folder with events
 FOLDER = "embeddings"  # its paths must lie below the configuration's folder
@@ -84,12 +84,13 @@ def write_projector(
         path.relative_to(folder).as_posix() for path in paths[1:]
     )
     try:
-        paths[1].parent.mkdir(parents=True, exist_ok=True)
-        # As text: of bytes, the projector finds out by failing to decode them, which may succeed.
-        np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
-        paths[2].write_text(_describe_pieces(pieces, counts), encoding="utf-8")
-        # A message shows itself in the text format that is read.
-        paths[0].write_text(str(config), encoding="utf-8")
+        with naming(folder):
+            paths[1].parent.mkdir(parents=True, exist_ok=True)
+            # As text: of bytes, the projector finds out by failing to decode, which may succeed.
+            np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
+            paths[2].write_text(_describe_pieces(pieces, counts), encoding="utf-8")
+            # A message shows itself in the text format that is read.
+            paths[0].write_text(str(config), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename} cannot be written: {error.strerror}") from error
     return paths
