@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
 import tempfile
 import urllib.error
 import urllib.request
@@ -30,6 +32,14 @@ from nmt.errors import UserError
 
 DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
 _CHUNK = 1 << 16  # bytes
+DAMAGE = (  # what unpacking a damaged archive raises, apart from an `OSError`
+    ValueError,
+    EOFError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def most_unpacked(packed: int) -> int:
@@ -136,5 +146,5 @@ def _is_whole_zip(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
             return unpacked > most_unpacked(path.stat().st_size) or archive.testzip() is None
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
+    except (OSError, RuntimeError, *DAMAGE):
         return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
@@ -19,7 +18,7 @@ from typing import IO, NamedTuple
 
 from nmt.config.data import SourceConfig, key_of
 from nmt.data.digests import digest_file
-from nmt.data.downloading import fetch_archive, most_unpacked
+from nmt.data.downloading import DAMAGE, fetch_archive, most_unpacked
 from nmt.data.lines import is_cut, split_lines
 from nmt.errors import UserError
 
@@ -266,7 +265,7 @@ def _reading(path: Path, key: str) -> Iterator[None]:
         raise UserError(f"{key}={path} {_absence(path)}") from error
     except IsADirectoryError as error:
         raise UserError(f"{key}={path} is a folder: give a file in it") from error
-    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except (gzip.BadGzipFile, *DAMAGE) as error:
         raise UserError(
             f"{key}={path} is truncated, damaged or not an archive ({error}): get it again"
         ) from error

@@ -166,6 +166,10 @@ class WordPieceTokenizer:
     def __init__(self, vocabulary: Sequence[str]) -> None:
         if not isinstance(vocabulary, list) or vocabulary[:4] != _SPECIAL_PIECES:
             raise UserError(f"it is no list of pieces that begins with {_SPECIAL_PIECES}")
+        try:
+            "".join(vocabulary).encode()
+        except (TypeError, UnicodeEncodeError) as error:
+            raise UserError(f"not all of its pieces are text ({error})") from error
         self._vocabulary = list(vocabulary)
         self.vocabulary_size = len(self._vocabulary)
         self._in_graph: Any = None
@@ -284,7 +288,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if path.name == MODEL_FILE:
             return SentencePieceTokenizer(path.read_bytes())
         return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, UserError) as error:
+    except (ValueError, RecursionError, UserError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
 
 

@@ -7,6 +7,7 @@ import json
 import lzma
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -28,6 +29,7 @@ _DAMAGE = (  # what reading a damaged archive raises
     RuntimeError,  # encrypted, or compressed in an unknown way
     lzma.LZMAError,
     struct.error,
+    tokenize.TokenError,  # the header of an array
     zipfile.BadZipFile,
     zlib.error,
 )

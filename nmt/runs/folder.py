@@ -43,6 +43,8 @@ TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
 _CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
 _TOKENIZER_CHECKSUM = "tokenizer_sha256"  # in corpus.json
+# What reading JSON raises that is damaged, or of another form than was written.
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 class RunFolder:
@@ -166,7 +168,7 @@ class RunFolder:
             return {}
         try:
             return dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, *_MALFORMED) as error:
             raise UserError(f"{path} is damaged: {error}") from error
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
@@ -184,7 +186,7 @@ class RunFolder:
                 name: {"value": score["value"], "half_width": score.get("half_width")}
                 for name, score in found.items()
             }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, *_MALFORMED) as error:
             raise UserError(f"{path} is damaged: {error}") from error
 
     @property
@@ -290,5 +292,5 @@ class RunFolder:
                 if not isinstance(record["step"], int):
                     raise ValueError("its step is no whole number")
                 yield line.decode(), record
-            except (ValueError, TypeError, KeyError) as error:
+            except _MALFORMED as error:
                 raise UserError(f"{path}, line {number}, is damaged: {error}") from error

@@ -53,7 +53,7 @@ def verify_run(folder: Path, passed_over: str = "exports/") -> Iterator[Verdict]
     for name in names:
         try:
             known = reader.read(name)
-        except (UserError, OSError, ValueError, TypeError, KeyError) as error:
+        except (UserError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             reason = " ".join(str(error).split()).removeprefix(f"{folder / name} is damaged: ")
             yield Verdict(name, "damaged", reason)
         else:

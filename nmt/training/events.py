@@ -33,7 +33,8 @@ HParam = bool | int | float | str | list[Any] | None
 class EventWriter:
     """Appends to one event file in a folder; the folder is one run in TensorBoard.
 
-    Methods may be called from several threads. What was written can be read after `flush`.
+    Methods may be called from several threads. What was written can be read after `flush`. In tags
+    and texts, question marks stand for what UTF-8 cannot encode: a name of a file may have that.
 
     Args:
         folder: Where the file is made, and the folder itself where there is none.
@@ -76,8 +77,8 @@ class EventWriter:
         self._summary(tag, metadata, tensor, step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
-        """Add a text in Markdown; characters that UTF-8 cannot encode become question marks."""
-        tensor = make_tensor_proto(markdown.encode("utf-8", "replace"))
+        """Add a text in Markdown."""
+        tensor = make_tensor_proto(_encodable(markdown).encode())
         self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
 
     def blob(self, tag: str, data: bytes, step: int, *, plugin: str) -> None:
@@ -107,7 +108,7 @@ class EventWriter:
                 start.hparams[name].number_value = value
                 kind = api_pb2.DATA_TYPE_FLOAT64
             else:
-                start.hparams[name].string_value = str(value)
+                start.hparams[name].string_value = _encodable(str(value))
                 kind = api_pb2.DATA_TYPE_STRING
             infos.append(api_pb2.HParamInfo(name=name, type=kind))
         self._hparams(hparams_metadata.SESSION_START_INFO_TAG, session_start_info=start)
@@ -143,6 +144,7 @@ class EventWriter:
         self._summary(tag, metadata, hparams_metadata.NULL_TENSOR, step=0)
 
     def _summary(self, tag: str, metadata: Any, tensor: Any, step: int) -> None:
+        tag = _encodable(tag)
         value = summary_pb2.Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
         self._add(step=step, summary=summary_pb2.Summary(value=[value]))
 
@@ -150,3 +152,7 @@ class EventWriter:
         record = event_pb2.Event(wall_time=time.time(), **event).SerializeToString()
         with self._lock, naming(self._path):
             self._records.write(record)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -128,6 +128,13 @@ def decode(record: bytes) -> Decoded:
     content = record[_PREAMBLE.size :]
     if zlib.crc32(content) != checksum or header_size > len(content):
         raise ValueError("the attention record is damaged")
+    try:
+        return _decode_content(content, header_size)
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError("the header of the attention record is damaged") from error
+
+
+def _decode_content(content: bytes, header_size: int) -> Decoded:
     header = json.loads(content[:header_size])
     tokens = header["tokens"]
     weights: dict[str, Any] = {}

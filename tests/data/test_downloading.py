@@ -103,7 +103,13 @@ def test_a_download_that_unpacks_to_too_much_is_refused(
     assert "unpack to more than" in complaint(lambda: load_url(site.url, tmp_path))
 
 
-@pytest.mark.parametrize("stale", [b"", b"<html>", zipped(SPA_ENG)[:-9]])
+LZMA = zipped(SPA_ENG, zipfile.ZIP_LZMA)
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [b"", b"<html>", zipped(SPA_ENG)[:-9], LZMA.replace(b"]\0\0\x80\0\0", b"]\0\0\x80\0\xff")],
+)
 def test_a_damaged_download_is_fetched_again(tmp_path: Path, site: Site, stale: bytes) -> None:
     (tmp_path / archive_name(site.url)).write_bytes(stale)
     assert load_url(site.url, tmp_path).train == GO

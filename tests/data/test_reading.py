@@ -227,6 +227,10 @@ def encrypted(content: bytes) -> bytes:
             damaged(zipped({"spa.txt": "Go.\tVe.\n" * 99}), b"spa.txt"),
             "is truncated, damaged or not an archive",
         ),
+        (
+            damaged(zipped({"spa.txt": "Go.\tVe.\n" * 99}, zipfile.ZIP_LZMA), b"]\x00\x00\x80\x00"),
+            "is truncated, damaged or not an archive (Corrupt input data",
+        ),
         (encrypted(zipped({"spa.txt": "Go.\tVe.\n"})), "is encrypted"),
         (zipped({"_about.txt": "", "spa.csv": ""}), "holds no text file where one"),
         (zipped({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt) where one"),

@@ -493,7 +493,9 @@ def test_a_damaged_model(
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[", b"[]", b"null", b'{"a": 1}', b'["a", "b", "c", "d"]', b'["\xff"]', b'"[PAD]"'],
+    [b"", b"[", b"[]", b"null", b'{"a": 1}', b'["a", "b", "c", "d"]', b'["\xff"]', b'"[PAD]"']
+    + [b'["[PAD]", "[BOS]", "[EOS]", "[UNK]", %b]' % piece for piece in (b"null", b'"\\ud800"')]
+    + [pytest.param(b"[" * 10_000, id="nested")],
 )
 def test_a_damaged_vocabulary(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / VOCABULARY_FILE

@@ -121,6 +121,15 @@ def test_a_header_that_asks_for_too_much_is_damage(tmp_path: Path) -> None:
         read_arrays(path)
 
 
+def test_a_header_that_ends_too_soon_is_damage(tmp_path: Path) -> None:
+    header = b"{'descr': ("
+    array = np.lib.format.magic(1, 0) + len(header).to_bytes(2, "little") + header
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("model/weight.npy", array)
+    with pytest.raises(UserError, match=r"x\.npz is damaged"):
+        read_arrays(tmp_path / "x.npz")
+
+
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **{"metadata.json": np.frombuffer(b"{", np.uint8)})
     with pytest.raises(UserError, match=r"x\.npz is damaged"):

@@ -17,6 +17,7 @@ from nmt.config import Config
 from nmt.errors import UserError
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
+from nmt.runs.verifying import verify_run
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 
@@ -61,6 +62,24 @@ def test_a_run_without_weights_says_so(tmp_path: Path, compose: Callable[..., Co
     run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
     with pytest.raises(UserError, match="has no weights yet"):
         run.load_model()
+
+
+def test_json_that_is_nested_without_end_is_damage(
+    tmp_path: Path, compose: Callable[..., Config]
+) -> None:
+    run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
+    readers = {
+        "corpus.json": run.read_corpus_record,
+        "evaluation_test.json": run.test_scores,
+        "metrics.jsonl": lambda: run.metrics,
+    }
+    for name, read in readers.items():
+        (run.path / name).write_text("[" * 10_000 + "\n")
+        with pytest.raises(UserError, match=f"{name}.* is damaged"):
+            read()
+    (run.path / "other.json").write_text("[" * 10_000)
+    verdicts = {one.name: one.verdict for one in verify_run(run.path)}
+    assert {verdicts[name] for name in (*readers, "other.json")} == {"damaged"}
 
 
 def test_what_is_written_is_read_anew(tmp_path: Path, compose: Callable[..., Config]) -> None:

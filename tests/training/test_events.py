@@ -155,6 +155,14 @@ def test_what_was_flushed_can_be_read_while_the_file_is_open(tmp_path: Path) -> 
     assert points(read(tmp_path), "loss") == [(1, 1.0), (2, 2.0)]
 
 
+def test_what_utf8_cannot_encode_becomes_question_marks(tmp_path: Path) -> None:
+    with EventWriter(tmp_path) as writer:
+        writer.blob("probe/\udcff", b"record", 1, plugin="plugin")
+        writer.text("samples", "\ud800", 1)
+        writer.hparams({"data.path": "a\udcff.tsv"}, [])
+    assert {"probe/?", "samples"} <= set(read(tmp_path).Tags()["tensors"])
+
+
 def test_tensorflow_is_not_imported(tmp_path: Path) -> None:
     program = """
 import sys

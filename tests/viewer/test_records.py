@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import struct
+import zlib
 from pathlib import Path
 
 import keras
@@ -55,6 +57,23 @@ def test_damage_is_found_wherever_it_is() -> None:
             records.decode(record[:length])
     with pytest.raises(ValueError, match="attention record"):
         records.decode(record + b"\0")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "[]",
+        "{}",
+        '{"sentence": "a", "tokens": null, "kinds": [{"name": "a", "shape": 1}]}',
+        '{"sentence": "a", "tokens": {}, "kinds": [{"name": {}, "shape": [1, 1, 0, 0]}]}',
+        pytest.param("[" * 10_000, id="nested"),
+    ],
+)
+def test_a_header_of_another_form_is_damage(header: str) -> None:
+    content = header.encode()
+    preamble = struct.pack("<4sIII", b"ATTN", 1, zlib.crc32(content), len(content))
+    with pytest.raises(ValueError, match="attention record"):
+        records.decode(preamble + content)
 
 
 def test_a_later_layout_is_named() -> None:

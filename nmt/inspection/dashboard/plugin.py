@@ -6,7 +6,8 @@ package; hence it imports little. The drawing is done in the browser (`nmt/viewe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +85,7 @@ class AttentionPlugin(base_plugin.TBPlugin):
         names = sorted(
             listed, key=lambda name: -max(one.max_wall_time for one in listed[name].values())
         )
-        answer = [
-            {
-                "name": name,
-                "sentences": [
-                    {"id": tag, "text": parse_tag(tag)[1]}
-                    for tag in sorted(listed[name], key=parse_tag)
-                ],
-            }
-            for name in names
-        ]
+        answer = [{"name": name, "sentences": _sentences(listed[name])} for name in names]
         return http_util.Respond(request, answer, "application/json")
 
     def _steps(self, request: Request) -> Response:
@@ -124,6 +116,15 @@ class AttentionPlugin(base_plugin.TBPlugin):
         if points is None:
             raise errors.NotFoundError(f"run {run!r} has no sentence {tag!r}")
         return points
+
+
+def _sentences(tags: Iterable[str]) -> list[dict[str, str]]:
+    """Return the probes of a run in order, without what anybody else has logged for the plugin."""
+    probes = []
+    for tag in tags:
+        with suppress(ValueError):
+            probes.append((*parse_tag(tag), tag))
+    return [{"id": tag, "text": text} for _, text, tag in sorted(probes)]
 
 
 def _argument(request: Request, name: str) -> str:

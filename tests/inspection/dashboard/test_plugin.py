@@ -16,7 +16,7 @@ from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
 from nmt.inspection.dashboard.links import leads_to_another
-from nmt.inspection.dashboard.plugin import SAMPLES, AttentionLoader
+from nmt.inspection.dashboard.plugin import SAMPLES, AttentionLoader, _sentences
 from nmt.viewer import records
 
 pytestmark = pytest.mark.xdist_group("attention plugin")
@@ -137,6 +137,12 @@ def test_a_link_is_hidden_where_it_leads_to_another_folder_of_runs(tmp_path: Pat
         assert hidden == ["latest/logs", "gone/logs"]
     assert not leads_to_another(runs / "latest", "logs")
     assert not leads_to_another(Path("gs://bucket/runs"), "a/logs")
+
+
+def test_what_others_log_for_the_plugin_is_left_out() -> None:
+    found = _sentences(["theirs", records.tag(10, "b"), "", records.tag(2, "c")])
+    assert [one["text"] for one in found] == ["c", "b"]
+    assert found[0]["id"] == records.tag(2, "c")
 
 
 @pytest.mark.parametrize("run", ["2026-01-02_new/logs", "latest/logs"])
