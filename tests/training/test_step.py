@@ -445,8 +445,15 @@ def test_two_replicas_with_the_same_batch_make_the_update_of_one(
             assert np.abs(array - one[name]).max() > 1e-3, name
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("overrides", [AVERAGING, ("training.precision=mixed_float16",)])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param(AVERAGING, marks=pytest.mark.backend),
+        pytest.param(("training.precision=mixed_float16",), marks=pytest.mark.backend),
+        (*MUON, "training.weight_decay=0.1"),
+        ("training.optimizer=adamw", "training.weight_decay=0.1", "training.epsilon=1e6"),
+    ],
+)
 def test_an_unsound_update_changes_nothing_and_is_told(
     make: Make, overrides: tuple[str, ...]
 ) -> None:
