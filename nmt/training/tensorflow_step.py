@@ -51,6 +51,7 @@ class TensorFlowStep:
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
+        self._norms = tf.function(self._measure, jit_compile=compiles, autograph=False)
         # With several replicas the update crosses them, which no nested function may do.
         self._apply = (
             tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
@@ -113,7 +114,8 @@ class TensorFlowStep:
         gradients, nll, tokens = self._sums(batch, key)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
-        norm, sound = self._apply(gradients, nll, tokens, norm_limit, learning_rate)
+        norm, factor, sound, made = self._norms(gradients, nll, tokens, norm_limit)
+        self._apply_or_not(made, gradients, factor, learning_rate)
         return Update(nll, tokens, norm, tf.logical_not(sound))
 
     def _key(self, step: Any, share: Any, replica: Any) -> Any:
@@ -185,37 +187,42 @@ class TensorFlowStep:
             made = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
         return norm, factor, sound, made
 
-    def _apply_gradients(
-        self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any, learning_rate: Any
-    ) -> Any:
-        """Scale the gradients and apply them, and average the weights, unless that is unsound.
+    def _apply_or_not(self, made: Any, gradients: list[Any], factor: Any, rate: Any) -> None:
+        """Apply the gradients if ``made``.
 
-        Every value is chosen between the new and the old one: XLA does so in the loop that computes
-        it. A branch would copy all variables, and nothing that crosses replicas may be in one.
-
-        Returns:
-            The norm of the gradient, and whether the update was sound.
+        The branch is outside of what XLA compiles: inside, it would copy all variables.
         """
         tf = self._tf
-        norm, factor, sound, made = self._measure(gradients, nll, tokens, norm_limit)
+        if self._strategy.num_replicas_in_sync == 1:
+
+            def apply() -> Any:
+                self._apply(gradients, factor, rate)
+                return tf.constant(True)
+
+            tf.cond(made, apply, lambda: tf.constant(False))
+            return
+        # What crosses replicas cannot be in a branch: it is made, and taken back.
         variables = [*self._joined, *self._optimizer.variables, *self._averages]
-        before = [tf.convert_to_tensor(variable) for variable in variables]
+        before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
+        self._apply(gradients, factor, rate)
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(tf.where(made, tf.convert_to_tensor(variable), value))
+
+    def _apply_gradients(self, gradients: list[Any], factor: Any, learning_rate: Any) -> Any:
+        """Scale the gradients and apply them, and average the weights."""
         optimizer = self._optimizer
         # Keras sums the gradients of the replicas once more.
         factor /= self._strategy.num_replicas_in_sync
         inner = optimizer.inner_optimizer if self._scaled else optimizer
         inner.learning_rate.assign(learning_rate)
         optimizer.apply([gradient * factor for gradient in gradients], self._joined)
+        values = self._groups.part([variable.value for variable in self._joined])
+        for i in self._groups.list_copied():
+            self._weights[i].assign(values[i])
         if self._config.ema_decay is not None:
             decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
             for average, variable in zip(self._averages, self._joined, strict=True):
                 average.assign(average + (1 - decay) * (variable.value - average))
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(tf.where(made, tf.convert_to_tensor(variable), value))
-        values = self._groups.part([variable.value for variable in self._joined])
-        for i in self._groups.list_copied():
-            self._weights[i].assign(values[i])
-        return norm, sound
 
     def _loss_scale(self) -> Any:
         if not self._scaled:
