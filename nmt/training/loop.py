@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import signal
 import statistics
@@ -145,7 +146,7 @@ class Trainer:
         """
         training = self._training
         spoken = self._ticked = time.monotonic()
-        with _await_stop_requests() as stop, self._make_bar() as bar:
+        with _await_stop_requests() as stop, _collect_quickly(), self._make_bar() as bar:
             task = bar.add_task(
                 "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
             )
@@ -333,6 +334,7 @@ class Trainer:
             + (f", {scores}" if scores else "")
             + (" (best)" if better else "")
         )
+        gc.collect()  # figures are cycles, and hold their pictures until they are found
         self._tick()
         self._save()
         if better:
@@ -429,6 +431,17 @@ class Trainer:
             f"update {shown['step']} ({self._progress():.0%}), epoch {measured.epoch:.1f}: loss "
             f"{shown['loss']}, {shown['speed']} tokens/s, left {shown['left']}"
         )
+
+
+@contextlib.contextmanager
+def _collect_quickly() -> Iterator[None]:
+    """Let the garbage collector look only at what is made from now on: not at all of TensorFlow."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @dataclass

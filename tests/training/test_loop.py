@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import itertools
 import json
@@ -261,6 +262,19 @@ def test_a_spike_in_every_order_ends_the_run(
     with pytest.raises(UserError, match="training went back to update 5 2 times, and there was a "):
         kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
+
+
+def test_what_is_garbage_is_collected_at_every_evaluation(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without, memory grows by pictures until Python comes to look for them."""
+    frozen = []
+    collect = gc.collect
+    monkeypatch.setattr(gc, "collect", lambda: (frozen.append(gc.get_freeze_count()), collect())[1])
+    kept.train("data.test=0")
+    during = [count for count in frozen if count]
+    assert len(during) == 3  # updates 5, 10 and 12
+    assert gc.get_freeze_count() == 0
 
 
 def test_what_is_usual_is_the_median_of_the_last_reports(whole: Callable[[str], RunFolder]) -> None:
