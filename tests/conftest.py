@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+# Sizes of a model that is made in a moment.
+SMALL = {"d_model": 16, "num_heads": 2, "ffn_width": 24, "encoder_layers": 1, "decoder_layers": 1}
 # Of a model: everything but its sizes.
 PLAIN: dict[str, Any] = {
     "norm": "pre",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, fields
@@ -131,8 +132,9 @@ def load(path: Path) -> Config:
         UserError: it is missing or damaged, or holds what the schema does not.
     """
     try:
-        _refuse_references(path.read_text(encoding="utf-8"))
-        stored = OmegaConf.load(path)
+        text = path.read_text(encoding="utf-8")
+        _refuse_references(text)
+        stored = OmegaConf.load(io.StringIO(text))
         if isinstance(stored, ListConfig):
             raise UserError("it holds a list, and no configuration")
         if isinstance(stored.get("data"), DictConfig):

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from conftest import corpus_lines, transformer
+from conftest import SMALL, corpus_lines, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
@@ -45,11 +45,7 @@ def make_wordpiece() -> Untrained:
     tokenizer = make_tokenizer("wordpiece")
     model = transformer(
         vocabulary_size=tokenizer.vocabulary_size,
-        d_model=16,
-        num_heads=2,
-        ffn_width=24,
-        encoder_layers=1,
-        decoder_layers=1,
+        **SMALL,
         max_length=64,
     )
     decoding = DecodingConfig(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import corpus_lines, transformer
+from conftest import SMALL, corpus_lines, transformer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
@@ -51,11 +51,7 @@ def translator(tokenizer: Tokenizer) -> Translator:
     """Random weights that end outputs early and late, which those of a few updates do not."""
     model = transformer(
         vocabulary_size=tokenizer.vocabulary_size,
-        d_model=16,
-        num_heads=2,
-        ffn_width=24,
-        encoder_layers=1,
-        decoder_layers=1,
+        **SMALL,
         max_length=64,
     )
     for number, weight in enumerate(model.weights):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Letters, transformer
+from conftest import SMALL, Letters, transformer
 from fake_service import CROSS, SOON, Running, serving, until
 
 from nmt import Translator
@@ -123,11 +123,7 @@ def test_options_reach_the_search(
 def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
     model = transformer(
         vocabulary_size=Letters.vocabulary_size,
-        d_model=16,
-        num_heads=2,
-        ffn_width=24,
-        encoder_layers=1,
-        decoder_layers=1,
+        **SMALL,
     )
     for number, weight in enumerate(model.weights):
         values = np.random.default_rng(number).standard_normal(weight.shape)
@@ -436,6 +432,7 @@ def test_the_health_check_needs_no_room_in_the_queue_and_is_not_repeated_at_once
             until(lambda: running.measured("nmt_queue_work") == 20)
             checks = [pool.submit(running.ask, "GET", "/healthz") for _ in range(5)]
             until(lambda: len(running.connections) == 1 + 2 + 5)
+            until(lambda: running.measured("nmt_queue_work") > 20)  # accepted, then asked
             assert running.measured("nmt_queue_work") == 20 + 4 * 1
         assert {answer.result().status for answer in checks} == {200}
         assert running.ask("GET", "/healthz").status == 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Letters, transformer
+from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig
@@ -15,11 +15,7 @@ from nmt.serving.parts import PartTranslator
 def test_the_three_steps_give_what_the_translator_gives() -> None:
     model = transformer(
         vocabulary_size=Letters.vocabulary_size,
-        d_model=16,
-        num_heads=2,
-        ffn_width=24,
-        encoder_layers=1,
-        decoder_layers=1,
+        **SMALL,
     )
     decoding = DecodingConfig(
         beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
