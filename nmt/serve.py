@@ -14,6 +14,7 @@ from nmt.arguments import Parser, add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
+from nmt.startup.memory import settle
 from nmt.startup.quiet import quiet_start
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
@@ -173,6 +174,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     # The server raises the signal again when it has stopped, which would end the process by it.
     signal.signal(signal.SIGTERM, server.handle_exit)
+    settle()
     listener.listen()
     host, port = listener.getsockname()[:2]
     print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
