@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from nmt.config.decoding import QUANTIZATIONS
 from nmt.errors import UserError, fail
 
+ENGINES = ("auto", "keras", "ctranslate2")
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
 
 
@@ -23,6 +27,28 @@ class Parser(argparse.ArgumentParser):
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add ``--run``, the run folder that a command works on."""
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add ``--engine``, ``--quantization`` and ``--verbose``: what searches, and whether to say."""
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="what searches: ctranslate2, the model in C++; keras, the model itself, for all that "
+        "the former does not give; auto, the fastest that gives what is asked (%(default)s)",
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        help="of ctranslate2 (default: the run's decoding.quantization)",
+    )
+    parser.add_argument("--verbose", action="store_true", help="say which engine it is")
+
+
+def say_if_asked(arguments: argparse.Namespace) -> Callable[[str], None]:
+    """Return what prints a line to standard error if the command line says ``--verbose``."""
+    return lambda line: print(line, file=sys.stderr) if arguments.verbose else None
 
 
 def positive(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.arguments import Parser, add_run, count, not_negative, positive
+from nmt.arguments import Parser, add_engine, add_run, count, not_negative, positive, say_if_asked
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
@@ -27,6 +27,7 @@ def make_parser() -> argparse.ArgumentParser:
         "probability of given translations.",
     )
     add_run(parser)
+    add_engine(parser)
     parser.add_argument("--split", choices=("test", "dev"), default="test")
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
@@ -86,8 +87,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     else:
         what = f"split_{arguments.split}"
         pairs = getattr(read_corpus(folder, console.print), arguments.split)
-    with quiet_start():
-        translator = Translator.load(folder.path)
+    engine = {
+        "engine": arguments.engine,
+        "quantization": arguments.quantization,
+        "say": say_if_asked(arguments),
+    }
+    translator = Translator.load(folder.path, **engine)
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
@@ -104,7 +109,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         print_worst(found, arguments.worst, console)
         content |= found.as_json()
         if other is not None:
-            theirs = evaluate(Translator.load(other.path), pairs, console, **search)
+            theirs = evaluate(Translator.load(other.path, **engine), pairs, console, **search)
             compared = compare(folder.path.name, found, other.path.name, theirs)
             print_comparison(compared, console)
             content |= compared.as_json()

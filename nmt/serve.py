@@ -10,12 +10,11 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from nmt.arguments import Parser, add_run
+from nmt.arguments import Parser, add_engine, add_run, say_if_asked
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
 from nmt.startup.memory import settle
-from nmt.startup.quiet import quiet_start
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _AT_LEAST_1 = (
@@ -29,7 +28,7 @@ _AT_LEAST_1 = (
     "max_characters",
     "max_work",
 )
-_WARM_UP = "Hola."  # any text compiles the search; this one is short
+_WARM_UP = "Hola."  # the first search of a process is the slowest
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -43,6 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
         parser.add_argument(name, type=kind, default=default, help=f"{text} (%(default)s)")
 
     add_run(parser)
+    add_engine(parser)
     option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
     option("--port", int, 8000, "0: any free one")
     option("--max-batch", int, 64, "most sentences, or parts of long ones, translated together")
@@ -143,16 +143,24 @@ def run(arguments: argparse.Namespace) -> None:
         if error.name not in _PACKAGES:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
-    with quiet_start():
-        from nmt.inference.translator import Translator
-        from nmt.serving.parts import PartTranslator
+    from nmt.inference.translator import Translator
+    from nmt.serving.parts import PartTranslator
 
-        translator = Translator.load(folder.path)
-        translator.attention(_WARM_UP)
+    translator = Translator.load(
+        folder.path,
+        engine=arguments.engine,
+        quantization=arguments.quantization,
+        say=say_if_asked(arguments),
+    )
+    parts = PartTranslator(translator)
+    if translator.engine.own:
+        parts.load_attention()
+    else:
+        translator.translate([_WARM_UP])
 
     data = folder.config.data
     about = About(folder.path.name, data.source_language, data.target_language, found)
-    app = make_app(PartTranslator(translator), about, Limits(**read_limits(arguments)))
+    app = make_app(parts, about, Limits(**read_limits(arguments)))
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.arguments import Parser, above_zero, add_run, not_negative, positive, share
+from nmt.arguments import (
+    Parser,
+    above_zero,
+    add_engine,
+    add_run,
+    not_negative,
+    positive,
+    say_if_asked,
+    share,
+)
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import (
     count_done,
@@ -19,13 +28,11 @@ from nmt.inference.lines import (
 )
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
-from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
+    from nmt.inference.contract import Draw, Search
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
-
-ENGINES = ("keras", "ctranslate2", "ctranslate2_int8", "ctranslate2_float16")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -37,12 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
     add_run(parser)
-    parser.add_argument(
-        "--engine",
-        choices=ENGINES,
-        default="keras",
-        help="what searches: the model itself, or an export of the run (%(default)s)",
-    )
+    add_engine(parser)
     files = parser.add_argument_group("files")
     files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
     files.add_argument(
@@ -146,7 +148,7 @@ def check(arguments: argparse.Namespace) -> None:
     drawn = arguments.sample or arguments.mbr
     if drawn and (arguments.beam or arguments.coverage_penalty):
         raise UserError("--sample and --mbr draw, they do not search: leave --beam out")
-    if arguments.engine != "keras" and (drawn or arguments.attention or arguments.coverage_penalty):
+    if arguments.engine == "ctranslate2" and own_reason(arguments):
         raise UserError(
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
             "missing coverage: leave it out"
@@ -154,6 +156,17 @@ def check(arguments: argparse.Namespace) -> None:
     altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
     if altered and not drawn:
         raise UserError("--temperature, --top-k and --top-p need --sample or --mbr")
+
+
+def own_reason(arguments: argparse.Namespace) -> str:
+    """Return the option that only the model itself can follow; empty if there is none."""
+    asked = {
+        "--sample": arguments.sample,
+        "--mbr": arguments.mbr,
+        "--attention": arguments.attention,
+        "--coverage-penalty": arguments.coverage_penalty,
+    }
+    return next((option for option, value in asked.items() if value), "")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -166,64 +179,70 @@ def run(arguments: argparse.Namespace) -> None:
             f"--nbest {arguments.nbest} needs a beam of at least {arguments.nbest}: "
             f"--beam {arguments.nbest}"
         )
-    with quiet_start():
-        from nmt.exporting.loading import load_translator
+    # Heavy imports wait until the arguments are known to be right.
+    from nmt.inference.translator import Translator
 
-        translator = load_translator(folder, arguments.engine)
+    how = describe_search(arguments, beam)
+    translator = Translator.load(
+        folder.path,
+        engine="keras" if own_reason(arguments) else arguments.engine,
+        quantization=arguments.quantization,
+        say=say_if_asked(arguments),
+    )
 
-    def search(lines: list[str]) -> list[list[Translation]]:
-        return search_lines(translator, lines, arguments, beam)
+    def formatted(found: list[list[Translation]]) -> list[str]:
+        return [
+            "\n".join(format_candidates(one[: arguments.nbest], arguments.scores)) for one in found
+        ]
 
-    def formatted(lines: list[str]) -> list[str]:
-        return ["\n".join(format_candidates(one, arguments.scores)) for one in search(lines)]
+    def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
+        return translator.stream(chunks, how)
 
     done, begin = 0, None
     if arguments.resume:
-        done, begin = count_done(arguments.output, arguments.file, formatted)
+        done, begin = count_done(
+            arguments.output, arguments.file, lambda lines: formatted(translator.run(lines, how))
+        )
         begin = begin if arguments.output.exists() else None
     with open_output(arguments.output, begin=begin) as out:
 
-        def write(lines: list[str]) -> None:
-            print("\n".join(formatted(lines)), file=out, flush=True)
+        def write(found: list[list[Translation]]) -> None:
+            print("\n".join(formatted(found)), file=out, flush=True)
 
         if arguments.file:
             shown = out is not sys.stdout or not sys.stdout.isatty()
-            translate_file(arguments.file, done, write, shown=shown)
+            translate_file(arguments.file, done, stream, write, shown=shown)
         elif arguments.sentences:
-            found = search(arguments.sentences)
-            for one in found:
-                print("\n".join(format_candidates(one, arguments.scores)), file=out)
+            found = translator.run(arguments.sentences, how)
+            write(found)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
                 show_attention(translator, arguments.sentences, best, arguments.attention)
         else:
-            translate_terminal(write)
+            translate_terminal(stream, write)
 
 
-def search_lines(
-    translator: Translator, lines: list[str], arguments: argparse.Namespace, beam: int
-) -> list[list[Translation]]:
-    """Search or draw as the command line says: at most ``--nbest`` translations of each line."""
-    if not (arguments.sample or arguments.mbr):
-        return translator.hypotheses(
-            lines,
-            beam_size=beam,
-            length_penalty=arguments.length_penalty,
-            coverage_penalty=arguments.coverage_penalty,
-            n_best=arguments.nbest,
-            prefix=arguments.prefix,
+def describe_search(arguments: argparse.Namespace, beam: int) -> Search | Draw:
+    """Return the search or draw that the command line says."""
+    from nmt.inference.contract import Draw, Search
+
+    if arguments.sample or arguments.mbr:
+        return Draw(
+            arguments.mbr or arguments.nbest,
+            arguments.temperature,
+            arguments.top_k or 0,
+            arguments.top_p,
+            arguments.seed,
+            arguments.prefix,
+            agreeing=arguments.mbr is not None,
         )
-    draw = translator.minimum_bayes_risk if arguments.mbr else translator.samples
-    found = draw(
-        lines,
-        arguments.mbr or arguments.nbest,
-        temperature=arguments.temperature,
-        top_k=arguments.top_k or 0,
-        top_p=arguments.top_p,
-        seed=arguments.seed,
-        prefix=arguments.prefix,
+    return Search(
+        beam,
+        arguments.length_penalty,
+        arguments.coverage_penalty,
+        arguments.nbest,
+        arguments.prefix,
     )
-    return [drawn[: arguments.nbest] for drawn in found]
 
 
 def show_attention(

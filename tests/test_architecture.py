@@ -42,7 +42,7 @@ ROOMS = {
     | {"inspection.anatomy", "inspection.heads", "inspection.pictures"},
     "exporting": {"config", "data", "errors", "inference", "model", "runs", "startup"},
     "serving": {"errors", "inference", "viewer"},
-    "arguments": {"errors"},
+    "arguments": {"config", "errors"},
     "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
 }
 

@@ -252,7 +252,7 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
     (["--run", "RUN", "--attention", "a.png", ""], "empty"),
     (["--resume", "Hola."], "--resume needs --file and --output"),
-    (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "--quantization int8 --run"),
+    (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "invalid choice"),
     (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
     (["--sample", "--beam", "3", "Hola."], "leave --beam out"),

@@ -43,7 +43,7 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     assert f"written to {as_json}" in printed
     written = json.loads(as_json.read_text(encoding="utf-8"))
     assert [trace["sentence"] for trace in written["traces"]] == [SENTENCE, "Sí."]
-    translator = Translator.load(tiny_run)
+    translator = Translator.load(tiny_run, engine="keras")
     for trace in written["traces"]:
         [found] = translator.hypotheses([trace["sentence"]], beam_size=2, n_best=2)
         assert trace["texts"] == [one.text for one in found]
@@ -64,7 +64,9 @@ def test_an_attribution_is_printed_and_drawn(tiny_run: Path, tmp_path: Path) -> 
     lines = printed.splitlines()
     assert lines[0].split("  ")[0] == "written"
     assert lines[-2].startswith("in common, on average: 0.")
-    assert len(lines) == 3 + len(Translator.load(tiny_run).hypotheses([SENTENCE])[0][0].tokens)
+    assert len(lines) == 3 + len(
+        Translator.load(tiny_run, engine="keras").hypotheses([SENTENCE])[0][0].tokens
+    )
     assert Image.open(picture).size[0] > 500
 
 
@@ -73,7 +75,7 @@ def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path
     printed = inspected("project", "--run", run)
     assert "tensorboard --logdir" in printed
     table = np.loadtxt(run / "logs" / "embeddings" / "vectors.tsv", delimiter="\t")
-    expected = np.asarray(Translator.load(run).engine.model.token_table())
+    expected = np.asarray(Translator.load(run).own_engine("it").model.token_table())
     np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-12)
     labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
     assert len(labels.splitlines()) == 1 + len(expected)
@@ -94,7 +96,7 @@ def test_weights_are_drawn_into_a_folder(tiny_run: Path, tmp_path: Path) -> None
 
 def test_the_summary_of_a_run_counts_it(tiny_run: Path) -> None:
     printed = inspected("summary", "--run", tiny_run)
-    total = f"{Translator.load(tiny_run).engine.model.count_params():,}"
+    total = f"{Translator.load(tiny_run).own_engine('it').model.count_params():,}"
     [line] = [line for line in printed.splitlines() if line.startswith("all") and total in line]
     assert line.split() == ["all", total, total]  # by closed form, and counted
     assert "4 x 64 float32" in printed  # of training: 256 positions

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-_LOADED: dict[Path, object] = {}
+_LOADED: dict[object, object] = {}
 
 
 @pytest.fixture
@@ -16,10 +17,10 @@ def kept_translators(monkeypatch: pytest.MonkeyPatch) -> None:
 
     load = Translator.load
 
-    def load_once(run: str | Path = "runs/latest") -> object:
-        path = Path(run).resolve()
-        if path not in _LOADED:
-            _LOADED[path] = load(run)
-        return _LOADED[path]
+    def load_once(run: str | Path = "runs/latest", *, say: object = None, **engine: Any) -> object:
+        key = (Path(run).resolve(), *engine.items())
+        if key not in _LOADED:
+            _LOADED[key] = load(run, **engine)
+        return _LOADED[key]
 
     monkeypatch.setattr(Translator, "load", load_once)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nmt.config.checks import MISSING, check_at_least
+from nmt.config.checks import MISSING, check_at_least, check_one_of
+
+QUANTIZATIONS = ("float32", "int8")
 
 
 @dataclass
@@ -16,6 +18,7 @@ class DecodingConfig:
     max_length_ratio: float = MISSING  # output tokens per source token
     max_length_margin: int = MISSING  # output tokens allowed beyond that
     batch_size: int = MISSING  # sentences
+    quantization: str = MISSING  # what CTranslate2 computes with: "float32" or "int8"
 
 
 def check_decoding(config: DecodingConfig) -> None:
@@ -29,3 +32,4 @@ def check_decoding(config: DecodingConfig) -> None:
     check_at_least("decoding.length_penalty", config.length_penalty, 0)
     check_at_least("decoding.max_length_ratio", config.max_length_ratio, 0)
     check_at_least("decoding.max_length_margin", config.max_length_margin, 1)
+    check_one_of("decoding.quantization", config.quantization, QUANTIZATIONS)

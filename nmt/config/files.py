@@ -22,6 +22,7 @@ DEEPEST = 16  # nodes of YAML in each other; four are used
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS = {
+    "decoding": {"quantization": "float32"},
     "training": {
         "attention_every": 250,
         "deterministic": False,
@@ -31,7 +32,7 @@ _LATER_KEYS = {
         "spike_factor": None,
         "parallel_parts": 1,
         "word_dropout": 0,
-    }
+    },
 }
 
 # What earlier versions called otherwise.

@@ -1,9 +1,8 @@
 """Subword tokenizers with one vocabulary for both languages.
 
 Three kinds: SentencePiece ``unigram`` and ``bpe``, whose byte fallback leaves nothing unknown, and
-``wordpiece``, whose vocabulary tensorflow-text's own builder learns. All run on tensorflow-text;
-where Keras runs on another backend, SentencePiece models run on the ``sentencepiece`` package
-instead (same model, same ids), so that TensorFlow is not needed.
+``wordpiece``, whose vocabulary tensorflow-text's own builder learns. Text becomes ids without
+TensorFlow; inside a graph tensorflow-text does it, with the same ids.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import keras
 import numpy as np
 
 from nmt.config import TokenizerConfig
@@ -62,7 +60,7 @@ class Tokenizer(Protocol):
         ...
 
     def in_graph(self) -> Any:
-        """Return the tensorflow-text tokenizer (int32 ids) that it runs on, for use in graphs."""
+        """Return the tensorflow-text tokenizer (int32 ids) that does the same in graphs."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -95,17 +93,7 @@ class SentencePieceTokenizer:
         """Return the ids int32 [length] of each text."""
         if not texts:
             return []
-        if keras.config.backend() != "tensorflow":
-            return [np.asarray(ids, np.int32) for ids in self._processor.encode(list(texts))]
-        import tensorflow as tf
-
-        try:
-            ragged = self.in_graph().tokenize(list(texts))
-        except tf.errors.NotFoundError:
-            # Seeding TensorFlow, or clearing the Keras session, destroys live tokenizers.
-            self._in_graph = None
-            ragged = self.in_graph().tokenize(list(texts))
-        return np.split(ragged.values.numpy(), ragged.row_splits.numpy()[1:-1])
+        return [np.asarray(ids, np.int32) for ids in self._processor.encode(list(texts))]
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """Return the text of each id sequence; special ids are left out."""
@@ -154,6 +142,8 @@ class SentencePieceTokenizer:
 # back, for text whose white space is single spaces.
 _WORDS = re.compile(r" ?(?:\w+|[^\w\s])|\s")
 SUFFIX = "##"
+_LONGEST_WORD = 1 << 16  # bytes; a longer one is one [UNK]
+_WORDS_KEPT = 1 << 16  # whose pieces are remembered
 _SPECIAL_PIECES = ["[PAD]", "[BOS]", "[EOS]", "[UNK]"]
 
 
@@ -172,20 +162,33 @@ class WordPieceTokenizer:
             raise UserError(f"not all of its pieces are text ({error})") from error
         self._vocabulary = list(vocabulary)
         self.vocabulary_size = len(self._vocabulary)
+        self._ids = {piece: i for i, piece in enumerate(vocabulary)}
+        self._longest = max(map(len, vocabulary))
+        self._split = lru_cache(_WORDS_KEPT)(self._split_anew)
         self._in_graph: Any = None
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
-        if not texts:
-            return []
-        import tensorflow as tf
+        return [
+            np.array([i for word in _pretokenized(text) for i in self._split(word)], np.int32)
+            for text in texts
+        ]
 
-        words = [_pretokenized(text) for text in texts]
-        flat = tf.constant([word for line in words for word in line], tf.string)
-        ids = self.in_graph().tokenize(flat)  # ragged [words, pieces]
-        # Pieces up to the end of each line: the row splits of words, looked up at the line ends.
-        line_ends = np.cumsum([len(line) for line in words])
-        return np.split(ids.values.numpy(), ids.row_splits.numpy()[line_ends[:-1]])
+    def _split_anew(self, word: str) -> tuple[int, ...]:
+        """Return the ids of the longest pieces, from left to right; of what has none, `UNK`."""
+        if len(word.encode()) > _LONGEST_WORD:
+            return (UNK,)
+        found: list[int] = []
+        begin, mark = 0, ""
+        while begin < len(word):
+            ends = range(min(len(word), begin + self._longest), begin, -1)
+            ids = ((self._ids.get(mark + word[begin:end]), end) for end in ends)
+            piece, begin = next((one for one in ids if one[0] is not None), (None, begin))
+            if piece is None:
+                return (UNK,)
+            found.append(piece)
+            mark = SUFFIX
+        return tuple(found)
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """Return the text of each id sequence; special ids are left out."""
@@ -204,13 +207,11 @@ class WordPieceTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
-        words = _pretokenized(text)
-        ids = self.in_graph().tokenize(words).to_list() if words else []  # by word
         return _spans(
             [
                 _size(word) if piece == _SPECIAL_PIECES[UNK] else _size(piece.removeprefix(SUFFIX))
-                for word, of_word in zip(words, ids, strict=True)
-                for piece in self.pieces(of_word)
+                for word in _pretokenized(text)
+                for piece in self.pieces(self._split(word))
             ],
             text,
         )
@@ -226,7 +227,7 @@ class WordPieceTokenizer:
                 suffix_indicator=SUFFIX,
                 unknown_token=_SPECIAL_PIECES[UNK],
                 token_out_type=tf.int32,
-                max_bytes_per_word=1 << 16,  # a longer word is one [UNK]
+                max_bytes_per_word=_LONGEST_WORD,
                 no_pretokenization=True,
                 support_detokenization=True,
             )

@@ -36,17 +36,24 @@ class Cutter:
 
     def cut(self, text: str) -> list[np.ndarray]:
         """Return the ids int32 [length] of the parts of a text; an empty text has none."""
-        text = clean_input(text)
-        if not text:
-            return []
-        ids = self._tokenizer.encode([text])[0]
+        return self.cut_all([text])[0]
+
+    def cut_all(self, texts: Sequence[str]) -> list[list[np.ndarray]]:
+        """Return what `cut` returns for each text."""
+        cleaned = [clean_input(text) for text in texts]
+        return [
+            self._cut(text, ids) if text else []
+            for text, ids in zip(cleaned, self._tokenizer.encode(cleaned), strict=True)
+        ]
+
+    def _cut(self, text: str, ids: np.ndarray) -> list[np.ndarray]:
         if len(ids) <= self.room:
             return [ids]
         if not self._warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.room} of the longest "
                 "sentence in training: such texts are translated in parts",
-                stacklevel=5,
+                stacklevel=6,
             )
             self._warned = True
         return list(self._parts(text, ids))

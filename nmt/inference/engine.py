@@ -1,10 +1,10 @@
-"""What turns source ids into target ids: the interface, and the model's own search behind it."""
+"""The model's own search: an engine that runs the model itself, with its key/value cache."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
+from nmt.inference.contract import NEVER, Beam, Found, Kind, Numbers, Sampling
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
@@ -19,7 +20,6 @@ from nmt.inference.search import (
     BeamSearch,
     Greedy,
     Hypotheses,
-    Numbers,
     Rules,
     Sample,
     run,
@@ -30,100 +30,6 @@ from nmt.startup.devices import cores, gpus
 _LENGTH_STEP = 8  # positions decoded, or padded to, at a time
 _ROW_STEP, _WIDTH_STEP = 8, 4  # sentences and source positions by which larger batches differ
 _KEPT_SHARE = 0.75  # of a batch left unfinished: at most so many, and the others leave it
-NEVER = (PAD, BOS)  # ids that no output holds
-
-
-class Kind(NamedTuple):
-    """What makes one compiled search another: all but its numbers."""
-
-    hypotheses: int  # k, per sentence
-    listed: bool = False  # whether more than the best is wanted: any number of them
-    covered: bool = False  # whether attention received is summed up
-    sampled: bool = False
-    top_k: int = 0
-    nucleus: bool = False
-
-
-class Beam(NamedTuple):
-    """How to search."""
-
-    size: int  # k; 1 is greedy
-    length_penalty: float  # alpha of Wu et al. 2016, equation 14
-    coverage_penalty: float = 0.0  # beta of the same
-    n_best: int = 1  # hypotheses wanted per sentence, at most `size`
-
-    @property
-    def kind(self) -> Kind:
-        """What is compiled for it."""
-        wide = self.size > 1
-        return Kind(
-            self.size, listed=wide and self.n_best > 1, covered=wide and self.coverage_penalty > 0
-        )
-
-    @property
-    def numbers(self) -> Numbers:
-        """What the compiled search is given."""
-        return Numbers(self.length_penalty, self.coverage_penalty, self.n_best)
-
-
-class Sampling(NamedTuple):
-    """How to draw: see `nmt.inference.search.Sample`."""
-
-    samples: int  # per sentence
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-
-    @property
-    def n_best(self) -> int:
-        """All samples are wanted."""
-        return self.samples
-
-    @property
-    def kind(self) -> Kind:
-        """What is compiled for it."""
-        return Kind(self.samples, sampled=True, top_k=self.top_k, nucleus=self.top_p < 1)
-
-    @property
-    def numbers(self) -> Numbers:
-        """What the compiled search is given."""
-        return Numbers(temperature=self.temperature, top_p=self.top_p)
-
-
-class Found(NamedTuple):
-    """One hypothesis in ids."""
-
-    tokens: tuple[int, ...]  # end mark included
-    log_prob: float  # of all tokens, end mark included, in nats
-    score: float  # what hypotheses are ranked by
-
-
-class Engine(Protocol):
-    """What turns source ids into target ids.
-
-    Attributes:
-        max_length: positions, end mark included, of source and target.
-        parallel: batches that may be searched at the same time, from as many threads.
-    """
-
-    max_length: int
-    parallel: int
-
-    def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
-        """Search for the best outputs of a batch.
-
-        Args:
-            sources: ids without end mark, at least one sentence, of similar length.
-            limits: int32 [B], most tokens of each output, end mark included.
-            beam: how to search.
-            prefix: int32 [P], ids that every output begins with; may be empty.
-
-        Returns:
-            Up to `beam.n_best` hypotheses per sentence, best first.
-        """
-        ...
 
 
 class KerasEngine:
@@ -133,6 +39,8 @@ class KerasEngine:
     batch, and the cache grows as it is filled. On JAX, which compiles every shape anew, it runs in
     one go over few shapes.
     """
+
+    own = True
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -149,10 +57,14 @@ class KerasEngine:
         """How many searches have been compiled: one for each `Kind`, whatever the numbers."""
         return len(self._programs)
 
+    def can(self, beam: Beam) -> bool:
+        """Whether `search` gives what is asked: it gives everything."""
+        return True
+
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
     ) -> list[list[Found]]:
-        """Search for the best outputs of a batch: see `Engine`."""
+        """Search for the best outputs of a batch: see `nmt.inference.contract.Engine`."""
         return self._run(beam, sources, limits, prefix, np.zeros(len(sources), np.int32))
 
     def sample(
@@ -169,12 +81,7 @@ class KerasEngine:
     def score(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """Return the log-probability in nats of every target token, end mark included.
-
-        Args:
-            sources: ids without end mark, of similar length.
-            targets: ids without end mark, one per source.
-        """
+        """Return the log-probability of every target token: see `nmt.inference.contract.Engine`."""
         source, target_in, target_out = self._forced(sources, targets)
         found = self._scores(source, target_in, target_out)
         return [row[: len(ids) + 1] for row, ids in zip(found, targets, strict=True)]

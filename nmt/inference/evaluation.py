@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nmt.config import DecodingConfig
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.inference.contract import Search
 from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
@@ -176,7 +178,10 @@ def perplexity(scores: Sequence[PairScore]) -> Perplexity:
 
 
 def _with_progress(
-    work: Callable[[Sequence[T]], list[R]], items: Sequence[T], what: str, console: Console
+    work: Callable[[Iterable[Sequence[T]]], Iterator[list[R]]],
+    items: Sequence[T],
+    what: str,
+    console: Console,
 ) -> list[R]:
     """Do ``work`` chunk by chunk, showing how far it is."""
     done: list[R] = []
@@ -187,10 +192,11 @@ def _with_progress(
         TextColumn("sentences, left"),
         TimeRemainingColumn(),
     )
+    chunks = (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(items))
-        for start in range(0, len(items), _CHUNK):
-            done += work(items[start : start + _CHUNK])
+        for found in work(chunks):
+            done += found
             progress.update(task, completed=len(done))
     return done
 
@@ -199,9 +205,10 @@ def translate_with_progress(
     translator: Translator, sources: Sequence[str], console: Console, **search: Any
 ) -> list[str]:
     """Translate many sentences, showing how far it is."""
-    return _with_progress(
-        lambda chunk: translator.translate(chunk, **search), sources, "translating", console
+    found = _with_progress(
+        lambda chunks: translator.stream(chunks, Search(**search)), sources, "translating", console
     )
+    return [translations[0].text for translations in found]
 
 
 def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Forced:
@@ -212,7 +219,7 @@ def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Fo
     """
     if not pairs:
         raise UserError("there is nothing to score: there are no pairs")
-    return Forced(pairs, _with_progress(translator.score, pairs, "scoring", console))
+    return Forced(pairs, _with_progress(partial(map, translator.score), pairs, "scoring", console))
 
 
 def evaluate(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
+from nmt.inference.contract import Engine
 from nmt.inference.cutting import clean_input
-from nmt.inference.engine import KerasEngine
 from nmt.inference.results import Attention, PairScore
+
+if TYPE_CHECKING:  # loads Keras
+    from nmt.inference.engine import KerasEngine
 
 Result = TypeVar("Result")
 
@@ -41,7 +44,7 @@ def encode_both(
 
 
 def score_pairs(
-    engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
+    engine: Engine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
 ) -> list[PairScore]:
     """Return the log-probability of each piece of given translations.
 
@@ -93,7 +96,7 @@ def label_attention(
 
 def _in_batches(
     work: Callable[..., list[Result]],
-    engine: KerasEngine,
+    engine: Engine,
     sides: tuple[list[np.ndarray], list[np.ndarray]],
     batch_size: int,
 ) -> list[Result]:

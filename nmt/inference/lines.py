@@ -7,12 +7,13 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO, TypeVar
 
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
 from nmt.errors import UserError, naming
@@ -21,7 +22,9 @@ CHUNK = 1024  # lines translated together: memory stays constant
 _CHECKED = 8  # lines of an output that is gone on with that are translated again, and compared
 _SHARE_WRONG = 0.25  # of these, up to which they may differ
 
+Result = TypeVar("Result")
 Translate = Callable[[list[str]], list[str]]  # one line of output per line
+Stream = Callable[[Iterable[list[str]]], Generator[Result]]  # one result per chunk of lines
 
 
 def group_lines(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
@@ -210,14 +213,15 @@ def _choose_checked(lines: Iterable[_Line], done: int, nothing: str) -> tuple[in
 
 
 def translate_file(
-    path: Path, done: int, write: Callable[[list[str]], object], *, shown: bool
+    path: Path, done: int, stream: Stream[Result], write: Callable[[Result], object], *, shown: bool
 ) -> None:
     """Translate a file chunk by chunk, with a progress bar.
 
     Args:
         path: the file.
         done: lines at its beginning that are translated already.
-        write: translates and writes lines.
+        stream: translates chunks of lines, in order; it may read ahead.
+        write: writes what a chunk became.
         shown: whether the bar is.
     """
     # Here, since a command that only checks its arguments should not wait for them.
@@ -232,27 +236,46 @@ def translate_file(
         TimeRemainingColumn(),
     )
     hidden = not (shown and console.is_terminal)
+    reached: deque[tuple[int, int]] = deque()  # lines and bytes read with each chunk in the stream
     with path.open("rb") as file, Progress(*columns, console=console, disable=hidden) as progress:
         read = split_lines(file)
         for _ in islice(read, done):
             pass
+
+        def chunks() -> Iterator[list[str]]:
+            lines = done
+            for chunk in group_lines(decode_lines(read, first=done + 1)):
+                lines += len(chunk)
+                reached.append((lines, file.tell()))
+                yield chunk
+
         begin = time.monotonic()
-        lines = done
         task = progress.add_task(
-            "", total=path.stat().st_size, completed=file.tell(), lines=lines, rate="–"
+            "", total=path.stat().st_size, completed=file.tell(), lines=done, rate="–"
         )
-        for chunk in group_lines(decode_lines(read, first=done + 1)):
-            write(chunk)
-            lines += len(chunk)
+
+        def write_and_show(found: Result) -> None:
+            write(found)
+            lines, place = reached.popleft()
             rate = f"{(lines - done) / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=file.tell(), lines=lines, rate=rate)
+            progress.update(task, completed=place, lines=lines, rate=rate)
+
+        _write_each(stream, chunks(), write_and_show)
 
 
-def translate_terminal(write: Callable[[list[str]], object]) -> None:
+def translate_terminal(stream: Stream[Result], write: Callable[[Result], object]) -> None:
     """Translate standard input: line by line from a terminal, chunk by chunk from a pipe."""
     if sys.stdin.isatty():
         for line in sys.stdin:
-            write([line.rstrip("\n")])
-        return
-    for chunk in group_lines(decode_lines(split_lines(sys.stdin.buffer))):
-        write(chunk)
+            _write_each(stream, [[line.rstrip("\n")]], write)
+    else:
+        _write_each(stream, group_lines(decode_lines(split_lines(sys.stdin.buffer))), write)
+
+
+def _write_each(
+    stream: Stream[Result], chunks: Iterable[list[str]], write: Callable[[Result], object]
+) -> None:
+    """Write what chunks become; when that ends early, the stream is closed at once."""
+    with closing(stream(chunks)) as results:
+        for found in results:
+            write(found)

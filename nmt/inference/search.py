@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from keras import ops
 
+from nmt.inference.contract import Numbers
 from nmt.model.dropout import fold, uniform
 
 Tensor = Any
@@ -28,17 +29,6 @@ Reorder = Callable[[State, Tensor], State]
 IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that sums stay ordered
 FREE = -1  # in a prefix: the position is not forced
 COLDEST = 1e-6  # what any lower temperature counts as: by less, quotients may leave float32
-
-
-class Numbers(NamedTuple):
-    """The numbers of a search, scalars: inputs of a compiled search, not part of what it is."""
-
-    length_penalty: Tensor | float = 0.0  # alpha of `length_penalty`, at least 0
-    coverage_penalty: Tensor | float = 0.0  # beta of `coverage_penalty`, at least 0
-    n_best: Tensor | int = 1  # hypotheses wanted per sentence: when to stop; int32
-    temperature: Tensor | float = 1.0  # logits are divided by it before a draw; above 0
-    # Draw from the fewest tokens that together have this probability (Holtzman et al. 2020).
-    top_p: Tensor | float = 1.0
 
 
 class Rules(NamedTuple):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import heapq
 import math
+import threading
 import zlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.contract import Beam, Draw, Engine, Found, Sampling, Search
 from nmt.inference.cutting import Cutter, clean_input
-from nmt.inference.engine import Beam, Engine, Found, KerasEngine, Sampling
 from nmt.inference.forcing import (
     attend_pairs,
     encode_both,
@@ -23,8 +26,22 @@ from nmt.inference.forcing import (
     plan_batches,
     score_pairs,
 )
-from nmt.inference.metrics import expected_chrf
 from nmt.inference.results import Attention, PairScore, Translation, join_lines
+
+if TYPE_CHECKING:  # loads Keras
+    from nmt.inference.engine import KerasEngine
+
+_AHEAD = 1  # chunks of a stream that are searched while the one before is waited for
+
+
+class _Plan(NamedTuple):
+    """How texts are translated."""
+
+    engine: Engine
+    search: Callable[[list[np.ndarray], np.ndarray, np.ndarray], list[list[Found]]]  # of a batch
+    prefix: np.ndarray  # int32 [P], ids that every translation begins with
+    join: Callable[[list[list[Translation]]], list[Translation]]  # parts of a text
+    rank: Callable[[list[Translation]], list[Translation]] = lambda found: found
 
 
 class Translator:
@@ -36,6 +53,8 @@ class Translator:
         decoding: defaults of the search.
         longest: tokens, end mark included, of the longest sequence in training: longer texts are
             translated in parts. None: as many as the engine has positions.
+        load_own: gives the model itself, for what the engine cannot; called once, when that is
+            first asked for. None: only the engine is there.
     """
 
     def __init__(
@@ -45,30 +64,50 @@ class Translator:
         decoding: DecodingConfig,
         *,
         longest: int | None = None,
+        load_own: Callable[[], KerasEngine] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.decoding = decoding
         room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
         self._cutter = Cutter(tokenizer, room)
+        self._load_own = load_own
+        self._own: KerasEngine | None = cast("KerasEngine", engine) if engine.own else None
+        self._loading = threading.Lock()
 
     @classmethod
-    def load(cls, run: str | Path = "runs/latest") -> Translator:
+    def load(
+        cls,
+        run: str | Path = "runs/latest",
+        *,
+        engine: str = "auto",
+        quantization: str | None = None,
+        say: Callable[[str], object] = lambda line: None,
+    ) -> Translator:
         """Load the best weights of a run folder.
 
+        Args:
+            run: the folder.
+            engine: one of `nmt.inference.loading.ENGINES`: "keras", the model itself;
+                "ctranslate2", the same model in C++, which neither samples nor shows attention;
+                "auto", the latter where it can hold the model, and the model itself for what else
+                is asked.
+            quantization: what CTranslate2 computes with, "float32" or "int8"; None: as the run's
+                ``decoding.quantization`` says.
+            say: is told which engine it is.
+
         Raises:
-            UserError: there is no run, or it has no weights yet.
+            UserError: there is no run, or it has no weights yet, or the engine cannot hold them.
         """
+        from nmt.inference.loading import load_engine
         from nmt.runs.folder import RunFolder
 
         folder = RunFolder.open(Path(run))
         config = folder.config
-        return cls(
-            KerasEngine(folder.load_model()),
-            folder.load_tokenizer(),
-            config.decoding,
-            longest=max(config.training.row_lengths),
-        )
+        tokenizer = folder.load_tokenizer()
+        found, load_own = load_engine(folder, tokenizer, engine, quantization, say)
+        longest = max(config.training.row_lengths)
+        return cls(found, tokenizer, config.decoding, longest=longest, load_own=load_own)
 
     @property
     def room(self) -> int:
@@ -121,8 +160,8 @@ class Translator:
             UserError: ``n_best`` is larger than the beam, a penalty is below 0, or the prefix is
                 too long.
         """
-        search = self._searching(beam_size, length_penalty, coverage_penalty, n_best)
-        return self._each(texts, prefix, search, lambda parts: join_best(parts, n_best))
+        search = Search(beam_size, length_penalty, coverage_penalty, n_best, prefix)
+        return self.run(texts, search)
 
     def hypotheses_of_parts(
         self,
@@ -145,32 +184,83 @@ class Translator:
         Raises:
             UserError: as `hypotheses`.
         """
-        search = self._searching(beam_size, length_penalty, 0.0, n_best)
-        return self._search_parts(parts, range(0), np.zeros(0, np.int32), search)
+        plan = self._plan(Search(beam_size, length_penalty, n_best=n_best))
+        with ThreadPoolExecutor(plan.engine.parallel) as pool:
+            return self._begin_parts(parts, range(0), plan, pool)()
 
-    def _searching(
-        self,
-        beam_size: int | None,
-        length_penalty: float | None,
-        coverage_penalty: float,
-        n_best: int,
-    ) -> Callable[..., list[list[Found]]]:
-        """Return what searches a batch, after a check of its numbers."""
-        size = self.decoding.beam_size if beam_size is None else beam_size
-        alpha = self.decoding.length_penalty if length_penalty is None else length_penalty
-        if n_best > size:
-            raise UserError(f"{n_best} translations need a beam of at least {n_best}, not {size}")
-        for name, value in (("length_penalty", alpha), ("coverage_penalty", coverage_penalty)):
+    def run(self, texts: Sequence[str], how: Search | Draw) -> list[list[Translation]]:
+        """Return translations per text, best first.
+
+        Raises:
+            UserError: as `hypotheses`, `samples` and `minimum_bayes_risk`.
+        """
+        [found] = self.stream([texts], how)
+        return found
+
+    def stream(
+        self, chunks: Iterable[Sequence[str]], how: Search | Draw
+    ) -> Generator[list[list[Translation]]]:
+        """Yield what `run` returns for each chunk of texts, in order.
+
+        The next chunk is read, prepared and searched beside the one that is yielded next, so that
+        no core waits. When the iterator is closed, batches that have begun are waited for, and no
+        others.
+        """
+        plan = self._plan(how)
+        waiting: deque[Callable[[], list[list[Translation]]]] = deque()
+        pool = ThreadPoolExecutor(plan.engine.parallel)
+        try:
+            for texts in chunks:
+                waiting.append(self._begin(texts, plan, pool))
+                if len(waiting) > _AHEAD:
+                    yield waiting.popleft()()
+            while waiting:
+                yield waiting.popleft()()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _plan(self, how: Search | Draw) -> _Plan:
+        prefix = self.prefix_ids(how.prefix)
+        return (
+            self._plan_search(how, prefix)
+            if isinstance(how, Search)
+            else self._plan_draw(how, prefix)
+        )
+
+    def _plan_search(self, how: Search, prefix: np.ndarray) -> _Plan:
+        """Choose an engine for a search, after a check of its numbers."""
+        size = self.decoding.beam_size if how.beam_size is None else how.beam_size
+        alpha = self.decoding.length_penalty if how.length_penalty is None else how.length_penalty
+        if how.n_best > size:
+            raise UserError(
+                f"{how.n_best} translations need a beam of at least {how.n_best}, not {size}"
+            )
+        for name, value in (("length_penalty", alpha), ("coverage_penalty", how.coverage_penalty)):
             if not 0 <= value < math.inf:
                 raise UserError(f"{name}={value} is not at least 0")
-        beam = Beam(size, alpha, coverage_penalty, n_best)
+        beam = Beam(size, alpha, how.coverage_penalty, how.n_best)
+        engine = self.engine if self.engine.can(beam) else self.own_engine("a coverage penalty")
 
         def search(
             sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
         ) -> list[list[Found]]:
-            return self.engine.search(sources, limits, beam, prefix)
+            return engine.search(sources, limits, beam, prefix)
 
-        return search
+        return _Plan(engine, search, prefix, lambda parts: join_best(parts, how.n_best))
+
+    def _plan_draw(self, how: Draw, prefix: np.ndarray) -> _Plan:
+        engine = self.own_engine("samples")
+        sampling = Sampling(how.count, how.temperature, how.top_k, how.top_p)
+
+        def draw(
+            sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
+        ) -> list[list[Found]]:
+            keys = [zlib.crc32(ids.astype("<i4").tobytes(), how.seed) for ids in sources]
+            drawn = np.array(keys, np.uint32).view(np.int32)
+            return engine.sample(sources, limits, sampling, prefix, drawn)
+
+        plan = _Plan(engine, draw, prefix, lambda parts: _join_drawn(parts, how.seed))
+        return plan._replace(rank=_rank_by_agreement) if how.agreeing else plan
 
     def samples(
         self,
@@ -200,20 +290,18 @@ class Translator:
         Raises:
             UserError: the engine cannot sample, or the prefix is too long.
         """
-        engine = self.own_engine("samples")
-        sampling = Sampling(count, temperature, top_k, top_p)
-
-        def draw(
-            sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
-        ) -> list[list[Found]]:
-            keys = [zlib.crc32(ids.astype("<i4").tobytes(), seed) for ids in sources]
-            drawn = np.array(keys, np.uint32).view(np.int32)
-            return engine.sample(sources, limits, sampling, prefix, drawn)
-
-        return self._each(texts, prefix, draw, lambda parts: _join_drawn(parts, seed))
+        return self.run(texts, Draw(count, temperature, top_k, top_p, seed, prefix))
 
     def minimum_bayes_risk(
-        self, texts: Sequence[str], count: int, **sampling: float | int | str
+        self,
+        texts: Sequence[str],
+        count: int,
+        *,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int = 1,
+        prefix: str = "",
     ) -> list[list[Translation]]:
         """Return, best first, the sampled translations by how much they agree with the others.
 
@@ -223,18 +311,14 @@ class Translator:
         Args:
             texts: source sentences.
             count: samples per text.
-            sampling: as for `samples`.
+            temperature: as for `samples`, like all that follow.
+            top_k: 0: draw from all pieces.
+            top_p: 1: draw from all pieces.
+            seed: of the draws.
+            prefix: what every translation begins with.
         """
-        ranked = []
-        for drawn in self.samples(texts, count, **sampling):  # type: ignore[arg-type]
-            distinct = list({one.text: one for one in drawn}.values())
-            scores = expected_chrf([one.text for one in distinct], [one.text for one in drawn])
-            chosen = [
-                Translation(one.text, one.log_prob, score, one.tokens)
-                for one, score in zip(distinct, scores, strict=True)
-            ]
-            ranked.append(sorted(chosen, key=lambda one: -one.score))
-        return ranked
+        draw = Draw(count, temperature, top_k, top_p, seed, prefix, agreeing=True)
+        return self.run(texts, draw)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         """Return the log-probability of each piece of given translations (forced decoding).
@@ -243,10 +327,9 @@ class Translator:
             pairs: source and target texts.
 
         Raises:
-            UserError: the engine cannot score, or a text has more tokens than the model positions.
+            UserError: a text has more tokens than the model positions.
         """
-        engine = self.own_engine("scores")
-        return score_pairs(engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
+        return score_pairs(self.engine, self.tokenizer, pairs, batch_size=self.decoding.batch_size)
 
     def attentions(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
         """Return the weights with which given translations are written (forced decoding).
@@ -290,56 +373,67 @@ class Translator:
         return label_attention(engine, self.tokenizer, parts[0], target, last, weights)
 
     def own_engine(self, wanted: str) -> KerasEngine:
-        """Return the engine, if it is the model itself.
+        """Return the model itself, for what no other engine gives; load it if it is not there yet.
+
+        May be called from several threads at a time.
 
         Raises:
-            UserError: it is not, and so does not give what is ``wanted``.
+            UserError: it cannot be loaded, and so there is none of what is ``wanted``.
         """
-        if not isinstance(self.engine, KerasEngine):
-            raise UserError(f"only the engine of this program gives {wanted}")
-        return self.engine
+        with self._loading:
+            if self._own is None:
+                if self._load_own is None:
+                    raise UserError(f"only the engine of this program gives {wanted}")
+                self._own = self._load_own()
+            return self._own
 
-    def _each(
-        self,
-        texts: Sequence[str],
-        prefix: str,
-        search: Callable[..., list[list[Found]]],
-        join: Callable[[list[list[Translation]]], list[Translation]],
-    ) -> list[list[Translation]]:
-        """Cut and encode texts, search their parts, and join what is found."""
+    def own(self, wanted: str) -> Translator:
+        """Return a translator over the model itself, so that all it gives is of one engine.
+
+        Raises:
+            UserError: as `own_engine`.
+        """
+        engine = self.own_engine(wanted)
+        if engine is self.engine:
+            return self
+        return Translator(engine, self.tokenizer, self.decoding, longest=self.room + 1)
+
+    def _begin(
+        self, texts: Sequence[str], plan: _Plan, pool: Executor
+    ) -> Callable[[], list[list[Translation]]]:
+        """Cut and encode texts, and begin to search their parts; return what waits for the end."""
         parts: list[np.ndarray] = []
         spans = []
-        for text in texts:
-            cut = self._cutter.cut(text)
+        for cut in self._cutter.cut_all(texts):
             spans.append((len(parts), len(parts) + len(cut)))
             parts.extend(cut)
         # Only the first part of a text begins with its prefix.
-        begins = [begin for begin, _ in spans]
-        found = self._search_parts(parts, begins, self.prefix_ids(prefix), search)
-        of_texts = [found[begin:end] for begin, end in spans]
-        return [parts[0] if len(parts) == 1 else join(parts) for parts in of_texts]
+        found = self._begin_parts(parts, [begin for begin, _ in spans], plan, pool)
 
-    def _search_parts(
-        self,
-        parts: Sequence[np.ndarray],
-        forced_parts: Sequence[int],
-        forced: np.ndarray,
-        search: Callable[..., list[list[Found]]],
-    ) -> list[list[Translation]]:
-        """Search in batches of similar length, and decode.
+        def finish() -> list[list[Translation]]:
+            of_parts = found()
+            of_texts = [of_parts[begin:end] for begin, end in spans]
+            return [plan.rank(one[0] if len(one) == 1 else plan.join(one)) for one in of_texts]
+
+        return finish
+
+    def _begin_parts(
+        self, parts: Sequence[np.ndarray], forced: Sequence[int], plan: _Plan, pool: Executor
+    ) -> Callable[[], list[list[Translation]]]:
+        """Begin to search, in batches of similar length; return what waits for the end.
 
         Args:
             parts: ids int32 [S - 1] of each, without end mark.
-            forced_parts: indices of those whose translations begin with ``forced``.
-            forced: ids int32 [P].
-            search: of one batch.
+            forced: indices of those whose translations begin with the plan's prefix.
+            plan: how to search.
+            pool: runs the batches.
         """
         found: list[list[Translation]] = [[] for _ in parts]
 
         def work(members: list[int], prefix: np.ndarray) -> None:
             sources = [parts[i] for i in members]
             limits = np.array([self.limit(len(ids), len(prefix)) for ids in sources], np.int32)
-            outputs = search(sources, limits, prefix)
+            outputs = plan.search(sources, limits, prefix)
             tokens = [one.tokens for candidates in outputs for one in candidates]
             decoded = iter(self.tokenizer.decode(tokens))
             for i, candidates in zip(members, outputs, strict=True):
@@ -348,27 +442,27 @@ class Translator:
                     for one in candidates
                 ]
 
-        groups = [(list(range(len(parts))), forced)]
-        if len(forced):
-            begins = set(forced_parts)
+        groups = [(list(range(len(parts))), plan.prefix)]
+        if len(plan.prefix):
+            begins = set(forced)
             groups = [
-                ([i for i in range(len(parts)) if i in begins], forced),
-                ([i for i in range(len(parts)) if i not in begins], forced[:0]),
+                ([i for i in range(len(parts)) if i in begins], plan.prefix),
+                ([i for i in range(len(parts)) if i not in begins], plan.prefix[:0]),
             ]
         jobs = [
-            ([members[i] for i in batch], prefixed)
-            for members, prefixed in groups
+            pool.submit(work, [members[i] for i in batch], prefix)
+            for members, prefix in groups
             for batch in plan_batches(
-                [len(parts[i]) for i in members], self.decoding.batch_size, self.engine.parallel
+                [len(parts[i]) for i in members], self.decoding.batch_size, plan.engine.parallel
             )
         ]
-        pool = ThreadPoolExecutor(self.engine.parallel)
-        try:
-            for done in [pool.submit(work, *job) for job in jobs]:
-                done.result()
-        finally:  # an interruption waits for the batches that have begun, and for no other
-            pool.shutdown(cancel_futures=True)
-        return found
+
+        def finish() -> list[list[Translation]]:
+            for job in jobs:
+                job.result()
+            return found
+
+        return finish
 
     def prefix_ids(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -430,3 +524,16 @@ def _join_drawn(parts: list[list[Translation]], seed: int) -> list[Translation]:
     ]
     joined = map(_join, zip(*drawn, strict=True)) if parts else [_join([])]
     return sorted(joined, key=lambda one: -one.log_prob)
+
+
+def _rank_by_agreement(drawn: list[Translation]) -> list[Translation]:
+    """Rank samples by their mean chrF against all of them: see `Translator.minimum_bayes_risk`."""
+    from nmt.inference.metrics import expected_chrf  # loads sacreBLEU
+
+    distinct = list({one.text: one for one in drawn}.values())
+    scores = expected_chrf([one.text for one in distinct], [one.text for one in drawn])
+    chosen = [
+        Translation(one.text, one.log_prob, score, one.tokens)
+        for one, score in zip(distinct, scores, strict=True)
+    ]
+    return sorted(chosen, key=lambda one: -one.score)

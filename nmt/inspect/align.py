@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             select,
         )
 
-        translator = Translator.load(folder.path)
+        translator = Translator.load(folder.path, engine="keras")
     if arguments.gold is not None:
         judge(arguments, translator, console)
         return

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inference.translator import Translator
         from nmt.inspection.heads.attribution import attribute
 
-        translator = Translator.load(folder.path)
+        translator = Translator.load(folder.path, engine="keras")
         found = attribute(translator, arguments.sentence)
     console.print(terminal.tabulate_attribution(found), soft_wrap=False)
     console.print(f"in common, on average: {found.overlap.mean():.2f}")

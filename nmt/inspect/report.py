@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inspection.pictures.heatmaps import save_figure
         from nmt.runs.corpus import read_corpus
 
-        translator = Translator.load(folder.path)
+        translator = Translator.load(folder.path, engine="keras")
     dev = read_corpus(folder, console.print).dev
     # As in training, without what is longer than its rows.
     lengths = translator.lengths(dev)

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.inspection.searches.trace import find_parting, record
         from nmt.inspection.searches.tree import render
 
-        translator = Translator.load(folder.path)
+        translator = Translator.load(folder.path, engine="keras")
     page = Console(record=True, file=io.StringIO(), width=_PAGE_WIDTH)
     traces = []
     for sentence in arguments.sentences:

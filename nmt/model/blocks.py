@@ -6,26 +6,14 @@ import dataclasses
 from typing import Any, Self
 
 import keras
-import numpy as np
 from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
-from nmt.model.sizes import POSITIONS, Sizes
+from nmt.model.sinusoids import sinusoids
+from nmt.model.sizes import NORM_EPSILON, POSITIONS, Sizes
 
 Tensor = Any
-
-NORM_EPSILON = 1e-6
-
-
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """Return the position table [length, width] of Vaswani et al. 2017, section 3.5."""
-    position = np.arange(length)[:, None]
-    frequency = 10000.0 ** (-np.arange(0, width, 2) / width)
-    table = np.empty((length, width), dtype=np.float32)
-    table[:, 0::2] = np.sin(position * frequency)
-    table[:, 1::2] = np.cos(position * frequency)
-    return table
 
 
 @keras.saving.register_keras_serializable("nmt")

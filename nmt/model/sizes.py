@@ -10,6 +10,7 @@ NORMS = ("pre", "post")
 POSITIONS = ("sinusoidal", "learned")
 ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
 KERNELS = ("explicit", "fused")
+NORM_EPSILON = 1e-6  # of every layer normalisation
 
 
 class _Sizes:

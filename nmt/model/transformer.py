@@ -16,7 +16,6 @@ from nmt.model.attention import (
     segment_mask,
 )
 from nmt.model.blocks import (
-    NORM_EPSILON,
     DecoderBlock,
     EncoderBlock,
     PositionEmbedding,
@@ -25,7 +24,7 @@ from nmt.model.blocks import (
 )
 from nmt.model.contract import AttentionKind
 from nmt.model.dropout import dropout, fold
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import NORM_EPSILON, Sizes
 
 Tensor = Any
 

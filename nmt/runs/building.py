@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.errors import UserError
+from nmt.model.sizes import Sizes
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
@@ -39,13 +40,41 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Mode
         vocabulary_size: of the tokenizer.
         precision: a Keras dtype policy name.
     """
-    from nmt.model.sizes import Sizes
     from nmt.model.transformer import Transformer
 
+    sizes = make_sizes(config, vocabulary_size)
+    return Transformer(sizes, name="transformer", dtype=precision)
+
+
+def make_sizes(config: Config, vocabulary_size: int) -> Sizes:
+    """Return the sizes of the transformer of a configuration."""
     arguments = dataclasses.asdict(config.model)
     del arguments["name"]
-    sizes = Sizes(vocabulary_size=vocabulary_size, **arguments)
-    return Transformer(sizes, name="transformer", dtype=precision)
+    return Sizes(vocabulary_size=vocabulary_size, **arguments)
+
+
+def choose_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the weights in a checkpoint by their names, the averaged ones where there are any."""
+    chosen = {}
+    for prefix in ("model/", "average/"):
+        for name, array in arrays.items():
+            if name.startswith(prefix):
+                chosen[name.removeprefix(prefix)] = array
+    return chosen
+
+
+def check_weight(path: Path, name: str, found: np.ndarray | None, shape: Sequence[int]) -> None:
+    """Check that a weight has the shape that a configuration gives it.
+
+    Raises:
+        UserError: it is missing, or of another shape.
+    """
+    if found is None or found.shape != tuple(shape):
+        what = "missing" if found is None else f"of shape {found.shape}"
+        raise UserError(
+            f"{path} does not fit the run's configuration: {name} is {what}, expected "
+            f"{tuple(shape)}"
+        )
 
 
 def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> None:
@@ -54,12 +83,7 @@ def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> N
     Raises:
         UserError: one is missing, or of another shape.
     """
+    chosen = choose_weights(arrays)
     for name, variable in model.named_weights().items():
-        array = arrays.get(f"average/{name}", arrays.get(f"model/{name}"))
-        if array is None or array.shape != tuple(variable.shape):
-            found = "missing" if array is None else f"of shape {array.shape}"
-            raise UserError(
-                f"{path} does not fit the run's configuration: {name} is {found}, expected "
-                f"{tuple(variable.shape)}"
-            )
-        variable.assign(array)
+        check_weight(path, name, chosen.get(name), variable.shape)
+        variable.assign(chosen[name])

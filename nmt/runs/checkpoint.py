@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import lzma
@@ -78,6 +79,24 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise UserError(f"there is no checkpoint {path}") from error
     except _DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
+
+
+def digest_arrays(path: Path) -> str:
+    """Return a digest of the names, sizes and checksums in a checkpoint, which are few bytes of it.
+
+    Raises:
+        UserError: it is missing, or its directory is damaged.
+    """
+    state = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                state.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
+    except FileNotFoundError as error:
+        raise UserError(f"there is no checkpoint {path}") from error
+    except _DAMAGE as error:
+        raise UserError(f"{path} is damaged: {error}") from error
+    return state.hexdigest()
 
 
 class Checkpoints:

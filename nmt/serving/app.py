@@ -35,7 +35,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.errors import nearest
+from nmt.errors import UserError, nearest
 from nmt.serving.batching import Batcher, ClosedError, QueueFullError
 from nmt.viewer.page import inline_script, inline_style
 
@@ -223,6 +223,7 @@ class Service:
         queue.set_function(lambda: self.batcher.waiting)
         self._tiny = [_Part(ids, None) for ids in translator.cut(_TINY)]
         self._probe: Future[list[_Translated]] | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._healthy_until = 0.0  # seconds of the monotonic clock
 
     async def translate(self, asked: TranslationRequest, request: Request) -> dict[str, Any]:
@@ -235,6 +236,8 @@ class Service:
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         self._check(texts, asked.attention)
         search = self._search(asked)
+        if asked.attention:
+            await self.load_attention()
         cut = await asyncio.to_thread(lambda: [self._translator.cut(text) for text in texts])
         self._check_work(sum(len(ids) for parts in cut for ids in parts), search.beam)
         parts = [
@@ -254,6 +257,31 @@ class Service:
         answers = iter(await self._answers(future, request))
         joined = [self._join([next(answers) for _ in of_text], asked) for of_text in cut]
         return {"translations": [_as_json(answer, asked.scores) for answer in joined]}
+
+    def begin_loading_attention(self) -> asyncio.Task[None]:
+        """Load what attention needs, beside everything else, if nobody has begun to yet."""
+        if self._loading is None:
+            work = asyncio.to_thread(self._translator.load_attention)
+            self._loading = asyncio.create_task(work)
+        return self._loading
+
+    async def load_attention(self) -> None:
+        """Wait until attention can be given.
+
+        Raises:
+            HTTPException: 400 when it never will, 503 when it takes too long.
+        """
+        loading = self.begin_loading_attention()
+        await asyncio.wait([loading], timeout=self.limits.timeout_s)
+        if not loading.done():
+            raise _unavailable("attention is being loaded: try again soon")
+        error = loading.exception()
+        if isinstance(error, UserError):
+            raise HTTPException(400, str(error))
+        if error is not None:
+            _log.error("attention cannot be loaded", exc_info=error)
+            self._loading = None  # the next who asks tries again
+            raise HTTPException(500, "attention cannot be loaded")
 
     async def check_health(self) -> None:
         """Translate a tiny text, before all that waits; checks at the same time share one.
@@ -455,6 +483,7 @@ def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str)
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
+        service.begin_loading_attention()  # the page will ask for it
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
 

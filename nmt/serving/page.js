@@ -17,6 +17,7 @@ const request = {
   latest: 0,     // number of the newest one; answers to older ones are dropped
   running: null, // its AbortController
   timer: 0,
+  attended: false, // whether attention has come once
 };
 
 // The translation on show: words per side, {text, first, last, end}, first and last being numbers of
@@ -66,26 +67,34 @@ async function translate() {
   }
   request.running = new AbortController();
   lines.target.setAttribute("aria-busy", "true");
-  let response, answer;
-  try {
-    response = await fetch("translate", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text, attention: true }),
-      signal: request.running.signal,
-    });
-    answer = await response.json();
-  } catch {
-    if (number === request.latest) {
-      show("", null);
-      say("The service does not answer. Your text stays here.", true);
+  // The service loads what gives attention when it is first asked for, which takes seconds.
+  for (const attention of request.attended ? [true] : [false, true]) {
+    let response, answer;
+    try {
+      response = await fetch("translate", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ text, attention }),
+        signal: request.running.signal,
+      });
+      answer = await response.json();
+    } catch {
+      if (number === request.latest) {
+        show("", null);
+        say("The service does not answer. Your text stays here.", true);
+      }
+      return;
     }
-    return;
+    if (number !== request.latest) return;
+    if (!response.ok) {
+      show(text, null);
+      say(`Not translated: ${answer.error}`, response.status >= 500);
+      return;
+    }
+    request.attended ||= attention;
+    show(text, answer.translations[0][0]);
+    say("");
   }
-  if (number !== request.latest) return;
-  show(text, response.ok ? answer.translations[0][0] : null);
-  if (response.ok) say("");
-  else say(`Not translated: ${answer.error}`, response.status >= 500);
 }
 
 async function introduce() {
@@ -156,7 +165,9 @@ function show(text, translation) {
   if (!translation) return;
   if (!attention) {
     lines.target.textContent = translation.text;
-    $("hint").textContent = `There is nothing to show: ${translation.attention_missing}.`;
+    $("hint").textContent = translation.attention_missing
+      ? `There is nothing to show: ${translation.attention_missing}.`
+      : "Attention is being loaded …";
     return;
   }
   const { source, target } = attention;

@@ -6,11 +6,14 @@ from nmt.inference.cutting import Cutter
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator, join_best
 
+_TINY = "a"  # any text compiles the search; this one is short
+
 
 class PartTranslator:
     """A translator in three steps, which give together what `Translator.hypotheses` gives.
 
-    `cut` may be called on any thread, `hypotheses` and `attention` on one at a time.
+    `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` on one at a
+    time.
 
     Args:
         translator: a translator.
@@ -19,8 +22,18 @@ class PartTranslator:
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
         self.attention = translator.attention
+        self.own_engine = translator.own_engine
         self.hypotheses = translator.hypotheses_of_parts
         self.cut = Cutter(translator.tokenizer, translator.room).cut
+
+    def load_attention(self) -> None:
+        """Load and compile what `attention` needs, so that it does not keep others waiting.
+
+        Raises:
+            UserError: the engine has no attention.
+        """
+        self.own_engine("attention")
+        self.attention(_TINY)
 
     def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:
         """Return up to ``n_best`` translations of a text, given those of its parts."""

@@ -134,8 +134,11 @@ def train(config: Config, console: Console) -> Run:
         if trainer.train() and corpus.test:
             from nmt.inference.evaluation import evaluate
             from nmt.inference.translator import Translator
+            from nmt.startup.devices import gpus
 
-            evaluation = evaluate(Translator.load(folder.path), corpus.test, console)
+            # What the GPU has been doing all the time it does better than the CPU.
+            translator = Translator.load(folder.path, engine="keras" if gpus() else "auto")
+            evaluation = evaluate(translator, corpus.test, console)
             folder.write_json(TEST_SCORES_FILE, evaluation.as_json())
     return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation)
 

@@ -181,7 +181,7 @@ def default() -> Config:
 def test_flatten(default: Config) -> None:
     flat = dict(flatten(default))
     assert list(flat)[:5] == ["name", "seed", "runs_dir", "cache_dir", "data.name"]
-    assert list(flat)[-1] == "decoding.batch_size"
+    assert list(flat)[-1] == "decoding.quantization"
     assert flat["model.d_model"] == 256
     assert flat["training.row_lengths"] == [64]
     assert flat["training.max_steps"] is None

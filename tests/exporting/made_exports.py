@@ -22,7 +22,7 @@ TEXTS = ["¿Dónde está la estación?", "Hoy hace frío."]
 @cache
 def load_run(run: Path) -> Translator:
     """Return the translator of a run, which compiles each of its searches once."""
-    return Translator.load(run)
+    return Translator.load(run, engine="keras")
 
 
 @cache

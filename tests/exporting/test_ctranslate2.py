@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -15,13 +14,14 @@ import pytest
 from conftest import transformer
 from made_exports import load_run
 
-from nmt import translate
 from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.exporting import ctranslate2
 from nmt.exporting.manifest import read_samples
-from nmt.inference.engine import Beam, Found, KerasEngine
+from nmt.inference.contract import Beam, Found
+from nmt.inference.ctranslate2_engine import CTranslate2Engine
+from nmt.inference.engine import KerasEngine
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
 
@@ -74,10 +74,10 @@ def config(compose: Callable[..., Config]) -> Config:
 
 
 @pytest.fixture
-def engine_of(tmp_path: Path, config: Config) -> Callable[..., ctranslate2.CTranslate2Engine]:
+def engine_of(tmp_path: Path, config: Config) -> Callable[..., CTranslate2Engine]:
     def engine(model: Transformer, quantization: str = "float32") -> Any:
         ctranslate2.write(model, Words(), config, tmp_path, quantization)
-        return ctranslate2.CTranslate2Engine(tmp_path, Words())
+        return CTranslate2Engine(tmp_path, Words(), model.max_length)
 
     return engine
 
@@ -120,7 +120,7 @@ def test_log_probabilities_are_the_models_own(
 ) -> None:
     model = random_model(norm=norm, positions=positions, activation=activation)
     sources, targets = zip(*PAIRS, strict=True)
-    found = engine_of(model).log_probs(sources, targets)
+    found = engine_of(model).score(sources, targets)
     expected = forced(model, sources, [[*target, EOS] for target in targets])
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
@@ -132,7 +132,7 @@ def test_small_activations_are_normalized_alike(engine_of: Any) -> None:
     for table in (model.embedding.table, model.positions.table):
         table.assign(table * 1e-3)
     source, target = PAIRS[0]
-    found = engine_of(model).log_probs([source], [target])[0]
+    found = engine_of(model).score([source], [target])[0]
     expected = forced(model, [source], [[*target, EOS]])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -145,7 +145,7 @@ def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) 
     sizes = []
     # In nats. Products of bytes are less exact on CPUs that have no instructions for them.
     for quantization, tolerance in (("float32", 1e-4), ("float16", 0.02), ("int8", 0.8)):
-        found = np.concatenate(engine_of(model, quantization).log_probs(sources, targets))
+        found = np.concatenate(engine_of(model, quantization).score(sources, targets))
         np.testing.assert_allclose(found, expected, atol=tolerance)
         sizes.append((tmp_path / "model.bin").stat().st_size)
     assert sizes[0] > sizes[1] > sizes[2]
@@ -261,15 +261,6 @@ def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
     assert [hypotheses[0].tokens for hypotheses in found] == [(EOS,)] * 3
 
 
-def test_a_coverage_penalty_is_refused(engine_of: Any) -> None:
-    sources, limits = sources_and_limits(1)
-    with pytest.raises(UserError, match="coverage penalty: leave --coverage-penalty out") as error:
-        engine_of(random_model()).search(sources, limits, Beam(2, 0.6, 0.2), NO_PREFIX)
-    # What it advises is an option that there is.
-    [option] = re.findall(r"--[a-z-]+", str(error.value))
-    assert option in translate.make_parser().format_help()
-
-
 def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(parrot_run)
     translator = load_run(parrot_run)
@@ -282,6 +273,8 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
             found = loaded.translate(texts, beam_size=beam)
             assert found == translator.translate(texts, beam_size=beam)
     assert len(set(loaded.translate(sentences))) == len(sentences) > 10
+    with pytest.raises(UserError, match="only the engine of this program gives a coverage penalty"):
+        loaded.translate(sentences, coverage_penalty=0.2)
     rescore = ctranslate2.make_rescore(loaded)
     for candidate in translator.hypotheses(sentences[:1])[0]:
         assert rescore(sentences[0], candidate) == pytest.approx(candidate.log_prob, abs=1e-4)
@@ -289,4 +282,4 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_model_is_refused(parrot_run: Path) -> None:
     with pytest.raises(UserError, match="is not a CTranslate2 model"):
-        ctranslate2.CTranslate2Engine(parrot_run, load_tokenizer(parrot_run))
+        CTranslate2Engine(parrot_run, load_tokenizer(parrot_run), 64)

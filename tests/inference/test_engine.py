@@ -15,15 +15,8 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
-from nmt.inference.engine import (
-    Beam,
-    Found,
-    KerasEngine,
-    Sampling,
-    make_algorithm,
-    search_in_graph,
-    start_state,
-)
+from nmt.inference.contract import Beam, Found, Sampling
+from nmt.inference.engine import KerasEngine, make_algorithm, search_in_graph, start_state
 from nmt.inference.search import FREE, Rules, run
 
 Array = NDArray[Any]

@@ -6,8 +6,10 @@ import io
 import sys
 import tracemalloc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -20,6 +22,8 @@ from nmt.inference.lines import (
     translate_file,
     translate_terminal,
 )
+
+Result = TypeVar("Result")
 
 HUGE = 100_000_000  # bytes of a line
 MIB = 1 << 20
@@ -51,11 +55,21 @@ def shorten(lines: list[str]) -> list[str]:
     return [f"{line[:6]} {len(line)}" for line in lines]
 
 
+def in_turn(work: Callable[[list[str]], Result], chunks: Iterable[list[str]]) -> Generator[Result]:
+    """A stream that does not read ahead."""
+    for chunk in chunks:
+        yield work(chunk)
+
+
 def translated(path: Path, output: Path, done: int = 0, begin: int | None = None) -> list[str]:
     """Return what is written, each chunk at once."""
     with open_output(output, begin=begin) as out:
         translate_file(
-            path, done, lambda lines: print("\n".join(shorten(lines)), file=out), shown=False
+            path,
+            done,
+            partial(in_turn, shorten),
+            lambda found: print("\n".join(found), file=out),
+            shown=False,
         )
     return output.read_text(encoding="utf-8").split("\n")
 
@@ -120,7 +134,7 @@ def test_no_character_is_cut(tmp_path: Path, shift: int) -> None:
     path.write_text("a" * shift + "👍" * LONGEST_LINE + "\nb\n", encoding="utf-8")
     found: list[str] = []
     with pytest.warns(UserWarning, match="^line 1 is longer"):
-        translate_file(path, 0, found.extend, shown=False)
+        translate_file(path, 0, partial(in_turn, list), found.extend, shown=False)
     assert found == ["a" * shift + "👍" * ((LONGEST_LINE - shift) // 4), "b"]
 
 
@@ -130,8 +144,9 @@ def test_a_huge_line_of_a_pipe_is_cut(
     lengths: list[int] = []
     with source.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
+        stream = partial(in_turn, lambda lines: list(map(len, lines)))
         with pytest.warns(UserWarning, match="^line 2 is longer"):
-            translate_terminal(lambda lines: lengths.extend(map(len, lines)))
+            translate_terminal(stream, lengths.extend)
     assert lengths == [3, LONGEST_LINE, LONGEST_LINE, 6, 5]
     assert peak() < 8 * MIB
 

@@ -15,6 +15,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.inference.compiled import compile_over
+from nmt.inference.contract import Numbers
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
@@ -22,7 +23,6 @@ from nmt.inference.search import (
     BeamSearch,
     Greedy,
     Hypotheses,
-    Numbers,
     Rules,
     Sample,
     coverage_penalty,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,8 +21,9 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from nmt.errors import UserError
+from nmt.inference.contract import Beam, Found, Sampling, Search
 from nmt.inference.cutting import Cutter
-from nmt.inference.engine import Beam, Found, KerasEngine, Sampling
+from nmt.inference.engine import KerasEngine
 from nmt.inference.lines import open_output, translate_file
 from nmt.inference.results import LINE_ENDS, Translation
 
@@ -381,10 +384,30 @@ def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> N
         translator.hypotheses(["Hola."], beam_size=2, n_best=3)
 
 
-class Meeting:
-    """An engine whose batches wait for each other: it answers if two are searched at once."""
+class Foreign:
+    """An engine that is not the model itself, and searches without a coverage penalty alone."""
 
     max_length = 64
+    parallel = 1
+    own = False
+
+    def can(self, beam: Beam) -> bool:
+        return not beam.coverage_penalty
+
+    def search(
+        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+    ) -> list[list[Found]]:
+        return [[Found((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
+
+    def score(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        return [np.full(len(target) + 1, -0.5, np.float32) for target in targets]
+
+
+class Meeting(Foreign):
+    """An engine whose batches wait for each other: it answers if two are searched at once."""
+
     parallel = 2
 
     def __init__(self) -> None:
@@ -396,7 +419,7 @@ class Meeting:
     ) -> list[list[Found]]:
         self.sizes.append(len(sources))
         self.barrier.wait()
-        return [[Found((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
+        return super().search(sources, limits, beam, prefix)
 
 
 def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
@@ -410,11 +433,8 @@ def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
         assert [*one.tokens[:-1]][::-1] == translator.tokenizer.encode([sentence])[0].tolist()
 
 
-class Interrupted:
+class Interrupted(Foreign):
     """An engine that is interrupted in its first batch."""
-
-    max_length = 64
-    parallel = 1
 
     def __init__(self) -> None:
         self.batches = 0
@@ -441,14 +461,54 @@ def test_what_fails_in_a_batch_is_raised(translator: Translator) -> None:
         Translator(engine, translator.tokenizer, translator.decoding).translate(SENTENCES)
 
 
-def test_only_the_own_engine_samples_scores_and_shows_attention(translator: Translator) -> None:
-    other = Translator(Meeting(), translator.tokenizer, translator.decoding)
+def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
+    translator: Translator,
+) -> None:
+    loaded: list[KerasEngine] = []
+
+    def load() -> KerasEngine:
+        loaded.append(cast(KerasEngine, translator.engine))
+        return loaded[0]
+
+    mixed = Translator(Foreign(), translator.tokenizer, translator.decoding, load_own=load)
+    assert mixed.hypotheses(["Hola."])[0][0].tokens[-2] == mixed.tokenizer.encode(["Hola."])[0][0]
+    assert mixed.score([("Hola.", "Hello.")])[0].log_probs[-1] == -0.5
+    assert loaded == []
+    covered: dict[str, Any] = {"coverage_penalty": 0.2}
+    assert mixed.hypotheses(["Hola."], **covered) == translator.hypotheses(["Hola."], **covered)
+    assert mixed.samples(["Hola."], 2) == translator.samples(["Hola."], 2)
+    assert mixed.attention("Hola.") is not None
+    assert len(loaded) == 1
+
+
+def test_only_the_own_engine_samples_penalises_coverage_and_shows_attention(
+    translator: Translator,
+) -> None:
+    other = Translator(Foreign(), translator.tokenizer, translator.decoding)
     with pytest.raises(UserError, match="gives samples"):
         other.samples(["Hola."], 2)
-    with pytest.raises(UserError, match="gives scores"):
-        other.score([("Hola.", "Hello.")])
+    with pytest.raises(UserError, match="gives a coverage penalty"):
+        other.hypotheses(["Hola."], coverage_penalty=0.2)
     with pytest.raises(UserError, match="gives attention"):
         other.attention("Hola.")
+
+
+def test_a_stream_reads_one_chunk_ahead_and_keeps_the_order(translator: Translator) -> None:
+    read: list[int] = []
+
+    def chunks() -> Iterator[list[str]]:
+        for number, sentence in enumerate(SENTENCES):
+            read.append(number)
+            yield [sentence, "", sentence]
+
+    reversing = Translator(Foreign(), translator.tokenizer, translator.decoding)
+    expected = reversing.hypotheses(SENTENCES)
+    with closing(reversing.stream(chunks(), Search())) as stream:
+        for number, found in enumerate(stream):
+            assert read == list(range(min(number + 2, len(SENTENCES))))
+            assert found[1][0].text == ""
+            assert found[0] == found[2] == expected[number]
+    assert number == len(SENTENCES) - 1
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
@@ -513,7 +573,8 @@ def test_bytes_that_end_a_line_leave_one_line(
         translate_file(
             tmp_path / "in",
             0,
-            lambda lines: print("\n".join(translator.translate(lines)), file=out),
+            lambda chunks: translator.stream(chunks, Search()),
+            lambda found: print("\n".join(one[0].text for one in found), file=out),
             shown=False,
         )
     written = (tmp_path / "out").read_bytes().decode()

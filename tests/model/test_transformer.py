@@ -25,8 +25,8 @@ from nmt.model.blocks import (
     FeedForward,
     PositionEmbedding,
     TokenEmbedding,
-    sinusoids,
 )
+from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import Sizes
 from nmt.model.transformer import PAD, Transformer
 

@@ -55,6 +55,10 @@ class FakeTranslator:
         self.gate = threading.Event()
         self.gate.set()
         self.cross = CROSS
+        self.loads = 0  # of what attention needs
+        self.loading_gate = threading.Event()
+        self.loading_gate.set()
+        self.loading_error: Exception | None = None
 
     def cut(self, text: str) -> list[str]:
         return [part for part in text.split("|") if part]
@@ -87,6 +91,12 @@ class FakeTranslator:
 
     def english(self, text: str) -> str:
         return " ".join(ENGLISH.get(word, word.upper()) for word in reversed(text.split()))
+
+    def load_attention(self) -> None:
+        self.loads += 1
+        assert self.loading_gate.wait(SOON)
+        if self.loading_error:
+            raise self.loading_error
 
     def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace | None:
         """Give "Hola mundo" four pieces a side; longer texts and empty ones have no attention."""

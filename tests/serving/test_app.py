@@ -16,6 +16,7 @@ from fake_service import CROSS, SOON, Running, serving, until
 
 from nmt import Translator
 from nmt.config import DecodingConfig
+from nmt.errors import UserError
 from nmt.inference.engine import KerasEngine
 from nmt.serving.parts import PartTranslator
 
@@ -171,6 +172,57 @@ def test_why_there_is_no_attention() -> None:
         running.translator.cross = np.zeros((6, 16, 80, 80), np.float32)
         (large,) = running.translate("Hola mundo", attention=True)[0]
         assert large["attention_missing"] == "it has more than 500,000 weights"
+
+
+def test_what_attention_needs_is_loaded_beside_everything_else_and_once() -> None:
+    with serving() as running:
+        running.translate("Hola mundo")
+        running.ask("GET", "/healthz")
+        assert running.translator.loads == 0
+        running.translator.loading_gate.clear()
+        with ThreadPoolExecutor() as pool:
+            waiting = [
+                pool.submit(running.translate, "Hola mundo", attention=True) for _ in range(3)
+            ]
+            until(lambda: running.translator.loads == 1)
+            assert running.translate("Hola mundo") == [[{"text": "world hello"}]]
+            assert not any(answer.done() for answer in waiting)
+            running.translator.loading_gate.set()
+        assert all(answer.result()[0][0]["attention"] for answer in waiting)
+        assert running.translator.loads == 1
+
+
+def test_the_page_lets_attention_be_loaded() -> None:
+    with serving() as running:
+        running.ask("GET", "/")
+        until(lambda: running.translator.loads == 1)
+
+
+def test_attention_that_takes_too_long_to_load_is_there_for_a_later_request() -> None:
+    with serving(timeout_s=0.5) as running:
+        running.translator.loading_gate.clear()
+        answer = running.post({"text": "Hola mundo", "attention": True})
+        assert answer.status == 503
+        assert answer.json == {"error": "attention is being loaded: try again soon"}
+        running.translator.loading_gate.set()
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+
+
+def test_attention_that_cannot_be_loaded() -> None:
+    with serving() as running:
+        running.translator.loading_error = UserError("this engine gives no attention")
+        for _ in range(2):
+            answer = running.post({"text": "Hola mundo", "attention": True})
+            assert answer.status == 400
+            assert answer.json == {"error": "this engine gives no attention"}
+        assert running.translate("Hola mundo") == [[{"text": "world hello"}]]
+    with serving() as running:
+        running.translator.loading_error = RuntimeError("secret")
+        answer = running.post({"text": "Hola mundo", "attention": True})
+        assert answer.status == 500
+        assert answer.json == {"error": "attention cannot be loaded"}
+        running.translator.loading_error = None
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
 
 
 def test_requests_that_wait_together_are_translated_together() -> None:

@@ -115,6 +115,7 @@ def measure_quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:
 
 def ablate_each(translator: Translator, pairs: Sequence[Pair]) -> Iterator[tuple[Head, Quality]]:
     """Yield each head, and how good the model is without it (Michel et al. 2019, section 3.2)."""
+    translator = translator.own("its heads")  # whose weights are changed
     model = translator.own_engine("its heads").model
     for head in list_heads(model):
         with mask_heads(model, [head]):
@@ -131,6 +132,7 @@ def prune(
     translator: Translator, pairs: Sequence[Pair], order: Sequence[Head]
 ) -> Iterator[tuple[int, Quality]]:
     """Yield how good the model is without the first 1, 2, 4, … heads of an order."""
+    translator = translator.own("its heads")  # whose weights are changed
     model = translator.own_engine("its heads").model
     for count in plan_pruning(len(order)):
         with mask_heads(model, order[:count]):

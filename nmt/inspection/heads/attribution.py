@@ -65,6 +65,7 @@ def attribute(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
+    translator = translator.own("gradients")
     model = translator.own_engine("gradients").model
     ids = translator.whole(text)
     if translation is None:

@@ -80,6 +80,7 @@ class HeadReport:
         second because it was chosen there. Results enter the report one by one: an interruption
         loses none.
         """
+        translator = translator.own("its heads")
         model = translator.own_engine("its heads").model
         self.ablation = Ablation(len(pairs), measure_quality(translator, pairs))
         steps = ablate_each(translator, pairs)

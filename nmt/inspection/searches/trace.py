@@ -16,7 +16,8 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
-from nmt.inference.engine import Beam, make_algorithm, start_state
+from nmt.inference.contract import Beam
+from nmt.inference.engine import make_algorithm, start_state
 from nmt.inference.results import join_lines
 from nmt.inference.search import FREE, IMPOSSIBLE, BeamSearch, Greedy, Rules
 from nmt.inference.translator import Translator
@@ -103,7 +104,7 @@ def record(
     """Search for translations of one sentence and keep what the search saw.
 
     The beam is asked for as many hypotheses as it is wide, so that those which ended second or
-    third are seen too; the best of them is the one that `Translator.translate` returns.
+    third are seen too; the best of them is the one that the model's own search returns.
 
     Args:
         translator: of a run.
@@ -115,6 +116,7 @@ def record(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
+    translator = translator.own("its search step by step")
     model = translator.own_engine("its search step by step").model
     decoding = translator.decoding
     size = decoding.beam_size if beam_size is None else beam_size

@@ -10,7 +10,7 @@ from conftest import transformer
 
 from nmt import Translator
 from nmt.inspection.anatomy.norms import measure_norms, similarity
-from nmt.model.blocks import sinusoids
+from nmt.model.sinusoids import sinusoids
 
 
 def test_norms_are_those_of_the_kernels(letters: Translator) -> None:

@@ -1,0 +1,92 @@
+"""The engine that a run is translated with. Loads no Keras, unless it is the model itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
+from nmt.inference.contract import Engine
+from nmt.runs.folder import RunFolder
+from nmt.startup.quiet import quiet_start
+
+if TYPE_CHECKING:  # loads Keras
+    from nmt.inference.ctranslate2_engine import CTranslate2Engine
+    from nmt.inference.engine import KerasEngine
+
+
+def load_engine(
+    folder: RunFolder,
+    tokenizer: Tokenizer,
+    name: str,
+    quantization: str | None,
+    say: Callable[[str], object],
+) -> tuple[Engine, Callable[[], KerasEngine] | None]:
+    """Load an engine with the best weights of a run.
+
+    Args:
+        folder: of the run.
+        tokenizer: of the run.
+        name: "auto", "keras" or "ctranslate2": see `nmt.inference.translator.Translator.load`.
+        quantization: one of `nmt.config.decoding.QUANTIZATIONS`; None: as the run's configuration
+            says.
+        say: is told in one line which it is.
+
+    Returns:
+        (the engine, what loads the model itself for all that this one does not give: None if it
+        may not be loaded).
+
+    Raises:
+        UserError: there are no weights, or the engine cannot hold them.
+    """
+    from nmt.runs.ctranslate2_form import NotHeldError
+
+    def load_own() -> KerasEngine:
+        with quiet_start():
+            from nmt.inference.engine import KerasEngine
+
+            return KerasEngine(folder.load_model())
+
+    if name not in ("auto", "keras", "ctranslate2"):
+        raise UserError(f"there is no engine {name!r}: it is auto, keras or ctranslate2")
+    reason = ""
+    if name == "auto" and _backend() != "tensorflow":
+        name, reason = "keras", f", since Keras runs on {_backend()}"
+    if name != "keras":
+        try:
+            engine = _load_ctranslate2(folder, tokenizer, quantization)
+        except NotHeldError as error:
+            if name != "auto":
+                raise
+            reason = f": {error}"
+        else:
+            say(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
+            return engine, load_own if name == "auto" else None
+    say(f"engine: the model itself{reason}")
+    return load_own(), None
+
+
+def _load_ctranslate2(
+    folder: RunFolder, tokenizer: Tokenizer, quantization: str | None
+) -> CTranslate2Engine:
+    from nmt.inference.ctranslate2_engine import CTranslate2Engine
+    from nmt.runs.ctranslate2_form import read_form
+
+    config = folder.config
+    return CTranslate2Engine(
+        read_form(folder, tokenizer),
+        tokenizer,
+        config.model.max_length,
+        quantization=quantization or config.decoding.quantization,
+    )
+
+
+def _backend() -> str:
+    """Return what Keras runs on, or will when it is loaded."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        return str(keras.config.backend())
+    return os.environ.get("KERAS_BACKEND", "tensorflow")

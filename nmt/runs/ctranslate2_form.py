@@ -1,0 +1,267 @@
+"""A run's best weights in the form of CTranslate2, beside the checkpoint they are from.
+
+CTranslate2 declares the variables of a Transformer (`ctranslate2.specs`) and computes it in C++, a
+multiple faster than TensorFlow on CPUs. Making the form takes arrays alone, and no Keras.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from nmt.errors import UserError
+from nmt.model.sinusoids import sinusoids
+from nmt.model.sizes import NORM_EPSILON, Sizes
+from nmt.runs.building import check_weight, choose_weights, make_sizes
+from nmt.runs.checkpoint import digest_arrays, read_arrays
+from nmt.runs.files import replace_whole
+from nmt.runs.folder import RunFolder
+
+FORM_FILE = "best.ctranslate2"
+_VERSION = "1"  # of what is written here
+_MADE_FROM = "made_from"  # member of the archive
+_DAMAGE = (OSError, ValueError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile)
+
+
+class NotHeldError(UserError):
+    """CTranslate2 cannot hold the model, or is not installed."""
+
+
+def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Return the files of the form of a run's best weights; make it if it is not there.
+
+    It is kept beside the checkpoint, or, where that cannot be written to, in the user's cache. One
+    of another checkpoint, or a damaged one, is made anew.
+
+    Args:
+        folder: of the run.
+        tokenizer: of the run.
+
+    Raises:
+        NotHeldError: the run has no best weights yet; or see `check_form`.
+        UserError: the weights are damaged, or do not fit the configuration.
+    """
+    check_form(tokenizer)
+    best = folder.checkpoints.best
+    if not best.is_file():
+        raise NotHeldError("the run has no best weights yet")
+    origin = _describe_origin(folder, best, tokenizer)
+    beside = best.with_name(FORM_FILE)
+    cached = _user_cache() / f"{hashlib.sha256(origin.encode()).hexdigest()}.ctranslate2"
+    for path in (beside, cached):
+        found = _read(path, origin)
+        if found:
+            return found
+    sizes = make_sizes(folder.config, tokenizer.vocabulary_size)
+    arrays, path = choose_weights(read_arrays(best)[0]), best
+    with tempfile.TemporaryDirectory() as made:
+        write_model(arrays, path, sizes, tokenizer, Path(made))
+        files = {file.name: file.read_bytes() for file in sorted(Path(made).iterdir())}
+    for path in (beside, cached):
+        try:
+            _write(path, origin, files)
+            break
+        except OSError:  # read-only, full, or another's: it is made again next time
+            continue
+    return files
+
+
+def is_form(path: Path) -> bool:
+    """Whether a file is a sound form.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except _DAMAGE as error:
+        raise UserError(f"{path} is damaged: {error}; it will be made anew") from error
+    if damaged is not None:
+        raise UserError(f"{path} is damaged: {damaged}; it will be made anew")
+    return True
+
+
+def check_form(tokenizer: Tokenizer) -> None:
+    """Check that CTranslate2 is there, and can hold the vocabulary.
+
+    Raises:
+        NotHeldError: it is not installed, or two pieces are the same string.
+    """
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError as error:
+        raise NotHeldError("CTranslate2 is not installed: pip install ctranslate2") from error
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    if len(set(pieces)) < len(pieces):
+        raise NotHeldError(
+            "CTranslate2 knows tokens by their text, and this tokenizer has two of the same"
+        )
+
+
+def _describe_origin(folder: RunFolder, best: Path, tokenizer: Tokenizer) -> str:
+    """Return a text that changes when anything does that a form depends on."""
+    model = make_sizes(folder.config, tokenizer.vocabulary_size)
+    return json.dumps([_VERSION, digest_arrays(best), tokenizer.fingerprint, repr(model)])
+
+
+def _user_cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("nmt") / "ctranslate2"
+
+
+def _read(path: Path, origin: str) -> dict[str, bytes]:
+    """Return the files in a form; none if it is missing, damaged or of another origin."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+                return {}  # nothing is compressed: it would expand without end
+            if archive.read(_MADE_FROM).decode() != origin:
+                return {}
+            # Every member is compared with its checksum while it is read.
+            return {name: archive.read(name) for name in archive.namelist() if name != _MADE_FROM}
+    except _DAMAGE:
+        return {}
+
+
+def _write(path: Path, origin: str, files: Mapping[str, bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replace_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, content in {_MADE_FROM: origin.encode(), **files}.items():
+            archive.writestr(name, content)
+
+
+def write_model(
+    weights: Mapping[str, np.ndarray],
+    origin: Path,
+    sizes: Sizes,
+    tokenizer: Tokenizer,
+    folder: Path,
+    quantization: str = "float32",
+) -> None:
+    """Write a model that CTranslate2's own translator reads too.
+
+    Args:
+        weights: by name, as in `nmt.model.contract.Model.named_weights`.
+        origin: where they are from, for messages.
+        sizes: of the transformer.
+        tokenizer: its tokenizer.
+        folder: exists.
+        quantization: of the weights: "float32", "int8" or "float16".
+
+    Raises:
+        UserError: weights do not fit the sizes.
+    """
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    spec = _Specification(weights, origin, sizes).spec
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.unk_token = pieces[UNK]
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[BOS]
+    spec.config.eos_token = pieces[EOS]
+    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(folder))
+
+
+class _Specification:
+    """A `ctranslate2.specs.TransformerSpec` with copies of a model's weights.
+
+    Args:
+        weights: by name.
+        origin: where they are from, for messages.
+        sizes: of the transformer.
+    """
+
+    def __init__(self, weights: Mapping[str, np.ndarray], origin: Path, sizes: Sizes) -> None:
+        from ctranslate2.specs import TransformerSpec
+        from ctranslate2.specs.common_spec import Activation
+
+        self._weights, self._origin, self._sizes = weights, origin, sizes
+        # relu(x) ** 2 is relu(x) * x: a gated block whose gate has the weights of its inner layer.
+        activation, gated = {
+            "relu": (Activation.RELU, False),
+            "relu2": (Activation.RELU, True),
+            "gelu": (Activation.GELUTanh, False),  # Keras's default is the approximation by tanh
+            "swiglu": (Activation.SWISH, True),
+        }[sizes.activation]
+        self.spec = spec = TransformerSpec.from_config(
+            (sizes.encoder_layers, sizes.decoder_layers),
+            sizes.num_heads,
+            pre_norm=sizes.norm == "pre",
+            activation=activation,
+            ffn_glu=gated,
+        )
+        width = sizes.d_model
+        table = self._take("embedding/table", sizes.vocabulary_size, width)
+        positions = sinusoids(sizes.max_length, width)
+        if sizes.positions == "learned":
+            positions = self._take("positions/table", sizes.max_length, width)
+        # Embeddings are multiplied by sqrt(D) on both sides, which CTranslate2 does by default.
+        spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = table
+        spec.decoder.projection.weight = table
+        spec.encoder.position_encodings.encodings = positions
+        spec.decoder.position_encodings.encodings = positions
+        for number, layer in enumerate(spec.encoder.layer):
+            name = f"encoder_{number}"
+            self._fill_self_attention(layer.self_attention, f"{name}/self_attention")
+            self._fill_feed_forward(layer.ffn, name)
+        for number, layer in enumerate(spec.decoder.layer):
+            name = f"decoder_{number}"
+            cross = f"{name}/cross_attention"
+            self._fill_self_attention(layer.self_attention, f"{name}/causal_self_attention")
+            self._fill_norm(layer.attention.layer_norm, f"{cross}_norm")
+            self._fill_linear(layer.attention.linear[0], width, width, f"{cross}/query")
+            both = (f"{cross}/key", f"{cross}/value")
+            self._fill_linear(layer.attention.linear[1], width, width, *both)
+            self._fill_linear(layer.attention.linear[2], width, width, f"{cross}/output")
+            self._fill_feed_forward(layer.ffn, name)
+        if sizes.norm == "pre":
+            self._fill_norm(spec.encoder.layer_norm, "encoder_norm")
+            self._fill_norm(spec.decoder.layer_norm, "decoder_norm")
+
+    def _take(self, name: str, *shape: int) -> np.ndarray:
+        """Return an array of its own, for quantization changes arrays in place."""
+        found = self._weights.get(name)
+        check_weight(self._origin, name, found, shape)
+        return np.array(found, np.float32)
+
+    def _fill_linear(self, spec: Any, width: int, to: int, *names: str) -> None:
+        """Join dense layers [D, F] side by side into one matrix [sum of F, D]."""
+        kernels: Iterable[np.ndarray] = (self._take(f"{one}/kernel", width, to) for one in names)
+        spec.weight = np.concatenate([kernel.T for kernel in kernels])
+        spec.bias = np.concatenate([self._take(f"{one}/bias", to) for one in names])
+
+    def _fill_norm(self, spec: Any, name: str) -> None:
+        width = self._sizes.d_model
+        spec.gamma, spec.beta = (
+            self._take(f"{name}/gamma", width),
+            self._take(f"{name}/beta", width),
+        )
+
+    def _fill_self_attention(self, spec: Any, name: str) -> None:
+        width = self._sizes.d_model
+        self._fill_norm(spec.layer_norm, f"{name}_norm")
+        joined = [f"{name}/{part}" for part in ("query", "key", "value")]
+        self._fill_linear(spec.linear[0], width, width, *joined)
+        self._fill_linear(spec.linear[1], width, width, f"{name}/output")
+
+    def _fill_feed_forward(self, spec: Any, block: str) -> None:
+        name = f"{block}/feed_forward"
+        width, inner = self._sizes.d_model, self._sizes.ffn_width
+        self._fill_norm(spec.layer_norm, f"{name}_norm")
+        self._fill_linear(spec.linear_1, inner, width, f"{name}/outer")
+        gate = f"{name}/gate" if self._sizes.activation == "swiglu" else f"{name}/inner"
+        self._fill_linear(spec.linear_0, width, inner, gate)
+        if self._sizes.activation in ("relu2", "swiglu"):
+            self._fill_linear(spec.linear_0_noact, width, inner, f"{name}/inner")
