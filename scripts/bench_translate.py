@@ -7,13 +7,20 @@ median over turns. Sentences come from the test split of the run, or from two fi
 
 - keras: this program's own search;
 - keras without cache: the same search, every step of which reads the whole prefix anew;
-- ctranslate2 float32 and int8: exports of the run, made here, where CTranslate2 is installed.
+- ctranslate2 float32 and int8: what `--engine auto` searches with, and the same in bytes;
+- with --peers, transformers: `generate` of Hugging Face with the weights of the run, where
+  `transformers` and `torch` are installed and hold the model: pre-norm, relu, relu2 or gelu.
+
+With --lines FILE, the whole command on that file is measured against CTranslate2's own
+`translate_batch`, called with all sentences ready as tokens and loading not counted. The start of a
+process is measured apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -33,7 +40,7 @@ with quiet_start():
     from nmt.inference.translator import Translator
 imported = time.perf_counter()
 with quiet_start():
-    translator = Translator.load({run!r})
+    translator = Translator.load({run!r}, engine={engine!r})
 loaded = time.perf_counter()
 translator.translate([{sentence!r}])
 first = time.perf_counter()
@@ -51,8 +58,11 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--single", type=int, default=100, help="sentences translated one by one")
     parser.add_argument("--uncached", type=int, default=128, help="sentences without the cache")
+    parser.add_argument("--peers", action="store_true", help="measure other toolkits, too")
+    parser.add_argument("--lines", type=Path, help="a file for the whole command")
     arguments = parser.parse_args()
 
+    from nmt.config.decoding import QUANTIZATIONS
     from nmt.errors import UserError, fail
     from nmt.runs.folder import RunFolder
     from nmt.startup.commands import start_translating
@@ -66,7 +76,11 @@ def main() -> None:
             from nmt.inference.translator import Translator
             from nmt.runs.corpus import read_corpus
 
-            translators = {"keras": Translator.load(folder.path)}
+            translators = {"keras": Translator.load(folder.path, engine="keras")}
+            for quantization in QUANTIZATIONS:
+                translators[f"ctranslate2 {quantization}"] = Translator.load(
+                    folder.path, engine="ctranslate2", quantization=quantization
+                )
         if arguments.source:
             pairs = read_parallel(arguments.source, arguments.reference)
         else:
@@ -74,34 +88,140 @@ def main() -> None:
     except UserError as error:
         fail(error)
     pairs = pairs[: arguments.sentences]
-    with tempfile.TemporaryDirectory() as exports:
-        translators |= exported(folder, Path(exports))
-        batches(translators, pairs, arguments.turns, arguments.uncached)
-        singles(translators, [pair.source for pair in pairs[: arguments.single]])
-        agreement(translators, pairs)
-    first_translation(folder.path, pairs[0].source)
+    if arguments.peers:
+        translators |= peers(translators["keras"])
+    batches(translators, pairs, arguments.turns, arguments.uncached)
+    singles(translators, [pair.source for pair in pairs[: arguments.single]])
+    agreement(translators, pairs)
+    for engine in ("auto", "keras"):
+        first_translation(folder.path, pairs[0].source, engine)
+    if arguments.lines:
+        whole_command(folder, arguments.lines, arguments.turns)
 
 
 def say(**row: Any) -> None:
     print(json.dumps(row), flush=True)
 
 
-def exported(folder: Any, where: Path) -> dict[str, Any]:
-    """Export the run for CTranslate2, if that is installed, and load the exports."""
+def peers(own: Any) -> dict[str, Any]:
+    """Return what other toolkits make of the same weights, as far as they are installed."""
     try:
-        import ctranslate2  # noqa: F401
-    except ImportError:
-        say(note="CTranslate2 is not installed: pip install -e '.[ctranslate2]'")
+        import torch
+        import transformers
+    except ImportError as error:
+        say(note=f"no peer is measured: {error.name} is not installed")
         return {}
-    from nmt.exporting.ctranslate2 import load, write
+    transformers.logging.set_verbosity_error()
+    sizes = own.engine.model.sizes
+    if sizes.norm != "pre" or sizes.activation == "swiglu":
+        say(note="no peer is measured: transformers has no model of this shape")
+        return {}
+    config = transformers.M2M100Config(
+        vocab_size=sizes.vocabulary_size,
+        d_model=sizes.d_model,
+        encoder_layers=sizes.encoder_layers,
+        decoder_layers=sizes.decoder_layers,
+        encoder_attention_heads=sizes.num_heads,
+        decoder_attention_heads=sizes.num_heads,
+        encoder_ffn_dim=sizes.ffn_width,
+        decoder_ffn_dim=sizes.ffn_width,
+        activation_function={"gelu": "gelu_pytorch_tanh"}.get(sizes.activation, sizes.activation),
+        max_position_embeddings=sizes.max_length,
+        scale_embedding=True,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    torch.set_num_threads(os.cpu_count() or 1)
+    model = transformers.M2M100ForConditionalGeneration(config).eval()
+    copy_weights(own.engine.model, model)
+    return {"transformers": Transformers(model, own)}
 
-    found = {}
-    for quantization in ("float32", "int8"):
-        path = where / quantization
-        path.mkdir()
-        write(folder.load_model(), folder.load_tokenizer(), folder.config, path, quantization)
-        found[f"ctranslate2 {quantization}"] = load(path)
-    return found
+
+def copy_weights(ours: Any, theirs: Any) -> None:
+    """Give a model of Hugging Face the weights of a run."""
+    import torch
+
+    weights = {name: weight.numpy() for name, weight in ours.named_weights().items()}
+    parts = {
+        "self_attention/": "self_attn.",
+        "causal_self_attention/": "self_attn.",
+        "cross_attention/": "encoder_attn.",
+        "self_attention_norm/": "self_attn_layer_norm.",
+        "causal_self_attention_norm/": "self_attn_layer_norm.",
+        "cross_attention_norm/": "encoder_attn_layer_norm.",
+        "feed_forward_norm/": "final_layer_norm.",
+        "feed_forward/inner/": "fc1.",
+        "feed_forward/outer/": "fc2.",
+    }
+    ends = {"query/": "q_proj.", "key/": "k_proj.", "value/": "v_proj.", "output/": "out_proj."}
+    state = {}
+    for name, array in weights.items():
+        side, _, rest = name.partition("/")
+        stack, _, number = side.partition("_")
+        if stack == "embedding":
+            state["model.shared.weight"] = array
+            continue
+        place = f"model.{stack}."
+        if number == "norm":
+            place += "layer_norm."
+        elif stack in ("encoder", "decoder"):
+            begin = next(one for one in parts if rest.startswith(one))
+            place += f"layers.{number}.{parts[begin]}"
+            rest = rest.removeprefix(begin)
+            for one, other in ends.items():
+                rest = rest.replace(one, other)
+        kind = {"kernel": "weight", "gamma": "weight", "beta": "bias"}.get(rest.split(".")[-1])
+        place += ".".join([*rest.split(".")[:-1], kind or rest.split(".")[-1]])
+        state[place] = array.T if rest.endswith("kernel") else array
+    tensors = {name: torch.tensor(array) for name, array in state.items()}
+    missing, unexpected = theirs.load_state_dict(tensors, strict=False)
+    tied = {"encoder.embed_tokens", "decoder.embed_tokens", "lm_head"}
+    left = [name for name in missing if not any(one in name for one in tied)]
+    if unexpected or left:
+        raise SystemExit(f"the weights of transformers have other names: {unexpected} {left}")
+    positions = torch.tensor(ours.position_table())
+    for stack in (theirs.model.encoder, theirs.model.decoder):
+        table = stack.embed_positions  # whose first two rows are of its own padding
+        table.weights = torch.cat([torch.zeros(2, positions.shape[1]), positions])
+        for module in stack.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.eps = 1e-6
+    theirs.tie_weights()
+
+
+class Transformers:
+    """`generate` of Hugging Face, over batches of similar length."""
+
+    def __init__(self, model: Any, own: Any) -> None:
+        self.model, self.own = model, own
+
+    def translate(self, texts: Sequence[str], beam_size: int) -> list[str]:
+        import torch
+
+        sources = self.own.tokenizer.encode(texts)
+        order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
+        found = [""] * len(texts)
+        size = self.own.decoding.batch_size
+        for begin in range(0, len(order), size):
+            members = order[begin : begin + size]
+            longest = 1 + len(sources[members[0]])
+            ids = torch.zeros((len(members), longest), dtype=torch.int64)
+            for row, i in zip(ids, members, strict=True):
+                row[: len(sources[i]) + 1] = torch.tensor([*sources[i], 2])
+            with torch.inference_mode():
+                outputs = self.model.generate(
+                    input_ids=ids,
+                    attention_mask=(ids != 0).long(),
+                    num_beams=beam_size,
+                    do_sample=False,
+                    max_new_tokens=min(2 * longest + 20, self.own.engine.max_length - 1),
+                )
+            decoded = self.own.tokenizer.decode(outputs.tolist())
+            for i, text in zip(members, decoded, strict=True):
+                found[i] = text
+        return found
 
 
 def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncached: int) -> None:
@@ -146,6 +266,7 @@ def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncac
         for other, label in (
             (name.replace("keras", "ctranslate2 float32"), "keras over ctranslate2 float32"),
             (name.replace("keras", "without cache"), "keras over keras without cache"),
+            (name.replace("keras", "transformers"), "keras over transformers"),
         ):
             if name.startswith("keras") and other != name and other in rates:
                 ratios = [a / b for a, b in zip(rates[name], rates[other], strict=True)]
@@ -248,24 +369,62 @@ def agreement(translators: dict[str, Any], pairs: Sequence[Any]) -> None:
         )
 
 
-def first_translation(run: Path, sentence: str) -> None:
+def first_translation(run: Path, sentence: str, engine: str) -> None:
     """Print how long a fresh process takes to its first translation, and where the time goes."""
     begin = time.perf_counter()
-    command = [sys.executable, "-m", "nmt.translate", "--run", str(run), sentence]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "nmt.translate", "--run", str(run), "--engine", engine]
+    subprocess.run([*command, sentence], check=True, capture_output=True)
     whole = time.perf_counter() - begin
-    code = PHASES.format(run=str(run), sentence=sentence)
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import numpy"], check=True)
+    numpy = time.perf_counter() - begin
+    code = PHASES.format(run=str(run), sentence=sentence, engine=engine)
     result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
-    phases = dict(
-        zip(
-            ("imports_s", "loading_s", "first_search_s", "second_search_s"),
-            (round(float(seconds), 2) for seconds in result.stdout.split()),
-            strict=True,
-        )
+    names = ("imports_s", "loading_s", "first_search_s", "second_search_s")
+    seconds = (round(float(one), 3) for one in result.stdout.split())
+    say(
+        row=f"first translation of a fresh process, --engine {engine}",
+        seconds=round(whole, 2),
+        import_numpy_s=round(numpy, 2),
+        **dict(zip(names, seconds, strict=True)),
     )
-    say(row="first translation of a fresh process", seconds=round(whole, 2), **phases)
+
+
+def whole_command(folder: Any, lines: Path, turns: int) -> None:
+    """Print how fast a file is translated: the command, and CTranslate2 given tokens."""
+    import ctranslate2
+
+    from nmt.runs.ctranslate2_form import read_form
+    from nmt.startup.devices import cores
+
+    tokenizer = folder.load_tokenizer()
+    texts = lines.read_text(encoding="utf-8").splitlines()
+    tokens = [[*tokenizer.pieces(ids), "</s>"] for ids in tokenizer.encode(texts)]
+    translator = ctranslate2.Translator(
+        "run", files=read_form(folder, tokenizer), inter_threads=cores(), intra_threads=1
+    )
+    rates: dict[str, list[float]] = {"command": [], "translate_batch": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "nmt.translate", "--run", str(folder.path), "--beam", "4"]
+        command += ["--file", str(lines), "--output", str(Path(scratch) / "output")]
+        for _ in range(turns):
+            begin = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            rates["command"].append(len(texts) / (time.perf_counter() - begin))
+            begin = time.perf_counter()
+            translator.translate_batch(
+                tokens, beam_size=4, max_batch_size=1024, batch_type="tokens"
+            )
+            rates["translate_batch"].append(len(texts) / (time.perf_counter() - begin))
+    ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
+    say(
+        row=f"a file of {len(texts):,} lines, beam 4",
+        command=[round(rate) for rate in rates["command"]],
+        translate_batch=[round(rate) for rate in rates["translate_batch"]],
+        ratio=round(statistics.median(ratios), 3),
+    )
 
 
 if __name__ == "__main__":

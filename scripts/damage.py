@@ -53,6 +53,7 @@ class RunEngine:
 
     def __init__(self, path: Path) -> None:
         from nmt.inference.engine import KerasEngine
+        from nmt.inference.translator import Translator
         from nmt.runs.checkpoint import read_arrays
         from nmt.runs.folder import RunFolder
 
@@ -64,20 +65,26 @@ class RunEngine:
             for step in reversed(folder.checkpoints.steps())
         ]
         self._expected = self._translate(folder)
+        self._fast = Translator.load(path).translate(SENTENCES)
 
     def attempt(self, path: Path, name: str) -> Outcome:
         """Read everything of a run of which one file is damaged."""
+        from nmt.inference.translator import Translator
         from nmt.runs.folder import RunFolder
 
         def translate() -> str:
             found = self._translate(RunFolder.open(path))
             return "same" if found == self._expected else "other"
 
-        readers = (translate, lambda: self._resume(path), lambda: read_others(path))
+        def translate_fast() -> str:
+            found = Translator.load(path, engine="ctranslate2").translate(SENTENCES)
+            return "same" if found == self._fast else "other"
+
+        readers = (translate, translate_fast, lambda: self._resume(path), lambda: read_others(path))
         return worst(judged(reader) for reader in readers)
 
     def _translate(self, folder: Any) -> list[str]:
-        """Translate as `Translator.load` does, in the search that is compiled already."""
+        """Translate with the model itself, in the search that is compiled already."""
         from nmt.inference.engine import KerasEngine
         from nmt.inference.translator import Translator
 

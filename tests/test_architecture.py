@@ -421,3 +421,19 @@ for stage in {["import nmt", show_help, "import nmt.config", results]!r}:
 print(json.dumps(loaded))
 """
     assert run_python(script) == [[], [], [], []]
+
+
+def test_translating_loads_nothing_heavy(parrot_run: Path) -> None:
+    """The first word of a process does not wait for a framework."""
+    script = f"""
+import contextlib, io, json, sys
+import nmt.translate
+sys.argv = ["translate", "--run", {str(parrot_run)!r}, "Hoy hace frío."]
+out = io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+    nmt.translate.main()
+heavy = {{"keras", "tensorflow", "tensorflow_text", "jax", "hydra", "sacrebleu", "matplotlib"}}
+print(json.dumps([out.getvalue(), *heavy & {{name.split(".")[0] for name in sys.modules}}]))
+"""
+    [printed] = run_python(script)
+    assert printed.strip()

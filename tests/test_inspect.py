@@ -152,6 +152,7 @@ def test_every_file_is_verified(tiny_run: Path, tmp_path: Path) -> None:
     names = {line.split(maxsplit=1)[1] for line in lines[:-1] if line.startswith("sound")}
     assert {"config.yaml", "corpus.json", "tokenizer.model", "metrics.jsonl"} < names
     assert {"checkpoints/best.npz", "checkpoints/step_00000012.npz"} < names
+    assert "checkpoints/best.ctranslate2" in names
     files = [path for path in run.rglob("*") if path.is_file()]
     assert lines[-1].startswith(f"{len(files)} files: {len(names)} sound, 0 damaged, ")
 
@@ -182,9 +183,12 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
     }
     assert found["mine.txt"] == ("unknown", "")
     best.write_bytes(best.read_bytes()[:-9])
+    form = best.with_name("best.ctranslate2")
+    form.write_bytes(form.read_bytes()[:-9])
     (run / "tokenizer.model").unlink()
     damaged = {name for name, verdict, _ in verify(run) if verdict == "damaged"}
-    assert damaged >= {"checkpoints/best.npz", "tokenizer.model or tokenizer.vocab.json"}
+    assert damaged >= {"checkpoints/best.npz", "checkpoints/best.ctranslate2"}
+    assert damaged >= {"tokenizer.model or tokenizer.vocab.json"}
     assert "checkpoints/step_00000012.npz" not in damaged
     with pytest.raises(UserError, match=r"is damaged: 7 of \d+ files, such as checkpoints/best"):
         inspected("verify", run)

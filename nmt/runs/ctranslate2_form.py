@@ -74,8 +74,8 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
     return files
 
 
-def is_form(path: Path) -> bool:
-    """Whether a file is a sound form.
+def check_form_file(path: Path) -> None:
+    """Compare what a form holds with its checksums.
 
     Raises:
         UserError: it is damaged.
@@ -87,7 +87,6 @@ def is_form(path: Path) -> bool:
         raise UserError(f"{path} is damaged: {error}; it will be made anew") from error
     if damaged is not None:
         raise UserError(f"{path} is damaged: {damaged}; it will be made anew")
-    return True
 
 
 def check_form(tokenizer: Tokenizer) -> None:
@@ -137,7 +136,7 @@ def _write(path: Path, origin: str, files: Mapping[str, bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, content in {_MADE_FROM: origin.encode(), **files}.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content)  # which has no time of its own
 
 
 def write_model(

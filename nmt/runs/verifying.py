@@ -14,11 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt.data.tokenizer import MODEL_FILE, VOCABULARY_FILE
 from nmt.errors import UserError
 from nmt.runs.checkpoint import Checkpoints, read_arrays
+from nmt.runs.ctranslate2_form import FORM_FILE, check_form_file
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
 
 _NEEDED = (CONFIG_FILE, CORPUS_FILE)
+_TOKENIZER_FILES = {MODEL_FILE, VOCABULARY_FILE}
 _MISSING = "it is missing"
 
 Shapes = dict[str, tuple[int, ...]]
@@ -79,12 +82,14 @@ class _Reader:
             _ = self._run.config
         elif name == CORPUS_FILE:
             self._run.read_corpus_record()
-        elif name in _tokenizer_files():
+        elif name in _TOKENIZER_FILES:
             self._run.load_tokenizer()
         elif name == METRICS_FILE:
             _ = self._run.metrics
         elif path.match("checkpoints/*.npz"):
             self._read_checkpoint(path)
+        elif path.match(f"checkpoints/{FORM_FILE}"):
+            check_form_file(path)
         elif path.match("samples/*.tsv"):
             _read_samples(path)
         elif path.suffix == ".json":
@@ -97,9 +102,8 @@ class _Reader:
 
     def missing(self, names: list[str]) -> Iterator[Verdict]:
         """Yield what a run lacks: its tokenizer, or the best weights where there were any."""
-        tokenizers = _tokenizer_files()
-        if not tokenizers & set(names):
-            yield Verdict(" or ".join(sorted(tokenizers)), "damaged", _MISSING)
+        if not _TOKENIZER_FILES & set(names):
+            yield Verdict(" or ".join(sorted(_TOKENIZER_FILES)), "damaged", _MISSING)
         best = Checkpoints(self._run.path / "checkpoints").best
         if not best.is_file():
             try:
@@ -140,13 +144,6 @@ class _Reader:
             if wrong:
                 name, shape = wrong[0], self._shapes.get(wrong[0])
                 raise UserError(f"{prefix}{name} has shape {found.get(name)}, expected {shape}")
-
-
-def _tokenizer_files() -> set[str]:
-    """Return what a tokenizer may be called: those who know load Keras."""
-    from nmt.data.tokenizer import MODEL_FILE, VOCABULARY_FILE
-
-    return {MODEL_FILE, VOCABULARY_FILE}
 
 
 def _read_samples(path: Path) -> None:

@@ -32,7 +32,7 @@ def start_training(cache_dir: Path, *, deterministic: bool = False) -> None:
 
 def start_translating() -> None:
     """Set memory and threads for decoding, and let each warning be one line."""
-    keep_freed_memory()
+    keep_freed_memory(one_pool=False)
     collect_rarely()
     one_thread_per_operation()
     warn_in_one_line()

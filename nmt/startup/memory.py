@@ -32,7 +32,7 @@ def settle() -> None:
     gc.set_threshold(_USUAL, *gc.get_threshold()[1:])
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(*, one_pool: bool = True) -> bool:
     """Keep freed memory in the process, where a later step takes it again.
 
     Every training step allocates and frees the same hundreds of megabytes of activations. By
@@ -42,8 +42,12 @@ def keep_freed_memory() -> bool:
 
     Must be called before the process starts threads. Does nothing with other C libraries.
 
+    Args:
+        one_pool: for all threads. Several threads that each allocate much and often, as those of
+            CTranslate2 do, would wait for each other.
+
     Returns:
-        Whether the allocator took all three settings.
+        Whether the allocator took all settings.
     """
     try:
         library = ctypes.CDLL(None)
@@ -52,6 +56,8 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     never = -1
-    settings = ((_M_ARENA_MAX, 1), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, never))
+    settings = [(_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, never)]
+    if one_pool:
+        settings.append((_M_ARENA_MAX, 1))
     taken = [mallopt(option, value) for option, value in settings]
     return all(taken)

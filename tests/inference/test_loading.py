@@ -1,0 +1,110 @@
+"""The fastest engine that gives what is asked, and the model itself for the rest."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+from nmt import Translator
+from nmt.errors import UserError
+from nmt.inference.contract import Search
+from nmt.inference.engine import KerasEngine
+from nmt.runs.ctranslate2_form import FORM_FILE
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+TEXTS = ["Hoy hace frío.", "", "¿Dónde está la estación?", "Hola. " * 60]
+
+
+def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
+    parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    translator = Translator.load(parrot_run, say=said.append)
+    assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
+    assert not translator.engine.own
+    assert (parrot_run / "checkpoints" / FORM_FILE).is_file()
+    best = translator.hypotheses(TEXTS, n_best=2)
+    own = translator.own("everything")
+    assert isinstance(own.engine, KerasEngine)
+    assert own.engine is translator.own_engine("again")
+    assert own.room == translator.room
+    for found, expected in zip(best, own.hypotheses(TEXTS, n_best=2), strict=True):
+        assert found[0].text == expected[0].text
+        assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_both_engines_give_the_same(parrot_run: Path, beam: int) -> None:
+    fast = Translator.load(parrot_run)
+    own = fast.own("the same")
+    lines = [row.split("\t")[0] for row in next((parrot_run / "samples").iterdir()).read_text(
+        encoding="utf-8").splitlines()[1:]]  # fmt: skip
+    begin = own.translate(lines[:1])[0].split()[0]
+    for how, texts in (
+        (Search(beam), lines),
+        (Search(beam, 0.0), lines),
+        (Search(beam, 1.0), lines),
+        (Search(beam, prefix=begin), lines[:1]),
+    ):
+        for found, expected in zip(fast.run(texts, how), own.run(texts, how), strict=True):
+            assert found[0].tokens == expected[0].tokens
+            assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
+            assert found[0].score == pytest.approx(expected[0].score, abs=1e-3)
+    pairs = [(line, "It is cold today.") for line in lines]
+    for found, expected in zip(fast.score(pairs), own.score(pairs), strict=True):
+        assert found.pieces == expected.pieces
+        assert found.log_probs == pytest.approx(expected.log_probs, abs=1e-3)
+
+
+def test_the_model_itself_where_it_is_asked_for(parrot_run: Path) -> None:
+    said: list[str] = []
+    translator = Translator.load(parrot_run, engine="keras", say=said.append)
+    assert said == ["engine: the model itself"]
+    assert translator.own("anything") is translator
+
+
+def test_ctranslate2_alone_gives_nothing_else(parrot_run: Path) -> None:
+    translator = Translator.load(parrot_run, engine="ctranslate2", quantization="int8")
+    assert translator.translate(["Hoy hace frío."])
+    with pytest.raises(UserError, match="only the engine of this program gives samples"):
+        translator.samples(["Hoy hace frío."], 2)
+
+
+def test_where_keras_runs_on_another_backend_that_searches(
+    parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "nmt.runs.folder.RunFolder.load_model", lambda self: pytest.fail("is loaded", False)
+        )
+        with pytest.raises(pytest.fail.Exception):
+            Translator.load(parrot_run, say=said.append)
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "keras")
+        patch.setenv("KERAS_BACKEND", "tensorflow")
+        Translator.load(parrot_run, say=said.append)
+    assert said[0] == "engine: the model itself, since Keras runs on jax"
+    assert said[1].startswith("engine: CTranslate2")
+
+
+def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(parrot_run, tmp_path / "run")
+    best = run / "checkpoints" / "best.npz"
+    best.rename(best.with_name("step_00000100.npz"))
+    said: list[str] = []
+    assert Translator.load(run, say=said.append).engine.own
+    assert said == ["engine: the model itself: the run has no best weights yet"]
+    with pytest.raises(UserError, match="has no best weights yet"):
+        Translator.load(run, engine="ctranslate2")
+
+
+def test_an_unknown_engine(parrot_run: Path) -> None:
+    with pytest.raises(UserError, match="no engine 'fast': it is auto, keras or ctranslate2"):
+        Translator.load(parrot_run, engine="fast")
