@@ -18,7 +18,7 @@ from typing import BinaryIO, NamedTuple, TextIO, TypeVar
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
 from nmt.errors import UserError, naming
 
-CHUNK = 1024  # lines translated together: memory stays constant
+CHUNK = 4096  # lines translated together: memory stays constant
 _CHECKED = 8  # lines of an output that is gone on with that are translated again, and compared
 _SHARE_WRONG = 0.25  # of these, up to which they may differ
 
