@@ -53,7 +53,7 @@ class Cutter:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.room} of the longest "
                 "sentence in training: such texts are translated in parts",
-                stacklevel=6,
+                stacklevel=8,
             )
             self._warned = True
         return list(self._parts(text, ids))

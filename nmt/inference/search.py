@@ -28,6 +28,7 @@ Reorder = Callable[[State, Tensor], State]
 
 IMPOSSIBLE = -1e9  # log-probability of what cannot be chosen; finite, so that sums stay ordered
 FREE = -1  # in a prefix: the position is not forced
+_GROUP, _LONG = 32, 1024  # neighbours of which the largest is found first, where there are so many
 COLDEST = 1e-6  # what any lower temperature counts as: by less, quotients may leave float32
 
 
@@ -104,6 +105,41 @@ def _forced(rules: Rules, index: Tensor, eos: int) -> Tensor:
     return ops.where(ops.greater_equal(index, rules.limits - 1), eos, prefix)
 
 
+def top_k(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the largest of the last axis, best first, and their places.
+
+    Where the axis is long, only the groups of neighbours with the largest members are looked
+    through: every kernel for the whole axis takes several times as long as these two steps.
+
+    Args:
+        values: float [..., V], V known, at least c of them finite.
+        count: c, at most V.
+
+    Returns:
+        (float [..., c], int32 [..., c]).
+    """
+    length = values.shape[-1]
+    if length < _LONG:
+        best, places = ops.top_k(values, count)
+        return best, ops.cast(places, "int32")
+    lead = ops.shape(values)[:-1]
+    flat = ops.reshape(values, (-1, length))
+    if length % _GROUP:
+        flat = ops.pad(flat, ((0, 0), (0, -length % _GROUP)), constant_values=-math.inf)
+    groups = ops.reshape(flat, (-1, flat.shape[-1] // _GROUP, _GROUP))
+    first = ops.expand_dims(ops.arange(ops.shape(groups)[0], dtype="int32"), -1)
+    _, chosen = ops.top_k(ops.max(groups, axis=-1), count)  # [rows, c]
+    chosen = ops.cast(chosen, "int32")
+    members = ops.take(
+        ops.reshape(groups, (-1, _GROUP)), chosen + first * groups.shape[1], axis=0
+    )  # [rows, c, _GROUP]
+    best, places = ops.top_k(ops.reshape(members, (-1, count * _GROUP)), count)
+    places = ops.cast(places, "int32")
+    group = ops.take(ops.reshape(chosen, (-1,)), places // _GROUP + first * count, axis=0)
+    places = group * _GROUP + places % _GROUP
+    return ops.reshape(best, (*lead, count)), ops.reshape(places, (*lead, count))
+
+
 def _candidates(
     logits: Tensor, forced: Tensor, count: int, never: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
@@ -120,10 +156,9 @@ def _candidates(
         int32), with c' = c + len(never), or V if that is less.
     """
     count = min(count + len(never), logits.shape[-1])
-    best, tokens = ops.top_k(logits, count)
+    best, tokens = top_k(logits, count)
     largest = best[..., :1]
     normalizer = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
-    tokens = ops.cast(tokens, "int32")
     log_probs = best - normalizer
     for token in never:
         log_probs = ops.where(ops.equal(tokens, token), IMPOSSIBLE, log_probs)

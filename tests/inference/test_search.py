@@ -28,6 +28,7 @@ from nmt.inference.search import (
     coverage_penalty,
     length_penalty,
     run,
+    top_k,
 )
 from nmt.model.dropout import fold
 from nmt.model.transformer import Transformer
@@ -923,3 +924,21 @@ def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None
 def test_draws_are_functions_of_the_key() -> None:
     assert drawn(200, key=5) == drawn(200, key=5)
     assert drawn(200, key=5) != drawn(200, key=6)
+
+
+@pytest.mark.parametrize("length", [40, 1023, 1024, 1057, 4000])
+def test_the_largest_are_found_in_groups_as_in_the_whole(length: int) -> None:
+    generator = np.random.default_rng(length)
+    values = generator.normal(size=(2, 3, length)).astype(np.float32)
+    values[0, 0] = -np.inf
+    values[0, 0, length // 2 :][:12] = np.arange(12)
+    values[0, 1, -1] = 50.0
+    values[0, 2, 8:40] = 40.0 + np.arange(32)  # all in one group
+    values[1, 0] = -5.0  # all equal
+    for count in (1, 3, 12):
+        best, places = (np.asarray(part) for part in top_k(ops.convert_to_tensor(values), count))
+        assert best.shape == places.shape == (2, 3, count)
+        assert places.dtype == np.int32
+        np.testing.assert_array_equal(best, -np.sort(-values, axis=-1)[..., :count])
+        np.testing.assert_array_equal(np.take_along_axis(values, places, axis=-1), best)
+        assert all(len(set(row.tolist())) == count for row in places.reshape(-1, count))
