@@ -125,7 +125,7 @@ def print_evaluation(title: str, found: Evaluation, console: Console) -> None:
     """Print scores, and those of short and long sentences apart."""
     console.print(f"{title}, {len(found.pairs):,} sentences:")
     console.print("\n".join(found.lines()))
-    for part in found.by_length():
+    for part in found.by_length:
         scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in part.scores)
         console.print(f"{part.words:>8} words, {part.sentences:6,} sentences: {scores}")
 

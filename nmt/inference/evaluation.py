@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ class Evaluation:
             "by_length": [
                 {"words": found.words, "sentences": found.sentences}
                 | {score.name: score.value for score in found.scores}
-                for found in self.by_length()
+                for found in self.by_length
             ],
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
@@ -70,6 +70,7 @@ class Evaluation:
             ],
         }
 
+    @cached_property
     def by_length(self) -> list[LengthClass]:
         """Score short and long sentences apart: 1-5, 6-10, 11-20 and over 20 source words."""
         lengths = [len(pair.source.split()) for pair in self.pairs]

@@ -24,18 +24,18 @@ def evaluation(lengths: list[int]) -> Evaluation:
 
 
 def test_every_sentence_is_in_the_class_of_its_source_length() -> None:
-    found = evaluation([1, 5, 6, 10, 11, 20, 21, 90, 4]).by_length()
+    found = evaluation([1, 5, 6, 10, 11, 20, 21, 90, 4]).by_length
     counts = {part.words: part.sentences for part in found}
     assert counts == {"1-5": 3, "6-10": 2, "11-20": 2, "over 20": 2}
 
 
 def test_classes_without_sentences_are_left_out() -> None:
-    assert [part.words for part in evaluation([7, 30]).by_length()] == ["6-10", "over 20"]
+    assert [part.words for part in evaluation([7, 30]).by_length] == ["6-10", "over 20"]
 
 
 def test_a_class_is_scored_on_its_own_sentences() -> None:
     found = evaluation([12, 7, 13, 8])
-    classes = {part.words: part for part in found.by_length()}
+    classes = {part.words: part for part in found.by_length}
     for words, chosen in (("6-10", (1, 3)), ("11-20", (0, 2))):
         outputs = [found.outputs[i] for i in chosen]
         references = [[found.pairs[i].target for i in chosen]]
