@@ -133,6 +133,34 @@ def test_translate_arguments_and_standard_input(
     assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
 
 
+def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Translator.load(tiny_run, engine="keras")
+
+    def load(
+        run: Path, *, engine: str, quantization: str | None, say: Callable[[str], object]
+    ) -> Translator:
+        say(f"{engine} {quantization}")
+        return kept
+
+    monkeypatch.setattr(Translator, "load", load)
+    for options, engine in (
+        ([], "auto None"),
+        (["--quantization", "int8"], "auto int8"),
+        (["--engine", "ctranslate2"], "ctranslate2 None"),
+        (["--sample"], "keras None"),
+        (["--mbr", "4"], "keras None"),
+        (["--coverage-penalty", "0.2"], "keras None"),
+        (["--coverage-penalty", "0"], "auto None"),
+    ):
+        line = ["--run", str(tiny_run), "Sí.", *options]
+        translate.run(translate.make_parser().parse_args(line))
+        assert capsys.readouterr().err == ""
+        translate.run(translate.make_parser().parse_args([*line, "--verbose"]))
+        assert capsys.readouterr().err == f"{engine}\n"
+
+
 def test_translate_a_file_with_scores_and_alternatives(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt.startup.memory import collect_rarely, keep_freed_memory
+from nmt.startup.memory import collect_rarely, keep_freed_memory, settle
 
 CHURN = """
 import resource, numpy as np
@@ -69,3 +69,48 @@ def test_cycles_are_collected_rarely_but_for_certain(own_thresholds: None) -> No
     kept += [[i] for i in range(200_000)]
     assert lost() is None
     assert len(kept) == 210_000
+
+
+def test_several_pools_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        asked: list[tuple[int, int]]
+        gnu_get_libc_version = None
+
+        def __init__(self, name: object) -> None:
+            Library.asked = []
+
+        def mallopt(self, option: int, value: int) -> int:
+            self.asked.append((option, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    assert keep_freed_memory()
+    whole = dict(Library.asked)
+    assert keep_freed_memory(one_pool=False)
+    assert dict(Library.asked) == {option: value for option, value in whole.items() if value != 1}
+    assert len(whole) == 3
+
+
+def test_a_settled_process_finds_new_garbage_soon_and_leaves_the_old_alone(
+    own_thresholds: None,
+) -> None:
+    class Node:
+        pass
+
+    def cycle() -> weakref.ref[Node]:
+        node = Node()
+        node.itself = node  # type: ignore[attr-defined]
+        return weakref.ref(node)
+
+    collect_rarely()
+    before = cycle()
+    try:
+        settle()
+        assert before() is None
+        assert gc.get_freeze_count() > 10_000
+        new = cycle()
+        kept = [[] for _ in range(3000)]  # type: ignore[var-annotated]
+        assert new() is None
+        assert len(kept) == 3000
+    finally:
+        gc.unfreeze()
