@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nmt.config.decoding import QUANTIZATIONS
+from nmt.config.decoding import ENGINES, QUANTIZATIONS
 from nmt.errors import UserError, fail
 
-ENGINES = ("auto", "keras", "ctranslate2")
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
 
 
@@ -46,9 +44,14 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="say which engine it is")
 
 
-def say_if_asked(arguments: argparse.Namespace) -> Callable[[str], None]:
-    """Return what prints a line to standard error if the command line says ``--verbose``."""
-    return lambda line: print(line, file=sys.stderr) if arguments.verbose else None
+def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what `nmt.inference.translator.Translator.load` takes, as the command line says it."""
+
+    def say(line: str) -> None:
+        if arguments.verbose:
+            print(line, file=sys.stderr)
+
+    return {"engine": arguments.engine, "quantization": arguments.quantization, "say": say}
 
 
 def positive(text: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.arguments import Parser, add_engine, add_run, count, not_negative, positive, say_if_asked
+from nmt.arguments import Parser, add_engine, add_run, chosen_engine, count, not_negative, positive
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
@@ -87,11 +87,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     else:
         what = f"split_{arguments.split}"
         pairs = getattr(read_corpus(folder, console.print), arguments.split)
-    engine = {
-        "engine": arguments.engine,
-        "quantization": arguments.quantization,
-        "say": say_if_asked(arguments),
-    }
+    engine = chosen_engine(arguments)
     translator = Translator.load(folder.path, **engine)
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -86,8 +85,6 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"--format {arguments.format} needs TensorFlow: unset KERAS_BACKEND={backend}"
         )
-    if arguments.format == "ctranslate2" and importlib.util.find_spec("ctranslate2") is None:
-        raise UserError("--format ctranslate2 needs a package: pip install ctranslate2")
 
 
 def main() -> None:

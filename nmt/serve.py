@@ -10,10 +10,10 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from nmt.arguments import Parser, add_engine, add_run, say_if_asked
+from nmt.arguments import Parser, add_engine, add_run, chosen_engine
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import start_serving
 from nmt.startup.memory import settle
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
@@ -146,12 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
     from nmt.inference.translator import Translator
     from nmt.serving.parts import PartTranslator
 
-    translator = Translator.load(
-        folder.path,
-        engine=arguments.engine,
-        quantization=arguments.quantization,
-        say=say_if_asked(arguments),
-    )
+    translator = Translator.load(folder.path, **chosen_engine(arguments))
     parts = PartTranslator(translator)
     if translator.engine.own:
         parts.load_attention()
@@ -191,7 +186,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    start_serving()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

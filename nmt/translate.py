@@ -13,9 +13,9 @@ from nmt.arguments import (
     above_zero,
     add_engine,
     add_run,
+    chosen_engine,
     not_negative,
     positive,
-    say_if_asked,
     share,
 )
 from nmt.errors import UserError, exit_on_user_error
@@ -183,12 +183,8 @@ def run(arguments: argparse.Namespace) -> None:
     from nmt.inference.translator import Translator
 
     how = describe_search(arguments, beam)
-    translator = Translator.load(
-        folder.path,
-        engine="keras" if own_reason(arguments) else arguments.engine,
-        quantization=arguments.quantization,
-        say=say_if_asked(arguments),
-    )
+    own = {"engine": "keras"} if own_reason(arguments) else {}
+    translator = Translator.load(folder.path, **chosen_engine(arguments) | own)
 
     def formatted(found: list[list[Translation]]) -> list[str]:
         return [

@@ -7,6 +7,8 @@ import json
 import math
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import tiny_overrides
+from conftest import tiny_overrides, users_environment
 from processes import Done, command, commands, one_line_error
 from rich.console import Console
 
@@ -131,6 +133,28 @@ def test_translate_arguments_and_standard_input(
     lines = translated(capsys, "--run", tiny_run).split("\n")
     assert len(lines) == 5
     assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
+
+
+def test_a_pipe_is_answered_line_by_line_and_may_be_interrupted(tiny_run: Path) -> None:
+    """As another program would use it: it writes a line, and waits for the answer."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nmt.translate", "--run", str(tiny_run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=users_environment(),
+        start_new_session=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    for line in (b"S\xc3\xad.\n", b"\n", b"Hola.\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert (process.stdout.readline() == b"\n") == (line == b"\n")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.stdout.read() == process.stderr.read() == b""
 
 
 def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(

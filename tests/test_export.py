@@ -66,12 +66,6 @@ def test_a_format_needs_tensorflow(
         exported("--format", name, "--run", parrot_run)
 
 
-def test_a_missing_package_is_named(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match="pip install ctranslate2"):
-        exported("--format", "ctranslate2", "--run", parrot_run)
-
-
 def test_an_error_is_one_line_and_status_2_without_heavy_imports(tmp_path: Path) -> None:
     script = "import sys; from nmt.export import main\ntry: main()\nfinally: print(*sys.modules)"
     done = subprocess.run(

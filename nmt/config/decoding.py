@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nmt.config.checks import MISSING, check_at_least, check_one_of
 
+ENGINES = ("auto", "keras", "ctranslate2")  # what searches
 QUANTIZATIONS = ("float32", "int8")
 
 

@@ -58,7 +58,7 @@ def load(folder: str | Path) -> Translator:
     """Return a translator over an exported folder, which is all that it needs.
 
     Raises:
-        UserError: the folder is no such export, or a damaged one, or CTranslate2 is not installed.
+        UserError: the folder is no such export, or a damaged one.
     """
     folder = Path(folder)
     check_files(folder)

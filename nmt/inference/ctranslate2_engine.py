@@ -40,7 +40,7 @@ class CTranslate2Engine:
         quantization: what is computed with: "float32", "int8"; None: what the model was written as.
 
     Raises:
-        UserError: CTranslate2 is not installed, or the model is none of its own.
+        UserError: the model is none of CTranslate2's.
     """
 
     own = False
@@ -54,12 +54,8 @@ class CTranslate2Engine:
         threads: int | None = None,
         quantization: str | None = None,
     ) -> None:
-        try:
-            import ctranslate2
-        except ImportError as error:
-            raise UserError(
-                "CTranslate2 is not installed: pip install ctranslate2, or nmt[ctranslate2]"
-            ) from error
+        import ctranslate2
+
         self.parallel = threads or cores()
         self.quantization = quantization or "as it was written"
         self.max_length = max_length

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+import threading
 import time
 import warnings
 from collections import deque
@@ -39,6 +40,54 @@ def group_lines(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
             chunk, characters = [], 0
     if chunk:
         yield chunk
+
+
+def group_arriving(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
+    """Yield lines as they come: those that are there already, read by another thread.
+
+    Where no more have come, an empty group is yielded, and then the next line waited for. Groups
+    are as large as those of `group_lines` at most.
+    """
+    changed = threading.Condition()
+    come: list[str] = []
+    characters = 0
+    errors: list[BaseException] = []
+    over = False
+
+    def has_room() -> bool:
+        return len(come) < size and characters < LONGEST_LINE
+
+    def read() -> None:
+        nonlocal characters, over
+        try:
+            for line in lines:
+                with changed:
+                    changed.wait_for(has_room)
+                    come.append(line)
+                    characters += len(line)
+                    changed.notify_all()
+        except BaseException as error:  # raised where the lines are wanted
+            errors.append(error)
+        with changed:
+            over = True
+            changed.notify_all()
+
+    threading.Thread(target=read, name="reader", daemon=True).start()
+    waited = True
+    while True:
+        with changed:
+            if not waited:
+                changed.wait_for(lambda: come or over)
+            group, ended = come.copy(), over
+            come.clear()
+            characters = 0
+            changed.notify_all()
+        if ended and not group:
+            break
+        yield group
+        waited = bool(group)
+    if errors:
+        raise errors[0]
 
 
 def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
@@ -264,12 +313,21 @@ def translate_file(
 
 
 def translate_terminal(stream: Stream[Result], write: Callable[[Result], object]) -> None:
-    """Translate standard input: line by line from a terminal, chunk by chunk from a pipe."""
+    """Translate standard input: line by line from a terminal, from a pipe as lines come."""
     if sys.stdin.isatty():
         for line in sys.stdin:
             _write_each(stream, [[line.rstrip("\n")]], write)
     else:
-        _write_each(stream, group_lines(decode_lines(split_lines(sys.stdin.buffer))), write)
+        lines = decode_lines(split_lines(_open_standard_input()))
+        _write_each(stream, group_arriving(lines), write)
+
+
+def _open_standard_input() -> BinaryIO:
+    """Return a file of its own: what Python itself closes in the end, no thread may be reading."""
+    try:
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    except (OSError, ValueError):  # it is no file of the system's
+        return sys.stdin.buffer
 
 
 def _write_each(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nmt.config.decoding import ENGINES
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine
@@ -30,7 +31,7 @@ def load_engine(
     Args:
         folder: of the run.
         tokenizer: of the run.
-        name: "auto", "keras" or "ctranslate2": see `nmt.inference.translator.Translator.load`.
+        name: one of `ENGINES`: see `nmt.inference.translator.Translator.load`.
         quantization: one of `nmt.config.decoding.QUANTIZATIONS`; None: as the run's configuration
             says.
         say: is told in one line which it is.
@@ -50,8 +51,8 @@ def load_engine(
 
             return KerasEngine(folder.load_model())
 
-    if name not in ("auto", "keras", "ctranslate2"):
-        raise UserError(f"there is no engine {name!r}: it is auto, keras or ctranslate2")
+    if name not in ENGINES:
+        raise UserError(f"there is no engine {name!r}; there is: {', '.join(ENGINES)}")
     reason = ""
     if name == "auto" and _backend() != "tensorflow":
         name, reason = "keras", f", since Keras runs on {_backend()}"

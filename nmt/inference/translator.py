@@ -9,6 +9,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -88,7 +89,7 @@ class Translator:
 
         Args:
             run: the folder.
-            engine: one of `nmt.inference.loading.ENGINES`: "keras", the model itself;
+            engine: one of `nmt.config.decoding.ENGINES`: "keras", the model itself;
                 "ctranslate2", the same model in C++, which neither samples nor shows attention;
                 "auto", the latter where it can hold the model, and the model itself for what else
                 is asked.
@@ -194,8 +195,8 @@ class Translator:
         Raises:
             UserError: as `hypotheses`, `samples` and `minimum_bayes_risk`.
         """
-        [found] = self.stream([texts], how)
-        return found
+        found = list(self.stream([texts], how))
+        return found[0] if found else []
 
     def stream(
         self, chunks: Iterable[Sequence[str]], how: Search | Draw
@@ -203,19 +204,18 @@ class Translator:
         """Yield what `run` returns for each chunk of texts, in order.
 
         The next chunk is read, prepared and searched beside the one that is yielded next, so that
-        no core waits. When the iterator is closed, batches that have begun are waited for, and no
-        others.
+        no core waits; an empty chunk gives nothing, but lets what has begun come first. When the
+        iterator is closed, batches that have begun are waited for, and no others.
         """
         plan = self._plan(how)
         waiting: deque[Callable[[], list[list[Translation]]]] = deque()
         pool = ThreadPoolExecutor(plan.engine.parallel)
         try:
-            for texts in chunks:
-                waiting.append(self._begin(texts, plan, pool))
-                if len(waiting) > _AHEAD:
+            for texts in chain(chunks, [[]]):
+                if len(texts):
+                    waiting.append(self._begin(texts, plan, pool))
+                while len(waiting) > (_AHEAD if len(texts) else 0):
                     yield waiting.popleft()()
-            while waiting:
-                yield waiting.popleft()()
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -32,7 +32,7 @@ _DAMAGE = (OSError, ValueError, RuntimeError, EOFError, KeyError, zipfile.BadZip
 
 
 class NotHeldError(UserError):
-    """CTranslate2 cannot hold the model, or is not installed."""
+    """CTranslate2 cannot hold the model, or does not run here."""
 
 
 def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
@@ -61,9 +61,9 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
         if found:
             return found
     sizes = make_sizes(folder.config, tokenizer.vocabulary_size)
-    arrays, path = choose_weights(read_arrays(best)[0]), best
+    weights = choose_weights(read_arrays(best)[0])
     with tempfile.TemporaryDirectory() as made:
-        write_model(arrays, path, sizes, tokenizer, Path(made))
+        write_model(weights, best, sizes, tokenizer, Path(made))
         files = {file.name: file.read_bytes() for file in sorted(Path(made).iterdir())}
     for path in (beside, cached):
         try:
@@ -93,12 +93,12 @@ def check_form(tokenizer: Tokenizer) -> None:
     """Check that CTranslate2 is there, and can hold the vocabulary.
 
     Raises:
-        NotHeldError: it is not installed, or two pieces are the same string.
+        NotHeldError: it does not run here, or two pieces are the same string.
     """
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
-        raise NotHeldError("CTranslate2 is not installed: pip install ctranslate2") from error
+        raise NotHeldError(f"CTranslate2 does not run here ({error})") from error
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     if len(set(pieces)) < len(pieces):
         raise NotHeldError(

@@ -22,7 +22,7 @@ class PartTranslator:
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
         self.attention = translator.attention
-        self.own_engine = translator.own_engine
+        self._own_engine = translator.own_engine
         self.hypotheses = translator.hypotheses_of_parts
         self.cut = Cutter(translator.tokenizer, translator.room).cut
 
@@ -32,7 +32,7 @@ class PartTranslator:
         Raises:
             UserError: the engine has no attention.
         """
-        self.own_engine("attention")
+        self._own_engine("attention")
         self.attention(_TINY)
 
     def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nmt.startup.compilation import keep_compiled
 from nmt.startup.devices import one_thread_per_operation
-from nmt.startup.memory import collect_rarely, keep_freed_memory
+from nmt.startup.memory import collect_rarely, give_back_large_blocks, keep_freed_memory
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
@@ -33,6 +33,16 @@ def start_training(cache_dir: Path, *, deterministic: bool = False) -> None:
 def start_translating() -> None:
     """Set memory and threads for decoding, and let each warning be one line."""
     keep_freed_memory(one_pool=False)
+    _start_decoding()
+
+
+def start_serving() -> None:
+    """Do the same for requests of any size: what a large one needed goes back to the system."""
+    give_back_large_blocks()
+    _start_decoding()
+
+
+def _start_decoding() -> None:
     collect_rarely()
     one_thread_per_operation()
     warn_in_one_line()

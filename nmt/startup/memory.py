@@ -6,7 +6,9 @@ import ctypes
 import gc
 
 # malloc.h of the GNU C library
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8
+_NEVER = -1
+_LARGE = 4 << 20  # bytes
 
 _OBJECTS = 100_000  # made since the last collection
 _USUAL = 700  # of Python's own
@@ -49,15 +51,29 @@ def keep_freed_memory(*, one_pool: bool = True) -> bool:
     Returns:
         Whether the allocator took all settings.
     """
+    settings = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: _NEVER}
+    return _set(settings | {_M_ARENA_MAX: 1} if one_pool else settings)
+
+
+def give_back_large_blocks() -> bool:
+    """Give freed blocks of 4 MiB and more back to the system at once.
+
+    The GNU allocator does so by default until it has freed the first of a size; larger ones then
+    leave holes in its pools. For a process that meets all sizes, and lives long.
+
+    Returns:
+        Whether the allocator took the setting.
+    """
+    return _set({_M_MMAP_THRESHOLD: _LARGE})
+
+
+def _set(settings: dict[int, int]) -> bool:
+    """Set options of the GNU allocator; return whether it took them all."""
     try:
         library = ctypes.CDLL(None)
         library.gnu_get_libc_version  # noqa: B018  (other C libraries have no such symbol)
         mallopt = library.mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    never = -1
-    settings = [(_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, never)]
-    if one_pool:
-        settings.append((_M_ARENA_MAX, 1))
-    taken = [mallopt(option, value) for option, value in settings]
+    taken = [mallopt(option, value) for option, value in settings.items()]
     return all(taken)

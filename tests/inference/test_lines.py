@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import tracemalloc
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt.data.lines import LONGEST_LINE
 from nmt.errors import UserError
 from nmt.inference.lines import (
     count_done,
+    group_arriving,
     group_lines,
     open_output,
     translate_file,
@@ -157,3 +161,46 @@ def test_long_lines_make_small_groups() -> None:
     assert [len(group) for group in group_lines([half] * 5)] == [2, 2, 1]
     assert [len(group) for group in group_lines(["a"] * 5, size=2)] == [2, 2, 1]
     assert [len(group) for group in group_lines(["b", "a" * MIB, "b"])] == [2, 1]
+
+
+def test_lines_that_arrive_late_do_not_hold_back_those_before() -> None:
+    turn = threading.Semaphore(0)
+
+    def slow() -> Iterator[str]:
+        for number in range(5):
+            turn.acquire()
+            yield str(number)
+
+    groups = group_arriving(slow())
+    found: list[str] = []
+    for number in range(5):
+        assert next(groups) == []  # nothing more has come: what has begun may be waited for
+        turn.release()
+        found += next(groups)
+        assert found == [str(one) for one in range(number + 1)]
+    assert list(groups) in ([], [[]])
+
+
+@given(st.lists(st.text(max_size=5), max_size=50), st.integers(1, 7))
+def test_arriving_lines_keep_their_order_and_groups_their_size(lines: list[str], size: int) -> None:
+    groups = list(group_arriving(iter(lines), size))
+    assert [line for group in groups for line in group] == lines
+    assert max(map(len, groups), default=0) <= size
+
+
+def test_few_huge_lines_are_held_at_once() -> None:
+    groups = list(group_arriving(["a" * MIB] * 5 + ["b"] * 3))
+    assert max(sum(map(len, group)) for group in groups) <= MIB + 3
+    assert sum(map(len, groups)) == 8
+
+
+def test_what_goes_wrong_while_reading_is_raised_behind_what_was_read() -> None:
+    def broken() -> Iterator[str]:
+        yield "one"
+        raise OSError("the disk is gone")
+
+    groups = group_arriving(broken())
+    found: list[str] = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        found.extend(line for group in groups for line in group)
+    assert found == ["one"]

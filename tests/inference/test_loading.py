@@ -106,5 +106,5 @@ def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Pa
 
 
 def test_an_unknown_engine(parrot_run: Path) -> None:
-    with pytest.raises(UserError, match="no engine 'fast': it is auto, keras or ctranslate2"):
+    with pytest.raises(UserError, match="no engine 'fast'; there is: auto, keras, ctranslate2"):
         Translator.load(parrot_run, engine="fast")

@@ -248,3 +248,23 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Any, service: Running, sch
     channels = [int(part) for part in background.removeprefix("rgb(").rstrip(")").split(",")]
     assert (sum(channels) < 3 * 128) == (scheme == "dark")
     page.close()
+
+
+def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
+    with serving() as running:
+        running.translator.loading_gate.clear()
+        page = browser.new_page()
+        page.goto(running.url)
+        page.locator("#source").fill("Hola mundo")
+        api.expect(page.locator("#target-words")).to_have_text("world hello")
+        api.expect(page.locator("#hint")).to_have_text("Attention is being loaded …")
+        api.expect(page.locator("#viewer")).to_be_hidden()
+        running.translator.loading_gate.set()
+        page.locator("#viewer svg").wait_for()
+        api.expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
+        api.expect(page.locator("#hint")).to_have_text("")
+        calls = len(running.translator.calls)
+        page.locator("#source").fill("Hola amigo")
+        api.expect(page.locator("#source-words")).to_have_text("Hola amigo end ")
+        assert len(running.translator.calls) == calls + 1  # attention is asked for at once now
+        page.close()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt.startup.memory import collect_rarely, keep_freed_memory, settle
+from nmt.startup.memory import collect_rarely, give_back_large_blocks, keep_freed_memory, settle
 
 CHURN = """
 import resource, numpy as np
@@ -89,6 +89,10 @@ def test_several_pools_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keep_freed_memory(one_pool=False)
     assert dict(Library.asked) == {option: value for option, value in whole.items() if value != 1}
     assert len(whole) == 3
+    assert give_back_large_blocks()
+    [(option, size)] = Library.asked
+    assert option not in whole
+    assert size >= 1 << 20
 
 
 def test_a_settled_process_finds_new_garbage_soon_and_leaves_the_old_alone(
