@@ -15,7 +15,10 @@ from nmt.inference.contract import Search
 from nmt.inference.engine import KerasEngine
 from nmt.runs.ctranslate2_form import FORM_FILE
 
-pytestmark = pytest.mark.xdist_group("exports")
+pytestmark = [
+    pytest.mark.xdist_group("exports"),
+    pytest.mark.filterwarnings("ignore:a text of:UserWarning"),
+]
 
 TEXTS = ["Hoy hace frío.", "", "¿Dónde está la estación?", "Hola. " * 60]
 
