@@ -23,27 +23,31 @@ pytestmark = [
 TEXTS = ["Hoy hace frío.", "", "¿Dónde está la estación?", "Hola. " * 60]
 
 
+@pytest.fixture(scope="module")
+def fast(parrot_run: Path) -> Translator:
+    """A translator that loads and compiles the model itself once."""
+    return Translator.load(parrot_run)
+
+
 def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
-    parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+    parrot_run: Path, fast: Translator
 ) -> None:
     said: list[str] = []
     translator = Translator.load(parrot_run, say=said.append)
     assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
     assert not translator.engine.own
     assert (parrot_run / "checkpoints" / FORM_FILE).is_file()
-    best = translator.hypotheses(TEXTS, n_best=2)
-    own = translator.own("everything")
+    own = fast.own("everything")
     assert isinstance(own.engine, KerasEngine)
-    assert own.engine is translator.own_engine("again")
+    assert own.engine is fast.own_engine("again")
     assert own.room == translator.room
-    for found, expected in zip(best, own.hypotheses(TEXTS, n_best=2), strict=True):
+    for found, expected in zip(translator.hypotheses(TEXTS), own.hypotheses(TEXTS), strict=True):
         assert found[0].text == expected[0].text
         assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_both_engines_give_the_same(parrot_run: Path, beam: int) -> None:
-    fast = Translator.load(parrot_run)
+def test_both_engines_give_the_same(parrot_run: Path, fast: Translator, beam: int) -> None:
     own = fast.own("the same")
     lines = [row.split("\t")[0] for row in next((parrot_run / "samples").iterdir()).read_text(
         encoding="utf-8").splitlines()[1:]]  # fmt: skip
