@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -293,15 +293,7 @@ class Translator:
         return self.run(texts, Draw(count, temperature, top_k, top_p, seed, prefix))
 
     def minimum_bayes_risk(
-        self,
-        texts: Sequence[str],
-        count: int,
-        *,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 1,
-        prefix: str = "",
+        self, texts: Sequence[str], count: int, **sampling: Any
     ) -> list[list[Translation]]:
         """Return, best first, the sampled translations by how much they agree with the others.
 
@@ -311,14 +303,9 @@ class Translator:
         Args:
             texts: source sentences.
             count: samples per text.
-            temperature: as for `samples`, like all that follow.
-            top_k: 0: draw from all pieces.
-            top_p: 1: draw from all pieces.
-            seed: of the draws.
-            prefix: what every translation begins with.
+            sampling: as for `samples`.
         """
-        draw = Draw(count, temperature, top_k, top_p, seed, prefix, agreeing=True)
-        return self.run(texts, draw)
+        return self.run(texts, Draw(count, agreeing=True, **sampling))
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
         """Return the log-probability of each piece of given translations (forced decoding).

@@ -22,7 +22,7 @@ from nmt.runs.files import replace_whole
 
 UNSTABLE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"
-_DAMAGE = (  # what reading a damaged archive raises
+DAMAGE = (  # what reading a damaged archive raises
     ValueError,
     OSError,
     EOFError,
@@ -77,7 +77,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return arrays, json.loads(arrays.pop(_METADATA).tobytes())
     except FileNotFoundError as error:
         raise UserError(f"there is no checkpoint {path}") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
@@ -94,7 +94,7 @@ def digest_arrays(path: Path) -> str:
                 state.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
     except FileNotFoundError as error:
         raise UserError(f"there is no checkpoint {path}") from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
     return state.hexdigest()
 

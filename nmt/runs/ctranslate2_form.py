@@ -21,14 +21,13 @@ from nmt.errors import UserError
 from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import NORM_EPSILON, Sizes
 from nmt.runs.building import check_weight, choose_weights, make_sizes
-from nmt.runs.checkpoint import digest_arrays, read_arrays
+from nmt.runs.checkpoint import DAMAGE, digest_arrays, read_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
 
 FORM_FILE = "best.ctranslate2"
 _VERSION = "1"  # of what is written here
 _MADE_FROM = "made_from"  # member of the archive
-_DAMAGE = (OSError, ValueError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile)
 
 
 class NotHeldError(UserError):
@@ -83,7 +82,7 @@ def check_form_file(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}; it will be made anew") from error
     if damaged is not None:
         raise UserError(f"{path} is damaged: {damaged}; it will be made anew")
@@ -128,7 +127,7 @@ def _read(path: Path, origin: str) -> dict[str, bytes]:
                 return {}
             # Every member is compared with its checksum while it is read.
             return {name: archive.read(name) for name in archive.namelist() if name != _MADE_FROM}
-    except _DAMAGE:
+    except (*DAMAGE, KeyError):  # no such member
         return {}
 
 

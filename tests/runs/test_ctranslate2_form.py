@@ -88,7 +88,18 @@ def compress(path: Path) -> None:
             archive.writestr(name, content + b" " * 10_000_000)
 
 
-@pytest.mark.parametrize("damage", [cut, flip, empty, compress])
+def break_compressed(path: Path) -> None:
+    """Members that say they are compressed, and are not."""
+    content = path.read_bytes()
+    for signature, offset in ((b"PK\x01\x02", 10), (b"PK\x03\x04", 8)):
+        at = content.find(signature)
+        while at >= 0:
+            content = content[: at + offset] + b"\x08\x00" + content[at + offset + 2 :]
+            at = content.find(signature, at + 4)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, empty, compress, break_compressed])
 def test_a_damaged_one_is_made_anew(run: RunFolder, damage: Callable[[Path], None]) -> None:
     made = form_of(run)
     path = run.checkpoints.folder / FORM_FILE

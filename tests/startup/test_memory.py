@@ -52,15 +52,18 @@ def own_thresholds() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
+class Node:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def cycle() -> weakref.ref[Node]:
+    return weakref.ref(Node())
+
+
 def test_cycles_are_collected_rarely_but_for_certain(own_thresholds: None) -> None:
-    class Node:
-        pass
-
-    def cycle() -> weakref.ref[Node]:
-        node = Node()
-        node.itself = node  # type: ignore[attr-defined]
-        return weakref.ref(node)
-
     collect_rarely()
     gc.collect()
     lost = cycle()
@@ -98,14 +101,6 @@ def test_several_pools_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_settled_process_finds_new_garbage_soon_and_leaves_the_old_alone(
     own_thresholds: None,
 ) -> None:
-    class Node:
-        pass
-
-    def cycle() -> weakref.ref[Node]:
-        node = Node()
-        node.itself = node  # type: ignore[attr-defined]
-        return weakref.ref(node)
-
     collect_rarely()
     before = cycle()
     try:
