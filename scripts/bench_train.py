@@ -164,14 +164,14 @@ def _work(overrides: list[str], answers: TextIO) -> None:
 
     import keras
 
-    from nmt.inspection.anatomy.counts import count_training_flops_per_token
+    from nmt.model.costs import count_training_flops_per_token
 
     def answer(content: dict[str, Any]) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
     sys.stdin.readline()  # until it is this process's turn on the device
     config, model, step = ready.build()
-    flops = count_training_flops_per_token(config.model, model.vocabulary_size)
+    flops = count_training_flops_per_token(model.sizes.costs)
     before = time.time()
     float(step.update(ready.batches.batch(0), 1e-4, 1).nll)
     first = time.time()

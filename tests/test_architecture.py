@@ -26,7 +26,7 @@ ROOMS = {
     "runs": {"config", "data", "errors", "model"},
     "inference": {"config", "data", "errors", "model", "runs", "startup", "viewer"},
     "inspection": set[str](),
-    "inspection.anatomy": {"config", "inspection", "model"},
+    "inspection.anatomy": {"inspection", "model"},
     "inspection.pictures": {"data", "errors", "inference", "inspection.anatomy", "model", "viewer"},
     "inspection.heads": {
         "data",

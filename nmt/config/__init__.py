@@ -7,7 +7,7 @@ composes them with what the user said.
 
 from nmt.config.data import DataConfig, SourceConfig
 from nmt.config.decoding import DecodingConfig
-from nmt.config.model import ModelConfig
+from nmt.config.model import ModelConfig, RecurrentConfig, TransformerConfig
 from nmt.config.schema import Config
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
@@ -17,7 +17,9 @@ __all__ = [
     "DataConfig",
     "DecodingConfig",
     "ModelConfig",
+    "RecurrentConfig",
     "SourceConfig",
     "TokenizerConfig",
     "TrainingConfig",
+    "TransformerConfig",
 ]

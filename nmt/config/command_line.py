@@ -50,6 +50,7 @@ def register_schema() -> None:
     """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
     schema = OmegaConf.structured(_OpenConfig)
     OmegaConf.set_struct(schema.data.sources, False)
+    OmegaConf.set_struct(schema.model, False)  # which has the keys of its kind besides
     ConfigStore.instance().store(name="schema", node=schema, provider="nmt")
 
 

@@ -14,7 +14,10 @@ import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from nmt.config.checks import check_one_of
 from nmt.config.data import KINDS, SHORT, SourceConfig, upgrade_data, without_short_keys
+from nmt.config.model import KINDS as MODELS
+from nmt.config.model import OF_KIND, ModelConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, check, known_beside
 from nmt.errors import UserError, nearest
 
@@ -33,6 +36,15 @@ _LATER_KEYS = {
         "parallel_parts": 1,
         "word_dropout": 0,
     },
+}
+
+_LATER_KEYS_OF_TRANSFORMERS = {
+    "kind": "transformer",
+    "heads": "split",
+    "key_value_heads": None,
+    "attention_biases": True,
+    "attention_output": True,
+    "qk_norm": False,
 }
 
 # What earlier versions called otherwise.
@@ -62,7 +74,7 @@ def from_composed(composed: DictConfig) -> Config:
         OmegaConf.resolve(composed)
         values = OmegaConf.to_container(composed)
         # Once more over the schema: what was composed has sources of any form, and may lack keys.
-        typed = cast(DictConfig, OmegaConf.merge(_schema(), values))
+        typed = cast(DictConfig, OmegaConf.merge(_schema(_kind_of_model(composed)), values))
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
             raise UserError(_say_missing(missing[0], typed))
@@ -75,8 +87,22 @@ def from_composed(composed: DictConfig) -> Config:
 
 
 @cache
-def _schema() -> DictConfig:
-    return OmegaConf.structured(Config)
+def _schema(kind: str | None) -> DictConfig:
+    model = ModelConfig if kind is None else OF_KIND[kind]
+    return OmegaConf.structured(Config(model=model()))
+
+
+def _kind_of_model(composed: DictConfig) -> str | None:
+    """Return the kind of a configuration's model: each has keys of its own. None: it has none.
+
+    Raises:
+        UserError: there is no such kind.
+    """
+    model = composed.get("model")
+    kind = model.get("kind") if isinstance(model, DictConfig) else None
+    if kind is not None:
+        check_one_of("model.kind", str(kind), MODELS)
+    return kind
 
 
 def _say_missing(key: str, config: DictConfig) -> str:
@@ -95,6 +121,12 @@ def refuse_unknown_keys(composed: DictConfig) -> None:
     """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
     try:
         for key, known in _unknown_keys(composed, Config, ""):
+            for kind, model in OF_KIND.items():
+                if key in (f"model.{item.name}" for item in fields(model)):
+                    raise UserError(
+                        f"configuration key '{key}' is for models of kind {kind}, and this one is "
+                        f"of kind {composed.model.kind}"
+                    )
             raise UserError(unknown_key(key, known))
     except OmegaConfBaseException as error:
         raise UserError(describe(error)) from error
@@ -109,7 +141,9 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
         if name not in names:
             yield prefix + name, [prefix + known for known in names]
         elif schema is Config and name in GROUPS:
-            yield from _unknown_keys(node[name], GROUPS[name], f"{name}.")
+            kind = _kind_of_model(node) if name == "model" else None
+            group = GROUPS[name] if kind is None else OF_KIND[kind]
+            yield from _unknown_keys(node[name], group, f"{name}.")
         elif prefix + name == SOURCES:
             yield from _unknown_keys_of_sources(node[name])
 
@@ -140,7 +174,7 @@ def load(path: Path) -> Config:
             raise UserError("it holds a list, and no configuration")
         if isinstance(stored.get("data"), DictConfig):
             stored.data = upgrade_data(cast(dict[str, Any], OmegaConf.to_container(stored.data)))
-        return from_composed(cast(DictConfig, OmegaConf.merge(_LATER_KEYS, stored)))
+        return from_composed(cast(DictConfig, OmegaConf.merge(_later_keys(stored), stored)))
     except OmegaConfBaseException as error:
         raise UserError(f"{path}: {describe(error)}") from error
     except UserError as error:
@@ -148,6 +182,13 @@ def load(path: Path) -> Config:
     except (yaml.YAMLError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is not a readable configuration: {reason}") from error
+
+
+def _later_keys(stored: DictConfig) -> dict[str, Any]:
+    """Return what a stored configuration may lack: the first models were all transformers."""
+    model = stored.get("model")
+    older = isinstance(model, DictConfig) and "kind" not in model
+    return _LATER_KEYS | ({"model": _LATER_KEYS_OF_TRANSFORMERS} if older else {})
 
 
 def _refuse_references(text: str) -> None:

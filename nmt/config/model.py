@@ -1,4 +1,4 @@
-"""The ``model`` group."""
+"""The ``model`` group: each kind of model has keys of its own."""
 
 from __future__ import annotations
 
@@ -7,28 +7,66 @@ from dataclasses import dataclass
 from nmt.config.checks import MISSING, check_at_least, check_between, check_one_of
 from nmt.errors import UserError
 
+KINDS = ("transformer", "rnn")
+POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
+ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
+HEADS = ("split", "own", "pooled")
+KERNELS = ("explicit", "fused", "chunked")
+CELLS = ("gru", "lstm")
+SCORES = ("additive", "dot", "general", "cross")
+
 
 @dataclass
 class ModelConfig:
-    """The encoder-decoder transformer (Vaswani et al. 2017) and its variants."""
+    """What every model has."""
 
     name: str = MISSING
-    d_model: int = MISSING  # model width D
-    num_heads: int = MISSING  # H; a head is D / H wide
-    ffn_width: int = MISSING  # F
+    kind: str = MISSING  # transformer | rnn
+    d_model: int = MISSING  # model width D: of embeddings, and of what the decoder writes from
     encoder_layers: int = MISSING
     decoder_layers: int = MISSING
-    norm: str = MISSING  # pre | post
-    positions: str = MISSING  # sinusoidal | learned
-    activation: str = MISSING  # relu | relu2 | gelu | swiglu
-    # On embeddings and on every residual branch. null: by the size of the training split, see
-    # `nmt.training.defaults.dropout_for`.
+    # On embeddings and on every residual branch, or between recurrent layers. null: by the size of
+    # the training split, see `nmt.training.defaults.dropout_for`.
     dropout: float | None = MISSING
+    max_length: int = MISSING  # longest sequence in tokens, end mark included
+
+
+@dataclass
+class TransformerConfig(ModelConfig):
+    """The encoder-decoder transformer (Vaswani et al. 2017) and its variants."""
+
+    kind: str = "transformer"
+    num_heads: int = MISSING  # H; a head is D / H wide
+    heads: str = MISSING  # split | own | pooled, see `nmt.model.sizes.AttentionSizes`
+    key_value_heads: int | None = MISSING  # that queries share; 1: multi-query; null: H
+    attention_biases: bool = MISSING
+    attention_output: bool = MISSING  # whether heads pass through an output projection
+    qk_norm: bool = MISSING  # normalise queries and keys
+    ffn_width: int = MISSING  # F
+    norm: str = MISSING  # pre | post
+    positions: str = MISSING  # sinusoidal | learned | rotary | relative | alibi | none
+    activation: str = MISSING  # relu | relu2 | gelu | swiglu
     attention_dropout: float = MISSING  # on attention weights
     ffn_dropout: float = MISSING  # inside the feed-forward block
-    max_length: int = MISSING  # longest sequence in tokens, end mark included
-    attention_kernel: str = MISSING  # explicit | fused
+    attention_kernel: str = MISSING  # explicit | fused | chunked
     remat: bool = MISSING  # recompute block activations in the backward pass: less memory
+
+
+@dataclass
+class RecurrentConfig(ModelConfig):
+    """The recurrent encoder-decoder with attention (Bahdanau et al. 2015, Luong et al. 2015)."""
+
+    kind: str = "rnn"
+    cell: str = MISSING  # gru | lstm
+    state_width: int = MISSING  # of a decoder's state; each direction of the encoder has half of it
+    attention: str = MISSING  # additive | dot | general | cross (the transformer's own layer)
+    num_heads: int = MISSING  # H of attention=cross; 1 for the others
+    input_feeding: bool = MISSING  # whether the decoder reads what it last attended to
+    bridge: bool = MISSING  # whether it begins with the encoder's last states
+    attention_dropout: float = MISSING  # on attention weights
+
+
+OF_KIND: dict[str, type[ModelConfig]] = {"transformer": TransformerConfig, "rnn": RecurrentConfig}
 
 
 def check_model(config: ModelConfig) -> None:
@@ -37,22 +75,76 @@ def check_model(config: ModelConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
-    for key in ("d_model", "num_heads", "ffn_width", "encoder_layers", "decoder_layers"):
+    for key in ("d_model", "encoder_layers", "decoder_layers"):
         check_at_least(f"model.{key}", getattr(config, key), 1)
-    if config.d_model % config.num_heads:
-        raise UserError(
-            f"model.d_model={config.d_model} is not divisible by model.num_heads={config.num_heads}"
-        )
+    if config.dropout is not None:
+        check_between("model.dropout", config.dropout, 0, 0.95)
+    if isinstance(config, TransformerConfig):
+        _check_transformer(config)
+    if isinstance(config, RecurrentConfig):
+        _check_recurrent(config)
+
+
+def _check_transformer(config: TransformerConfig) -> None:
+    for key in ("num_heads", "ffn_width"):
+        check_at_least(f"model.{key}", getattr(config, key), 1)
+    _check_heads("model.d_model", config.d_model, config.num_heads)
     if config.positions == "sinusoidal" and config.d_model % 2:
         raise UserError(f"model.d_model={config.d_model} must be even for sinusoidal positions")
     check_one_of("model.norm", config.norm, ("pre", "post"))
-    check_one_of("model.positions", config.positions, ("sinusoidal", "learned"))
-    check_one_of("model.activation", config.activation, ("relu", "relu2", "gelu", "swiglu"))
-    check_one_of("model.attention_kernel", config.attention_kernel, ("explicit", "fused"))
-    rates = ["attention_dropout", "ffn_dropout"] + ["dropout"] * (config.dropout is not None)
-    for key in rates:
+    check_one_of("model.positions", config.positions, POSITIONS)
+    check_one_of("model.activation", config.activation, ACTIVATIONS)
+    check_one_of("model.attention_kernel", config.attention_kernel, KERNELS)
+    for key in ("attention_dropout", "ffn_dropout"):
         check_between(f"model.{key}", getattr(config, key), 0, 0.95)
     if config.attention_kernel == "fused" and config.attention_dropout:
         raise UserError(
             "model.attention_kernel=fused has no dropout inside: set model.attention_dropout=0"
         )
+    if config.positions == "rotary" and config.d_model // config.num_heads % 2:
+        raise UserError(
+            f"heads of {config.d_model // config.num_heads} cannot be turned in pairs, as "
+            "model.positions=rotary does: choose an even model.d_model / model.num_heads"
+        )
+    _check_variants(config)
+
+
+def _check_variants(config: TransformerConfig) -> None:
+    """Check what heads are made of."""
+    check_one_of("model.heads", config.heads, HEADS)
+    shared = config.key_value_heads
+    if shared is None:
+        return
+    check_at_least("model.key_value_heads", shared, 1)
+    if config.num_heads % shared:
+        raise UserError(
+            f"model.num_heads={config.num_heads} is not divisible by model.key_value_heads={shared}"
+        )
+    if shared < config.num_heads and (config.heads == "pooled" or not config.attention_output):
+        needed = "model.heads=split" if config.heads == "pooled" else "model.attention_output=true"
+        raise UserError(
+            f"heads that share values are told apart by their output projection alone: "
+            f"model.key_value_heads={shared} needs {needed}"
+        )
+
+
+def _check_recurrent(config: RecurrentConfig) -> None:
+    check_one_of("model.cell", config.cell, CELLS)
+    check_one_of("model.attention", config.attention, SCORES)
+    for key in ("state_width", "num_heads"):
+        check_at_least(f"model.{key}", getattr(config, key), 1)
+    check_between("model.attention_dropout", config.attention_dropout, 0, 0.95)
+    if config.state_width % 2:
+        raise UserError(
+            f"model.state_width={config.state_width} must be even: each direction of the encoder "
+            "has half of it"
+        )
+    if config.attention == "cross":
+        _check_heads("model.state_width", config.state_width, config.num_heads)
+    elif config.num_heads > 1:
+        raise UserError(f"model.attention={config.attention} has one head: set model.num_heads=1")
+
+
+def _check_heads(key: str, width: int, heads: int) -> None:
+    if width % heads:
+        raise UserError(f"{key}={width} is not divisible by model.num_heads={heads}")

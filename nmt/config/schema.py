@@ -10,7 +10,7 @@ from typing import Any
 from nmt.config.checks import MISSING, check_at_least, check_between
 from nmt.config.data import DataConfig, SourceConfig, check_data
 from nmt.config.decoding import DecodingConfig, check_decoding
-from nmt.config.model import ModelConfig, check_model
+from nmt.config.model import OF_KIND, ModelConfig, check_model
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
 from nmt.errors import UserError
@@ -60,8 +60,9 @@ def known_keys() -> list[str]:
     keys = []
     for item in fields(Config):
         keys.append(item.name)
-        group = GROUPS.get(item.name)
-        keys += [f"{item.name}.{key.name}" for key in fields(group)] if group else []
+        groups = OF_KIND.values() if item.name == "model" else [GROUPS.get(item.name)]
+        names = {key.name: None for group in groups if group for key in fields(group)}
+        keys += [f"{item.name}.{name}" for name in names]
     return keys
 
 

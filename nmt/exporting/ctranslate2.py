@@ -18,7 +18,6 @@ from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.model.transformer import Transformer
 from nmt.runs.ctranslate2_form import NotHeldError, check_form, write_model
 
 QUANTIZATIONS = ("float32", "int8", "float16")
@@ -37,19 +36,17 @@ def write(
         quantization: one of `QUANTIZATIONS`, of the weights.
 
     Raises:
-        UserError: two pieces of the vocabulary are the same string, or the model is no transformer.
+        UserError: see `nmt.runs.ctranslate2_form.check_form`.
     """
-    if not isinstance(model, Transformer):
-        raise UserError("CTranslate2 computes transformers only: use --format savedmodel")
     try:
-        check_form(tokenizer)
+        sizes = check_form(tokenizer, model.sizes)
     except NotHeldError as error:
         raise UserError(f"{error}: use --format savedmodel") from error
     weights = {
         name: np.asarray(ops.convert_to_numpy(weight))
         for name, weight in model.named_weights().items()
     }
-    write_model(weights, folder, model.sizes, tokenizer, folder, quantization)
+    write_model(weights, folder, sizes, tokenizer, folder, quantization)
     tokenizer.save(folder)
     files.save(config, folder / CONFIG_FILE)
 

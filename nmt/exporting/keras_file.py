@@ -17,12 +17,13 @@ from nmt.exporting.folder import CONFIG_FILE, check_files
 from nmt.inference.engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
+from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
 
 MODEL_FILE = "model.keras"
 # What a model of this program names in its file, as (module, class).
 _KNOWN_CLASSES = {
-    (Transformer.__module__, Transformer.__name__),
+    *((model.__module__, model.__name__) for model in (Recurrent, Transformer)),
     ("keras", keras.DTypePolicy.__name__),
 }
 

@@ -22,10 +22,10 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "summary",
-        help="parameters by part, operations per token, memory of activations",
+        help="parameters by part, operations per token, memory of training and decoding",
         description="Parameters by part against their closed form, floating-point operations per "
-        "token, and what the backward pass keeps of a batch: of a run, or of a configuration "
-        "that has not been trained.",
+        "token, what the backward pass keeps of a batch, and decoding of a sentence: of a run, or "
+        "of a configuration that has not been trained.",
     )
     parser.add_argument(
         "overrides",
@@ -71,18 +71,18 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             model = folder.load_model()
         counted, vocabulary_size = count_by_part(model), model.vocabulary_size
     from nmt.inspection.anatomy import terminal
-    from nmt.inspection.anatomy.counts import count_flops_per_token, count_in_closed_form
+    from nmt.runs.building import make_sizes
 
     batches = arguments.batch or _batches(config)
     longest = max(length for _, length in batches)
-    flops = count_flops_per_token(
-        config.model, vocabulary_size, source_length=longest, target_length=longest
-    )
-    console.print(terminal.format_sizes(config.model, vocabulary_size))
+    costs = make_sizes(config.model, vocabulary_size).costs
+    flops = costs.count_flops(source_length=longest, target_length=longest)
+    console.print(f"{config.model.name}: {costs.describe()}")
     for table in (
-        terminal.tabulate_parameters(count_in_closed_form(config.model, vocabulary_size), counted),
+        terminal.tabulate_parameters(costs.list_parts(), counted),
         terminal.tabulate_flops(flops, longest, longest),
-        terminal.tabulate_activations(config.model, vocabulary_size, batches),
+        terminal.tabulate_activations(costs, batches),
+        terminal.tabulate_state(costs),
     ):
         console.print()
         console.print(table, soft_wrap=False)

@@ -11,6 +11,8 @@ from nmt.arguments import Subcommands, add_run
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
+DRAWN_DISTANCE = 64  # tokens in either direction
+
 
 def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
@@ -38,11 +40,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
         model = folder.load_model()
     out = arguments.output or folder.path / "inspection"
-    table = model.position_table()
-    figures = {
-        "positions": pictures.draw_positions(table, folder.config.model.positions),
-        "weight_norms": pictures.draw_norms(measure_norms(model)),
-    }
+    figures = {}
+    table, distances = model.position_table(), model.distance_profiles(DRAWN_DISTANCE)
+    if table is not None:
+        figures["positions"] = pictures.draw_positions(table)
+    elif distances:
+        figures["positions"] = pictures.draw_distances(distances)
+    figures["weight_norms"] = pictures.draw_norms(measure_norms(model))
     for name, figure in figures.items():
         path = out / f"{name}.{arguments.format}"
         save_figure(figure, path)

@@ -1,7 +1,8 @@
 """The models, their parts in ``keras.ops``, and their contract; imports nothing else of `nmt`.
 
 Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``D`` model
-width, ``H`` heads, ``K`` width of a head (D / H), ``F`` feed-forward width, ``V`` vocabulary.
+width, ``H`` heads, ``K`` width of a head (D / H), ``G`` heads of keys and values, ``C`` width of a
+head's values, ``R`` width of a recurrent state, ``F`` feed-forward width, ``V`` vocabulary.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
-    from nmt.model.sizes import AttentionSizes, Sizes
+    from nmt.model.recurrent import Recurrent
+    from nmt.model.sizes import AttentionSizes, RecurrentSizes, Sizes
     from nmt.model.transformer import Transformer
 
 __all__ = [
     "AttentionSizes",
     "CausalSelfAttention",
     "CrossAttention",
+    "Recurrent",
+    "RecurrentSizes",
     "SelfAttention",
     "Sizes",
     "Transformer",
@@ -27,6 +31,8 @@ _MODULES = {
     "AttentionSizes": "sizes",
     "CausalSelfAttention": "attention",
     "CrossAttention": "attention",
+    "Recurrent": "recurrent",
+    "RecurrentSizes": "sizes",
     "SelfAttention": "attention",
     "Sizes": "sizes",
     "Transformer": "transformer",

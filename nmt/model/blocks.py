@@ -10,8 +10,7 @@ from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
-from nmt.model.sinusoids import sinusoids
-from nmt.model.sizes import NORM_EPSILON, POSITIONS, Sizes
+from nmt.model.sizes import NORM_EPSILON, Sizes
 
 Tensor = Any
 
@@ -48,44 +47,6 @@ class TokenEmbedding(keras.layers.Layer):
         """Return what rebuilds the layer."""
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
-            "d_model": self.d_model,
-        }
-
-
-@keras.saving.register_keras_serializable("nmt")
-class PositionEmbedding(keras.layers.Layer):
-    """Sinusoidal (fixed) or learned vectors for positions 0 … max_length - 1."""
-
-    def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if kind not in POSITIONS:
-            raise ValueError(f"positions={kind!r} is neither 'sinusoidal' nor 'learned'")
-        self.kind = kind
-        self.max_length = max_length
-        self.d_model = d_model
-
-    def build(self, *input_shapes: Any) -> None:
-        """Create the table, which is a weight only where it is learned."""
-        if self.kind == "learned":
-            self.table = self.add_weight(
-                shape=(self.max_length, self.d_model),
-                initializer=keras.initializers.RandomNormal(stddev=0.02),
-                name="table",
-            )
-        else:
-            self.table = sinusoids(self.max_length, self.d_model)
-        self.built = True
-
-    def call(self, positions: Tensor) -> Tensor:
-        """[B, L] -> [B, L, D]."""
-        rows = ops.take(ops.convert_to_tensor(self.table), positions, axis=0)
-        return ops.cast(rows, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
-        return super().get_config() | {
-            "kind": self.kind,
-            "max_length": self.max_length,
             "d_model": self.d_model,
         }
 
@@ -178,6 +139,11 @@ class _Block(Sized):
         x = x + dropout(branch, self.sizes.dropout, key)
         return norm(x) if self.sizes.norm == "post" else x
 
+    @staticmethod
+    def attended(found: Any, return_weights: bool) -> tuple[Tensor, Tensor | None]:
+        """Return what an attention layer gave as (output, weights or None)."""
+        return found if return_weights else (found, None)
+
     def _feed_forward(self, x: Tensor, key: Tensor | None) -> Tensor:
         branch = self.feed_forward(self.before(self.feed_forward_norm, x), dropout_key=fold(key, 0))
         return self.after(self.feed_forward_norm, x, branch, fold(key, 1))
@@ -190,7 +156,7 @@ class EncoderBlock(_Block):
     def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
         self.attention = SelfAttention(
-            sizes.attention, name="self_attention", dtype=self.dtype_policy
+            sizes.self_attention, name="self_attention", dtype=self.dtype_policy
         )
         self.attention_norm = self._normalization("self_attention_norm")
 
@@ -200,14 +166,17 @@ class EncoderBlock(_Block):
         attention_mask: Tensor | None = None,
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
+        distance_bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return (x [B, S, D], weights [B, H, S, S] or None)."""
-        branch, weights = self.attention(
+        found = self.attention(
             self.before(self.attention_norm, x),
             attention_mask=attention_mask,
             dropout_key=fold(dropout_key, 2),
             return_weights=return_weights,
+            distance_bias=distance_bias,
         )
+        branch, weights = self.attended(found, return_weights)
         x = self.after(self.attention_norm, x, branch, fold(dropout_key, 3))
         return self._feed_forward(x, dropout_key), weights
 
@@ -219,11 +188,11 @@ class DecoderBlock(_Block):
     def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
         self.self_attention = CausalSelfAttention(
-            sizes.attention, name="causal_self_attention", dtype=self.dtype_policy
+            sizes.self_attention, name="causal_self_attention", dtype=self.dtype_policy
         )
         self.self_attention_norm = self._normalization("causal_self_attention_norm")
         self.cross_attention = CrossAttention(
-            sizes.attention, name="cross_attention", dtype=self.dtype_policy
+            sizes.cross_attention, name="cross_attention", dtype=self.dtype_policy
         )
         self.cross_attention_norm = self._normalization("cross_attention_norm")
 
@@ -235,22 +204,26 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
+        distance_bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return (x [B, T, D], self weights [B, H, T, T] or None, cross weights or None)."""
-        branch, self_weights = self.self_attention(
+        found = self.self_attention(
             self.before(self.self_attention_norm, x),
             attention_mask=attention_mask,
             dropout_key=fold(dropout_key, 2),
             return_weights=return_weights,
+            distance_bias=distance_bias,
         )
+        branch, self_weights = self.attended(found, return_weights)
         x = self.after(self.self_attention_norm, x, branch, fold(dropout_key, 3))
-        branch, cross_weights = self.cross_attention(
+        found = self.cross_attention(
             self.before(self.cross_attention_norm, x),
             memory,
             attention_mask=memory_mask,
             dropout_key=fold(dropout_key, 4),
             return_weights=return_weights,
         )
+        branch, cross_weights = self.attended(found, return_weights)
         x = self.after(self.cross_attention_norm, x, branch, fold(dropout_key, 5))
         return self._feed_forward(x, dropout_key), self_weights, cross_weights
 
@@ -263,6 +236,7 @@ class DecoderBlock(_Block):
         memory_mask: Tensor,
         index: Tensor,
         places: int,
+        bias: Tensor | None = None,
     ) -> tuple[Tensor, KeyValues, Tensor]:
         """Decode one token for each of k = ``places`` hypotheses, [B * k, D], against the cache.
 
@@ -274,7 +248,7 @@ class DecoderBlock(_Block):
             [B, H, k, S]).
         """
         branch, cache = self.self_attention.step(
-            self.before(self.self_attention_norm, x), cache, mask, index, places
+            self.before(self.self_attention_norm, x), cache, mask, index, places, bias
         )
         x = self.after(self.self_attention_norm, x, branch, None)
         branch, weights = self.cross_attention.look_up(

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from nmt.model.sizes import RecurrentSizes, Sizes
+
 Tensor = Any
 State = Any  # a nest of tensors, each of which begins with the batch
 
@@ -30,6 +32,14 @@ class AttentionKind(NamedTuple):
     def slug(self) -> str:
         """The title, in file names and TensorBoard's tags."""
         return self.title.replace(" ", "_").replace("-", "_")
+
+
+ENCODER = AttentionKind("encoder", "encoder self-attention", "source", "source")
+DECODER = AttentionKind(
+    "decoder", "decoder masked self-attention", "target_in", "target_in", causal=True
+)
+# Labelled with the token that a position writes: alignment is of what comes out.
+CROSS = AttentionKind("cross", "cross-attention", "target_out", "source")
 
 
 class Decoder(Protocol):
@@ -99,6 +109,7 @@ class Model(Decoder, Protocol):
     """What everything else needs of a model, beside what every Keras model has."""
 
     name: str
+    sizes: Sizes | RecurrentSizes
     weights: Sequence[Any]
     variables: Sequence[Any]
 
@@ -110,8 +121,8 @@ class Model(Decoder, Protocol):
     def attention_layers(self, kind: str) -> Sequence[Any]:
         """Return the layers of one kind of attention, the first layer first.
 
-        Each has ``num_heads``, an ``output_projection`` with a kernel, and ``head_rows(number)``:
-        the slice of the kernel's rows through which a head passes.
+        Each has ``num_heads``, and ``head_parts(number)``: (variable, index) of the weights that
+        are to be zero for nothing of a head to come through, heads counted from 0.
         """
         ...
 
@@ -152,6 +163,17 @@ class Model(Decoder, Protocol):
 
     def position_table(self) -> Any:
         """Return the vectors of positions float32 [max_length, D]; None if it has no such table."""
+        ...
+
+    def distance_profiles(self, length: int) -> dict[str, Any]:
+        """Return what the distance of two tokens does to their score, where it is known as that.
+
+        Args:
+            length: L, distances from 1 - L (the key stands ahead) to L - 1.
+
+        Returns:
+            By title, float32 [H or 1, 2 L - 1]; nothing where positions act otherwise.
+        """
         ...
 
     def named_weights(self) -> dict[str, Any]:

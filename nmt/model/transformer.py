@@ -15,27 +15,16 @@ from nmt.model.attention import (
     causal_mask,
     segment_mask,
 )
-from nmt.model.blocks import (
-    DecoderBlock,
-    EncoderBlock,
-    PositionEmbedding,
-    Sized,
-    TokenEmbedding,
-)
-from nmt.model.contract import AttentionKind
+from nmt.model.blocks import DecoderBlock, EncoderBlock, Sized, TokenEmbedding
+from nmt.model.chunked import SegmentMask
+from nmt.model.contract import CROSS, DECODER, ENCODER, AttentionKind
 from nmt.model.dropout import dropout, fold
+from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
 from nmt.model.sizes import NORM_EPSILON, Sizes
 
 Tensor = Any
 
 PAD = 0  # the id of padding, as every tokenizer here has it
-
-ENCODER = AttentionKind("encoder", "encoder self-attention", "source", "source")
-DECODER = AttentionKind(
-    "decoder", "decoder masked self-attention", "target_in", "target_in", causal=True
-)
-# Labelled with the token that a position writes: alignment is of what comes out.
-CROSS = AttentionKind("cross", "cross-attention", "target_out", "source")
 
 
 class DecodingState(NamedTuple):
@@ -67,8 +56,14 @@ class Transformer(Sized, keras.Model):
         self.embedding = TokenEmbedding(
             sizes.vocabulary_size, sizes.d_model, name="embedding", dtype=policy
         )
-        self.positions = PositionEmbedding(
-            sizes.positions, sizes.max_length, sizes.d_model, name="positions", dtype=policy
+        self.positions = None
+        if sizes.positions in EMBEDDED:
+            self.positions = PositionEmbedding(
+                sizes.positions, sizes.max_length, sizes.d_model, name="positions", dtype=policy
+            )
+        self.encoder_bias, self.decoder_bias = (
+            make_bias(sizes.positions, sizes.num_heads, causal=causal, name=name)
+            for causal, name in ((False, "encoder_bias"), (True, "decoder_bias"))
         )
         self.encoder_blocks = [
             EncoderBlock(sizes, name=f"encoder_{i}", dtype=policy)
@@ -121,12 +116,19 @@ class Transformer(Sized, keras.Model):
         self.built = True
 
     def embed(self, ids: Tensor, positions: Tensor | None, dropout_key: Tensor | None) -> Tensor:
-        """Add token and position embeddings: ids [B, L] -> [B, L, D]."""
-        if positions is None:
-            positions = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
-        return dropout(
-            self.embedding(ids) + self.positions(positions), self.sizes.dropout, dropout_key
-        )
+        """Embed tokens, and positions where they have vectors: ids [B, L] -> [B, L, D]."""
+        x = self.embedding(ids)
+        if self.positions is not None:
+            if positions is None:
+                positions = ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)
+            x = x + self.positions(positions)
+        return dropout(x, self.sizes.dropout, dropout_key)
+
+    @staticmethod
+    def _distance_bias(bias: keras.layers.Layer | None, x: Tensor) -> Tensor | None:
+        """Return the bias [H, 2 L - 1] of attention within ``x`` [B, L, D], if there is one."""
+        length = ops.shape(x)[1]
+        return None if bias is None else bias(list_distances(length, length))
 
     def encode(
         self,
@@ -137,7 +139,7 @@ class Transformer(Sized, keras.Model):
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Encode ``source`` int [B, S] under ``mask`` bool [B, 1, S or 1, S].
+        """Encode ``source`` int [B, S] under ``mask``, bool [B, 1, S or 1, S] or a `SegmentMask`.
 
         Returns:
             (memory [B, S, D], self-attention weights per layer, or an empty list).
@@ -155,6 +157,7 @@ class Transformer(Sized, keras.Model):
     ) -> tuple[Tensor, list[Tensor]]:
         """Do what `encode` does behind the embeddings ``x`` [B, S, D]."""
         collected = []
+        bias = self._distance_bias(self.encoder_bias, x)
         for number, block in enumerate(self.encoder_blocks, start=1):
             x, weights = self._run(
                 block,
@@ -162,6 +165,7 @@ class Transformer(Sized, keras.Model):
                 attention_mask=mask,
                 dropout_key=fold(dropout_key, number),
                 return_weights=return_weights,
+                distance_bias=bias,
             )
             if return_weights:
                 collected.append(weights)
@@ -185,8 +189,8 @@ class Transformer(Sized, keras.Model):
         Args:
             target: int [B, T], shifted: it begins with the begin-of-sentence id.
             memory: [B, S, D] from `encode`.
-            mask: bool [B or 1, 1, T, T], causality included.
-            memory_mask: bool [B, 1, T or 1, S].
+            mask: bool [B or 1, 1, T, T], causality included, or a `SegmentMask`.
+            memory_mask: bool [B, 1, T or 1, S], or a `SegmentMask`.
             positions: int [B, T]; None: 0 … T - 1.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether attention weights are returned.
@@ -196,6 +200,7 @@ class Transformer(Sized, keras.Model):
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
         of_self, of_cross = [], []
+        bias = self._distance_bias(self.decoder_bias, x)
         for number, block in enumerate(self.decoder_blocks, start=1):
             x, self_weights, cross_weights = self._run(
                 block,
@@ -205,6 +210,7 @@ class Transformer(Sized, keras.Model):
                 memory_mask=memory_mask,
                 dropout_key=fold(dropout_key, number),
                 return_weights=return_weights,
+                distance_bias=bias,
             )
             if return_weights:
                 of_self.append(self_weights)
@@ -239,9 +245,12 @@ class Transformer(Sized, keras.Model):
             source_segments = ops.cast(ops.not_equal(source, PAD), "int32")
         if target_segments is None:
             target_segments = ops.cast(ops.not_equal(target, PAD), "int32")
+        of_source, of_target, of_memory = self._make_masks(
+            source_segments, target_segments, spread=return_attention
+        )
         memory, of_encoder = self.encode(
             source,
-            segment_mask(source_segments, source_segments),
+            of_source,
             positions=inputs.get("source_positions"),
             dropout_key=fold(dropout_key, 0),
             return_weights=return_attention,
@@ -249,10 +258,8 @@ class Transformer(Sized, keras.Model):
         logits, of_decoder, of_cross = self.decode(
             target,
             memory,
-            ops.logical_and(
-                segment_mask(target_segments, target_segments), causal_mask(ops.shape(target)[1])
-            ),
-            segment_mask(target_segments, source_segments),
+            of_target,
+            of_memory,
             positions=inputs.get("target_positions"),
             dropout_key=fold(dropout_key, 1),
             return_weights=return_attention,
@@ -262,6 +269,23 @@ class Transformer(Sized, keras.Model):
             names = [kind.name for kind in self.attention_kinds]
             return logits, dict(zip(names, of_kinds, strict=True))
         return logits
+
+    def _make_masks(self, source: Tensor, target: Tensor, *, spread: bool) -> tuple[Any, Any, Any]:
+        """Return the masks of encoder, decoder and cross-attention.
+
+        Args:
+            source: int [B, S], segments.
+            target: int [B, T], segments.
+            spread: whether they are tensors even where a kernel reads them block by block.
+        """
+        if self.sizes.attention_kernel == "chunked" and not spread:
+            return (
+                SegmentMask(source, source, causal=False),
+                SegmentMask(target, target, causal=True),
+                SegmentMask(target, source, causal=False),
+            )
+        of_target = ops.logical_and(segment_mask(target, target), causal_mask(ops.shape(target)[1]))
+        return segment_mask(source, source), of_target, segment_mask(target, source)
 
     def start(
         self,
@@ -282,9 +306,9 @@ class Transformer(Sized, keras.Model):
         mask = ops.not_equal(source, PAD)[:, None, None, :]  # [B, 1, 1, S]
         memory, _ = self.encode(source, mask)
         batch, slots = ops.shape(source)[0], max_length * hypotheses
-        heads, width = self.sizes.num_heads, self.sizes.attention.head_width
-        keys = ops.zeros((batch, heads, width, slots), self.compute_dtype)
-        values = ops.zeros((batch, heads, slots, width), self.compute_dtype)
+        sizes = self.sizes.self_attention
+        keys = ops.zeros((batch, sizes.groups, sizes.head_width, slots), self.compute_dtype)
+        values = ops.zeros((batch, sizes.groups, slots, sizes.value_width), self.compute_dtype)
         nothing = ops.zeros((batch, hypotheses, ops.shape(source)[1]), "float32")
         return DecodingState(
             cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
@@ -307,6 +331,10 @@ class Transformer(Sized, keras.Model):
         here = ops.equal(ops.arange(ops.shape(state.ancestors)[2], dtype="int32"), index)  # [T]
         ancestors = ops.where(here, places[:, None], state.ancestors)
         mask = ancestor_mask(ancestors)
+        bias = None
+        if self.decoder_bias is not None:  # of every slot, by how far back its position is
+            slots = ops.arange(ops.shape(mask)[3], dtype="int32")
+            bias = self.decoder_bias(index - slots // hypotheses)
         x = self.embed(tokens, ops.reshape(index, (1, 1)), None)  # [B, k, D]
         x = ops.reshape(x, (-1, self.sizes.d_model))  # [B * k, D]
         caches = []
@@ -315,7 +343,7 @@ class Transformer(Sized, keras.Model):
             self.decoder_blocks, state.cache, state.memory, strict=True
         ):
             x, cache, weights = block.step(
-                x, cache, memory, mask, state.memory_mask, index, hypotheses
+                x, cache, memory, mask, state.memory_mask, index, hypotheses, bias
             )
             caches.append(cache)
         if self.decoder_norm is not None:
@@ -351,7 +379,8 @@ class Transformer(Sized, keras.Model):
         def more(kept: KeyValues) -> KeyValues:
             heads, width = kept.keys.shape[1:3]
             keys = ops.zeros((batch, heads, width, positions * places), kept.keys.dtype)
-            values = ops.zeros((batch, heads, positions * places, width), kept.keys.dtype)
+            width = kept.values.shape[3]
+            values = ops.zeros((batch, heads, positions * places, width), kept.values.dtype)
             return KeyValues(
                 ops.concatenate([kept.keys, keys], axis=3),
                 ops.concatenate([kept.values, values], axis=2),
@@ -389,9 +418,29 @@ class Transformer(Sized, keras.Model):
         """Return the vectors of tokens, float32 [V, D]."""
         return np.asarray(self.embedding.table, np.float32)
 
-    def position_table(self) -> np.ndarray:
-        """Return the vectors of positions, float32 [max_length, D]."""
+    def position_table(self) -> np.ndarray | None:
+        """Return the vectors of positions, float32 [max_length, D]; None where they have none."""
+        if self.positions is None:
+            return None
         return np.asarray(self.positions.table, np.float32)
+
+    def distance_profiles(self, length: int) -> dict[str, np.ndarray]:
+        """Return what the distance of two tokens does to their score, float32 [H or 1, 2 L - 1].
+
+        Of rotary positions, it is the product of a vector of equal numbers and the same turned.
+        """
+        distances = list_distances(length, length)
+        if self.sizes.positions == "rotary":
+            width = self.sizes.cross_attention.head_width
+            turned = rotate(ops.full((1, 2 * length - 1, 1, width), width**-0.5), distances)
+            products = ops.sum(turned, axis=-1)[:, :, 0] * width**-0.5
+            return {"cosine of a vector and itself, turned": ops.convert_to_numpy(products)}
+        stacks = {"encoder": self.encoder_bias, "decoder": self.decoder_bias}
+        return {
+            f"added to scores of the {name}": ops.convert_to_numpy(bias(distances))
+            for name, bias in stacks.items()
+            if bias is not None
+        }
 
     def named_weights(self) -> dict[str, keras.Variable]:
         """Return every weight by its path inside the model, whatever the model is called."""
@@ -401,6 +450,15 @@ class Transformer(Sized, keras.Model):
         """Call a block; with `remat`, so that its activations are recomputed when needed."""
         if not self.sizes.remat or arguments["return_weights"]:
             return block(*tensors, **arguments)
-        # A rematerialised function takes and returns tensors only; the rest is closed over.
-        x = keras.remat(lambda *inner: block(*inner, **arguments)[0])(*tensors)
+        # A rematerialised function takes and returns tensors only; the rest is closed over. On
+        # TensorFlow, gradients do not flow to that, so a learned bias has to be passed, too.
+        bias = arguments.pop("distance_bias")
+        biases = () if bias is None else (bias,)
+        count = len(tensors)
+
+        def run(*inner: Tensor) -> Tensor:
+            passed = inner[count] if biases else None
+            return block(*inner[:count], distance_bias=passed, **arguments)[0]
+
+        x = keras.remat(run)(*tensors, *biases)
         return (x, None) if isinstance(block, EncoderBlock) else (x, None, None)

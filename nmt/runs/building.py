@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nmt.config import Config
+from nmt.config import Config, ModelConfig, RecurrentConfig
 from nmt.errors import UserError
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import RecurrentSizes, Sizes
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
+
+
+UNSET_DROPOUT = 0.1  # for accounts of what has not been trained: that there is one is what counts
 
 
 def set_seed(seed: int) -> None:
@@ -33,24 +36,36 @@ def set_seed(seed: int) -> None:
 
 
 def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Model:
-    """Build the transformer of a configuration.
+    """Build the model of a configuration.
 
     Args:
         config: its ``model`` group is used.
         vocabulary_size: of the tokenizer.
         precision: a Keras dtype policy name.
     """
+    sizes = make_sizes(config.model, vocabulary_size)
+    if isinstance(sizes, RecurrentSizes):
+        from nmt.model.recurrent import Recurrent
+
+        return Recurrent(sizes, name="recurrent", dtype=precision)
     from nmt.model.transformer import Transformer
 
-    sizes = make_sizes(config, vocabulary_size)
     return Transformer(sizes, name="transformer", dtype=precision)
 
 
-def make_sizes(config: Config, vocabulary_size: int) -> Sizes:
-    """Return the sizes of the transformer of a configuration."""
-    arguments = dataclasses.asdict(config.model)
-    del arguments["name"]
-    return Sizes(vocabulary_size=vocabulary_size, **arguments)
+def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSizes:
+    """Return the sizes of the model of a configuration.
+
+    Args:
+        config: the ``model`` group. A dropout that is not set yet counts as `UNSET_DROPOUT`.
+        vocabulary_size: V.
+    """
+    arguments = dataclasses.asdict(config)
+    del arguments["name"], arguments["kind"]
+    if config.dropout is None:
+        arguments["dropout"] = UNSET_DROPOUT
+    kind = RecurrentSizes if isinstance(config, RecurrentConfig) else Sizes
+    return kind(vocabulary_size=vocabulary_size, **arguments)
 
 
 def choose_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

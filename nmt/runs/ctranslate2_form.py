@@ -10,7 +10,7 @@ import hashlib
 import json
 import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,13 @@ import numpy as np
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from nmt.errors import UserError
 from nmt.model.sinusoids import sinusoids
-from nmt.model.sizes import NORM_EPSILON, Sizes
+from nmt.model.sizes import (
+    NORM_EPSILON,
+    RELATIVE_BUCKETS,
+    RELATIVE_FARTHEST,
+    RecurrentSizes,
+    Sizes,
+)
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import DAMAGE, digest_arrays, read_arrays
 from nmt.runs.files import replace_whole
@@ -48,18 +54,17 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
         NotHeldError: the run has no best weights yet; or see `check_form`.
         UserError: the weights are damaged, or do not fit the configuration.
     """
-    check_form(tokenizer)
+    sizes = check_form(tokenizer, make_sizes(folder.config.model, tokenizer.vocabulary_size))
     best = folder.checkpoints.best
     if not best.is_file():
         raise NotHeldError("the run has no best weights yet")
-    origin = _describe_origin(folder, best, tokenizer)
+    origin = json.dumps([_VERSION, digest_arrays(best), tokenizer.fingerprint, repr(sizes)])
     beside = best.with_name(FORM_FILE)
     cached = _user_cache() / f"{hashlib.sha256(origin.encode()).hexdigest()}.ctranslate2"
     for path in (beside, cached):
         found = _read(path, origin)
         if found:
             return found
-    sizes = make_sizes(folder.config, tokenizer.vocabulary_size)
     weights = choose_weights(read_arrays(best)[0])
     with tempfile.TemporaryDirectory() as made:
         write_model(weights, best, sizes, tokenizer, Path(made))
@@ -88,27 +93,35 @@ def check_form_file(path: Path) -> None:
         raise UserError(f"{path} is damaged: {damaged}; it will be made anew")
 
 
-def check_form(tokenizer: Tokenizer) -> None:
-    """Check that CTranslate2 is there, and can hold the vocabulary.
+def check_form(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Sizes:
+    """Check that CTranslate2 is there, and can hold the model and its vocabulary.
+
+    Returns:
+        The sizes, those of a transformer.
 
     Raises:
-        NotHeldError: it does not run here, or two pieces are the same string.
+        NotHeldError: it does not run here, it does not compute such a model, or two pieces are the
+            same string.
     """
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
         raise NotHeldError(f"CTranslate2 does not run here ({error})") from error
+    if not isinstance(sizes, Sizes):
+        raise NotHeldError("CTranslate2 does not compute recurrent models")
+    for has, what in (
+        (sizes.heads == "pooled", "heads that are pooled (model.heads=pooled)"),
+        (sizes.qk_norm, "normalised queries and keys (model.qk_norm=true)"),
+        (sizes.positions == "alibi", "linear biases in an encoder (model.positions=alibi)"),
+    ):
+        if has:
+            raise NotHeldError(f"CTranslate2 does not compute {what}")
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     if len(set(pieces)) < len(pieces):
         raise NotHeldError(
             "CTranslate2 knows tokens by their text, and this tokenizer has two of the same"
         )
-
-
-def _describe_origin(folder: RunFolder, best: Path, tokenizer: Tokenizer) -> str:
-    """Return a text that changes when anything does that a form depends on."""
-    model = make_sizes(folder.config, tokenizer.vocabulary_size)
-    return json.dumps([_VERSION, digest_arrays(best), tokenizer.fingerprint, repr(model)])
+    return sizes
 
 
 def _user_cache() -> Path:
@@ -182,10 +195,46 @@ class _Specification:
     """
 
     def __init__(self, weights: Mapping[str, np.ndarray], origin: Path, sizes: Sizes) -> None:
-        from ctranslate2.specs import TransformerSpec
-        from ctranslate2.specs.common_spec import Activation
 
         self._weights, self._origin, self._sizes = weights, origin, sizes
+        self.spec = spec = self._make_spec()
+        width = sizes.d_model
+        table = self._take("embedding/table", sizes.vocabulary_size, width)
+        # Embeddings are multiplied by sqrt(D) on both sides, which CTranslate2 does by default.
+        spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = table
+        spec.decoder.projection.weight = table
+        for stack in (spec.encoder, spec.decoder):
+            if hasattr(stack, "position_encodings"):
+                stack.position_encodings.encodings = self._list_positions()
+        for number, layer in enumerate(spec.encoder.layer):
+            name = f"encoder_{number}"
+            self._fill_self_attention(layer.self_attention, f"{name}/self_attention")
+            self._fill_bias(layer.self_attention, "encoder_bias")
+            self._fill_feed_forward(layer.ffn, name)
+        for number, layer in enumerate(spec.decoder.layer):
+            name = f"decoder_{number}"
+            cross = f"{name}/cross_attention"
+            self._fill_self_attention(layer.self_attention, f"{name}/causal_self_attention")
+            self._fill_bias(layer.self_attention, "decoder_bias")
+            self._fill_norm(layer.attention.layer_norm, f"{cross}_norm")
+            self._fill_projections(layer.attention.linear[0], cross, "query")
+            self._fill_projections(layer.attention.linear[1], cross, "key", "value")
+            self._fill_output(layer.attention.linear[2], cross)
+            self._fill_feed_forward(layer.ffn, name)
+        if sizes.norm == "pre":
+            self._fill_norm(spec.encoder.layer_norm, "encoder_norm")
+            self._fill_norm(spec.decoder.layer_norm, "decoder_norm")
+
+    def _make_spec(self) -> Any:
+        """Return a specification without weights."""
+        from ctranslate2.specs import (
+            TransformerDecoderSpec,
+            TransformerEncoderSpec,
+            TransformerSpec,
+        )
+        from ctranslate2.specs.common_spec import Activation
+
+        sizes = self._sizes
         # relu(x) ** 2 is relu(x) * x: a gated block whose gate has the weights of its inner layer.
         activation, gated = {
             "relu": (Activation.RELU, False),
@@ -193,40 +242,27 @@ class _Specification:
             "gelu": (Activation.GELUTanh, False),  # Keras's default is the approximation by tanh
             "swiglu": (Activation.SWISH, True),
         }[sizes.activation]
-        self.spec = spec = TransformerSpec.from_config(
-            (sizes.encoder_layers, sizes.decoder_layers),
-            sizes.num_heads,
-            pre_norm=sizes.norm == "pre",
-            activation=activation,
-            ffn_glu=gated,
+        options: dict[str, Any] = {
+            "pre_norm": sizes.norm == "pre",
+            "activation": activation,
+            "ffn_glu": gated,
+            "relative_attention_bias": sizes.positions == "relative",
+            "rotary_dim": 0 if sizes.positions == "rotary" else None,  # 0: whole heads
+            "rotary_interleave": False,  # pairs are of the two halves of a head
+        }
+        return TransformerSpec(
+            TransformerEncoderSpec(sizes.encoder_layers, sizes.num_heads, **options),
+            TransformerDecoderSpec(sizes.decoder_layers, sizes.num_heads, **options),
         )
-        width = sizes.d_model
-        table = self._take("embedding/table", sizes.vocabulary_size, width)
-        positions = sinusoids(sizes.max_length, width)
-        if sizes.positions == "learned":
-            positions = self._take("positions/table", sizes.max_length, width)
-        # Embeddings are multiplied by sqrt(D) on both sides, which CTranslate2 does by default.
-        spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = table
-        spec.decoder.projection.weight = table
-        spec.encoder.position_encodings.encodings = positions
-        spec.decoder.position_encodings.encodings = positions
-        for number, layer in enumerate(spec.encoder.layer):
-            name = f"encoder_{number}"
-            self._fill_self_attention(layer.self_attention, f"{name}/self_attention")
-            self._fill_feed_forward(layer.ffn, name)
-        for number, layer in enumerate(spec.decoder.layer):
-            name = f"decoder_{number}"
-            cross = f"{name}/cross_attention"
-            self._fill_self_attention(layer.self_attention, f"{name}/causal_self_attention")
-            self._fill_norm(layer.attention.layer_norm, f"{cross}_norm")
-            self._fill_linear(layer.attention.linear[0], width, width, f"{cross}/query")
-            both = (f"{cross}/key", f"{cross}/value")
-            self._fill_linear(layer.attention.linear[1], width, width, *both)
-            self._fill_linear(layer.attention.linear[2], width, width, f"{cross}/output")
-            self._fill_feed_forward(layer.ffn, name)
-        if sizes.norm == "pre":
-            self._fill_norm(spec.encoder.layer_norm, "encoder_norm")
-            self._fill_norm(spec.decoder.layer_norm, "decoder_norm")
+
+    def _list_positions(self) -> np.ndarray:
+        """Return what is added to the embeddings [P, D]: nothing, where positions act otherwise."""
+        shape = (self._sizes.max_length, self._sizes.d_model)
+        if self._sizes.positions == "learned":
+            return self._take("positions/table", *shape)
+        if self._sizes.positions == "sinusoidal":
+            return sinusoids(*shape)
+        return np.zeros(shape, np.float32)
 
     def _take(self, name: str, *shape: int) -> np.ndarray:
         """Return an array of its own, for quantization changes arrays in place."""
@@ -234,11 +270,10 @@ class _Specification:
         check_weight(self._origin, name, found, shape)
         return np.array(found, np.float32)
 
-    def _fill_linear(self, spec: Any, width: int, to: int, *names: str) -> None:
-        """Join dense layers [D, F] side by side into one matrix [sum of F, D]."""
-        kernels: Iterable[np.ndarray] = (self._take(f"{one}/kernel", width, to) for one in names)
-        spec.weight = np.concatenate([kernel.T for kernel in kernels])
-        spec.bias = np.concatenate([self._take(f"{one}/bias", to) for one in names])
+    def _fill_linear(self, spec: Any, width: int, to: int, name: str) -> None:
+        """Fill in a dense layer [D, F]."""
+        spec.weight = self._take(f"{name}/kernel", width, to).T
+        spec.bias = self._take(f"{name}/bias", to)
 
     def _fill_norm(self, spec: Any, name: str) -> None:
         width = self._sizes.d_model
@@ -248,11 +283,50 @@ class _Specification:
         )
 
     def _fill_self_attention(self, spec: Any, name: str) -> None:
-        width = self._sizes.d_model
         self._fill_norm(spec.layer_norm, f"{name}_norm")
-        joined = [f"{name}/{part}" for part in ("query", "key", "value")]
-        self._fill_linear(spec.linear[0], width, width, *joined)
-        self._fill_linear(spec.linear[1], width, width, f"{name}/output")
+        self._fill_projections(spec.linear[0], name, "query", "key", "value")
+        self._fill_output(spec.linear[1], name)
+
+    def _fill_projections(self, spec: Any, name: str, *parts: str) -> None:
+        """Join what makes queries, keys or values of all heads side by side, [sum, D]."""
+        found = [self._list_heads(f"{name}/{part}", shared=part != "query") for part in parts]
+        spec.weight = np.concatenate([kernel.T for kernels, _ in found for kernel in kernels])
+        spec.bias = np.concatenate([bias for _, biases in found for bias in biases])
+
+    def _list_heads(self, name: str, *, shared: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return kernels [D, K] and biases [K] of H heads; those that heads share are repeated."""
+        sizes = self._sizes.cross_attention
+        width, each = sizes.d_model, sizes.head_width
+        heads = sizes.groups if shared else sizes.num_heads
+        if sizes.heads == "own":
+            names = [f"{name}/head_{number}" for number in range(heads)]
+            kernels = [self._take(f"{one}/kernel", width, each) for one in names]
+            biases = [self._take_bias(one, each) for one in names]
+        else:
+            kernels = np.split(self._take(f"{name}/kernel", width, heads * each), heads, axis=1)
+            biases = np.split(self._take_bias(name, heads * each), heads)
+        repeats = range(sizes.num_heads // heads)
+        return [one for one in kernels for _ in repeats], [one for one in biases for _ in repeats]
+
+    def _take_bias(self, name: str, width: int) -> np.ndarray:
+        if not self._sizes.attention_biases:
+            return np.zeros(width, np.float32)
+        return self._take(f"{name}/bias", width)
+
+    def _fill_output(self, spec: Any, name: str) -> None:
+        """Fill in the output projection; where there is none, one that changes nothing."""
+        width = self._sizes.d_model
+        spec.weight, spec.bias = np.eye(width, dtype=np.float32), np.zeros(width, np.float32)
+        if self._sizes.attention_output:
+            spec.weight = self._take(f"{name}/output/kernel", width, width).T
+            spec.bias = self._take_bias(f"{name}/output", width)
+
+    def _fill_bias(self, spec: Any, name: str) -> None:
+        """Fill in the bias by distance, where there is one: every layer has that of its stack."""
+        if self._sizes.positions == "relative":
+            shape = (RELATIVE_BUCKETS, self._sizes.num_heads)
+            spec.relative_attention_bias = self._take(f"{name}/table", *shape)
+            spec.relative_attention_max_distance = np.dtype("int32").type(RELATIVE_FARTHEST)
 
     def _fill_feed_forward(self, spec: Any, block: str) -> None:
         name = f"{block}/feed_forward"

@@ -211,9 +211,10 @@ def describe(config: Config, batches: Batches, model: Model) -> str:
         batches: of the training split.
         model: built.
     """
-    from nmt.inspection.anatomy.counts import count_by_part, count_training_flops_per_token
+    from nmt.inspection.anatomy.counts import count_by_part
+    from nmt.model.costs import count_training_flops_per_token
 
-    flops = count_training_flops_per_token(config.model, model.vocabulary_size)
+    flops = count_training_flops_per_token(model.sizes.costs)
     shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
     return "\n".join(
         [

@@ -113,7 +113,7 @@ REFUSED = [
     ("model.num_heads=3", {"model.num_heads": 3}),
     ("model.d_model=9", {"model.d_model": 9, "model.num_heads": 3}),
     *one_key("model.norm", "none"),
-    *one_key("model.positions", "rotary"),
+    *one_key("model.positions", "round"),
     *one_key("model.activation", "tanh"),
     *one_key("model.attention_kernel", "flash"),
     *one_key("model.dropout", -0.1, 0.96, 1.0, NAN),

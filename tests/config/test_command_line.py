@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config import Config, SourceConfig, files
 from nmt.config.command_line import guard, say_in_one_line
 from nmt.config.data import SHORT
+from nmt.config.files import from_composed
 from nmt.config.schema import flatten
 from nmt.runs.resuming import compose_config, job_config
 
@@ -60,6 +61,8 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
         ("model.d_model.x=1", ["model.d_model"]),
         ("dataa.name=tsv", ["unknown configuration key 'dataa", "did you mean 'data"]),
         ("~model.d_model", ["model.d_model"]),
+        ("model.kind=rn", ["model.kind=rn", "did you mean 'rnn'?"]),
+        ("model.cell=gru", ["configuration key 'model.cell' is for models of kind rnn"]),
         ("model=null", ["model"]),
         ("data=3", ["data"]),
         ("training.probes=[null]", ["configuration key 'training.probes"]),
@@ -72,7 +75,7 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
     ],
 )
 def test_a_bad_override_is_named_in_one_line(override: str, fragments: list[str]) -> None:
-    message = complaint(guard(lambda: composed(override)))
+    message = complaint(guard(lambda: from_composed(composed(override))))
     for fragment in fragments:
         assert fragment in message
     if fragments[0].startswith("configuration key"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -22,11 +23,27 @@ from nmt.exporting.manifest import read_samples
 from nmt.inference.contract import Beam, Found
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.engine import KerasEngine
+from nmt.model.sizes import RecurrentSizes
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 
+RECURRENT = RecurrentSizes(
+    vocabulary_size=23,
+    d_model=8,
+    state_width=8,
+    cell="gru",
+    encoder_layers=1,
+    decoder_layers=1,
+    attention="dot",
+    num_heads=1,
+    input_feeding=False,
+    bridge=False,
+    dropout=0.0,
+    attention_dropout=0.0,
+    max_length=12,
+)
 NO_PREFIX = np.empty(0, np.int32)
 
 
@@ -162,11 +179,57 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
         ctranslate2.write(random_model(), Twins(), config, tmp_path, "float32")
 
 
-def test_a_model_that_is_no_transformer_is_refused(tmp_path: Path, config: Config) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        (
+            {"heads": "pooled"},
+            "CTranslate2 does not compute heads that are pooled (model.heads=pooled)",
+        ),
+        (
+            {"qk_norm": True},
+            "CTranslate2 does not compute normalised queries and keys (model.qk_norm=true)",
+        ),
+        (
+            {"positions": "alibi"},
+            "CTranslate2 does not compute linear biases in an encoder (model.positions=alibi)",
+        ),
+        (RECURRENT, "CTranslate2 does not compute recurrent models"),
+    ],
+)
+def test_what_it_does_not_compute_is_refused(
+    tmp_path: Path, config: Config, sizes: dict[str, Any] | RecurrentSizes, reason: str
+) -> None:
+    if isinstance(sizes, dict):
+        sizes = dataclasses.replace(random_model().sizes, **sizes)
+    model = SimpleNamespace(sizes=sizes)
     with pytest.raises(UserError) as error:
-        ctranslate2.write(SimpleNamespace(), Words(), config, tmp_path, "float32")
-    assert str(error.value) == "CTranslate2 computes transformers only: use --format savedmodel"
+        ctranslate2.write(model, Words(), config, tmp_path, "float32")
+    assert str(error.value) == f"{reason}: use --format savedmodel"
     assert list(tmp_path.iterdir()) == []
+
+
+VARIANTS = [
+    {"heads": "own"},
+    {"key_value_heads": 1},
+    {"key_value_heads": 2, "heads": "own", "attention_biases": False},
+    {"attention_output": False, "positions": "none"},
+    {"positions": "rotary"},
+    {"positions": "relative", "norm": "post"},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_variants_of_attention_are_computed_alike(engine_of: Any, changes: dict[str, Any]) -> None:
+    """Sentences as long as it takes to meet several ranges of relative positions."""
+    model = random_model(num_heads=4, max_length=64, **changes)
+    rng = np.random.default_rng(0)
+    sources = [rng.integers(4, 23, count) for count in (4, 45, 30)]
+    targets = [rng.integers(4, 23, count).tolist() for count in (50, 3, 0)]
+    found = engine_of(model).score(sources, targets)
+    expected = forced(model, sources, [[*target, EOS] for target in targets])
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
 def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:

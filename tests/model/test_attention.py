@@ -198,7 +198,7 @@ def test_outputs_and_gradients_equal_those_of_keras(name: str, heads: int, kerne
     inputs = [x, memory] if name == "cross" else [x]
 
     def our_output(x: Any, memory: Any = None) -> Any:
-        return call(layer, x, memory, attention_mask=mask[:, None])[0]
+        return call(layer, x, memory, attention_mask=mask[:, None])
 
     def their_output(x: Any, memory: Any = None) -> Any:
         memory = x if memory is None else memory
@@ -240,7 +240,7 @@ def test_gradients_equal_finite_differences_of_the_loop(heads: int, kernel: str)
     mask = random_mask(8, 1, heads, 3, 4)
     probe = normal(9, 1, 3, 4)
     _, found = differentiated(
-        lambda x, memory: layer(x, memory, attention_mask=mask)[0], probe, weights_of(layer)
+        lambda x, memory: layer(x, memory, attention_mask=mask), probe, weights_of(layer)
     )(x, memory)
     exact = [np.float64(a) for a in (x, memory, *map(ops.convert_to_numpy, weights_of(layer)))]
 
@@ -277,7 +277,7 @@ def test_gradients_equal_finite_differences_of_the_float64_layer(kernel: str) ->
 
         variables = weights_of(layer)
         derivative = differentiated(
-            lambda x, memory: layer(x, memory, attention_mask=mask)[0], probe, variables
+            lambda x, memory: layer(x, memory, attention_mask=mask), probe, variables
         )
         output, found = derivative(*inputs)
         assert output.dtype == np.float64
@@ -425,7 +425,7 @@ def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
     layer = randomised(CausalSelfAttention(AttentionSizes(D, 2)))
     x = normal(28, B, T, D)
     output, weights = layer(x, return_weights=True)
-    masked, _ = layer(x, attention_mask=causal_mask(T))
+    masked = layer(x, attention_mask=causal_mask(T))
     np.testing.assert_allclose(
         ops.convert_to_numpy(output), ops.convert_to_numpy(masked), atol=1e-6
     )
@@ -433,7 +433,7 @@ def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
     assert (ops.convert_to_numpy(weights)[..., above] == 0).all()
     changed = x.copy()
     changed[:, 3] += 1
-    other = ops.convert_to_numpy(layer(changed)[0])
+    other = ops.convert_to_numpy(layer(changed))
     np.testing.assert_allclose(other[:, :3], ops.convert_to_numpy(output)[:, :3], atol=1e-6)
     assert (np.abs(other - ops.convert_to_numpy(output))[:, 3:].max(-1) > 1e-3).all()
 
@@ -443,7 +443,7 @@ def test_self_attention_without_a_mask_sees_everything() -> None:
     x = normal(29, B, T, D)
     output, weights = layer(x, return_weights=True)
     assert (ops.convert_to_numpy(weights) > 0).all()
-    everything, _ = layer(x, attention_mask=np.ones((1, 1, T, T), bool))
+    everything = layer(x, attention_mask=np.ones((1, 1, T, T), bool))
     np.testing.assert_allclose(
         ops.convert_to_numpy(output), ops.convert_to_numpy(everything), atol=1e-6
     )
@@ -453,11 +453,11 @@ def test_self_attention_without_a_mask_sees_everything() -> None:
 def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
     layer = randomised(CausalSelfAttention(AttentionSizes(D, 2, kernel=kernel)))
     x = normal(30, B, T, D)
-    whole = ops.convert_to_numpy(layer(x)[0])
+    whole = ops.convert_to_numpy(layer(x))
     # Two hypotheses; the second reads the sequence backwards, and its slots are not to be seen by
     # the first. What stands in the cache beyond the current position must not matter either.
     back = x[:, ::-1]
-    whole_back = ops.convert_to_numpy(layer(back)[0])
+    whole_back = ops.convert_to_numpy(layer(back))
     slots = 2 * (T + 2)
     cache = KeyValues(1e3 * normal(31, B, 2, D // 2, slots), 1e3 * normal(32, B, 2, slots, D // 2))
     ancestors = np.full((B, 2, T + 2), -1, np.int32)
@@ -495,7 +495,7 @@ def test_who_descends_from_whom_by_hand() -> None:
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="d_model=8 is not divisible by num_heads=3"):
         SelfAttention(AttentionSizes(8, 3))
-    with pytest.raises(ValueError, match="'flash' is neither 'explicit' nor 'fused'"):
+    with pytest.raises(ValueError, match="'flash' is none of 'explicit', 'fused', 'chunked'"):
         CrossAttention(AttentionSizes(8, 2, kernel="flash"))
 
 

@@ -16,7 +16,7 @@ from made_up import attention
 from tensorboard.backend.event_processing.plugin_event_accumulator import TENSORS, EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from nmt.model.transformer import CROSS, DECODER, ENCODER
+from nmt.model.contract import CROSS, DECODER, ENCODER
 from nmt.runs.building import build_model, set_weights
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder

@@ -8,13 +8,8 @@ import numpy as np
 
 from nmt.model.contract import Model
 
-_ATTENTION_PARTS = ("query", "key", "value", "output")
-_PARTS = (
-    *(("self-attention", "self_attention", part) for part in _ATTENTION_PARTS),
-    *(("self-attention", "causal_self_attention", part) for part in _ATTENTION_PARTS),
-    *(("cross-attention", "cross_attention", part) for part in _ATTENTION_PARTS),
-    *(("feed-forward", "feed_forward", part) for part in ("gate", "inner", "outer")),
-)
+_SHOWN = {"causal_self_attention": "self-attention", "self_attention": "self-attention"}
+_LAST = "feed-forward"  # parts that stand behind the others, as data passes through them
 
 
 @dataclass(frozen=True)
@@ -28,36 +23,38 @@ class Norms:
 
 
 def measure_norms(model: Model) -> Norms:
-    """Measure every kernel of the encoder and decoder blocks.
+    """Measure every kernel of the model, those of several heads side by side.
 
     The root mean square says how large the entries are, whatever the shape; the largest singular
     value how much a matrix can stretch a vector.
     """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    kernels: dict[tuple[str, str], list[np.ndarray]] = {}
     for name, weight in model.named_weights().items():
-        folders = name.split("/")
-        if folders[-1] != "kernel":
-            continue
-        [label] = [
-            f"{shown} {part}"
-            for shown, kind, part in _PARTS
-            if (kind, part) == (folders[1], folders[2])
-        ]
-        kernel = np.asarray(weight, np.float64)
-        rms = float(np.sqrt(np.mean(kernel**2)))
-        found[folders[0], label] = (rms, float(np.linalg.norm(kernel, 2)))
+        *folders, kind = name.split("/")
+        if kind == "kernel":
+            kernels.setdefault(_place(folders), []).append(np.asarray(weight, np.float64))
+    found = {place: np.concatenate(parts, axis=1) for place, parts in kernels.items()}
     layers = list(dict.fromkeys(layer for layer, _ in found))
-    shown = [f"{label} {part}" for label, _, part in _PARTS]
-    parts = [part for part in dict.fromkeys(shown) if any(part == label for _, label in found)]
-    missing = (float("nan"), float("nan"))
-    both = np.array([[found.get((layer, part), missing) for part in parts] for layer in layers])
-    return Norms([_number(layer) for layer in layers], parts, both[..., 0], both[..., 1])
+    named = dict.fromkeys(part for _, part in found)
+    parts = sorted(named, key=lambda part: part.startswith(_LAST))
+    both = np.full((2, len(layers), len(parts)), np.nan)
+    for (layer, part), kernel in found.items():
+        norms = np.sqrt(np.mean(kernel**2)), np.linalg.norm(kernel, 2)
+        both[:, layers.index(layer), parts.index(part)] = norms
+    return Norms(layers, parts, both[0], both[1])
 
 
-def _number(layer: str) -> str:
-    """Return "encoder 1" for "encoder_0": people count layers from 1, as all pictures here do."""
-    stack, _, number = layer.partition("_")
-    return f"{stack} {int(number) + 1}"
+def _place(folders: list[str]) -> tuple[str, str]:
+    """Return layer and part of a kernel: ("encoder 1", "self-attention query").
+
+    People count layers from 1, as all pictures here do.
+    """
+    layer, _, number = folders[0].rpartition("_")
+    inner = [folder for folder in folders[1:] if not folder.startswith("head_")]
+    if not number.isdigit() or not inner:
+        return "others", " ".join(folders).replace("_", " ")
+    part = " ".join(_SHOWN.get(folder, folder.replace("_", "-")) for folder in inner)
+    return f"{layer} {int(number) + 1}", part
 
 
 def similarity(table: np.ndarray) -> np.ndarray:

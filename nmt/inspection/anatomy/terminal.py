@@ -6,19 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from nmt.config import ModelConfig
-from nmt.inspection.anatomy.activations import PRECISIONS, estimate_activations
-from nmt.inspection.anatomy.counts import TRAINING, Flops, Part
 from nmt.inspection.tables import begin_table
-
-
-def format_sizes(config: ModelConfig, vocabulary_size: int) -> str:
-    """Return the sizes that the closed forms are made of."""
-    return (
-        f"{config.name}: D = {config.d_model}, H = {config.num_heads}, F = {config.ffn_width}, "
-        f"E = {config.encoder_layers}, C = {config.decoder_layers}, V = {vocabulary_size:,}, "
-        f"P = {config.max_length}; {config.norm}-norm, {config.activation}"
-    )
+from nmt.model.costs import PRECISIONS, TRAINING, Batch, Costs, Flops, Part
 
 
 def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
@@ -59,20 +48,27 @@ def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Tabl
     return table
 
 
-def tabulate_activations(
-    config: ModelConfig, vocabulary_size: int, batches: Sequence[tuple[int, int]]
-) -> Table:
+def tabulate_activations(costs: Costs, shapes: Sequence[tuple[int, int]]) -> Table:
     """List what the backward pass keeps, by part, for batches of (rows, length)."""
-    columns = [(batch, precision) for batch in batches for precision in PRECISIONS]
-    names = [f"{rows} x {length} {precision}" for (rows, length), precision in columns]
+    batches = [Batch(*shape, precision) for shape in shapes for precision in PRECISIONS]
+    names = [f"{batch.rows} x {batch.length} {batch.precision}" for batch in batches]
     table = begin_table("activations kept, MB, about", *names)
-    found = [
-        estimate_activations(config, vocabulary_size, rows=rows, length=length, precision=precision)
-        for (rows, length), precision in columns
-    ]
-    for part in vars(found[0]):
-        cells = [f"{getattr(one, part) / 1e6:,.1f}" for one in found]
-        table.add_row(part.replace("_", " ").replace("feed forward", "feed-forward"), *cells)
+    found = [costs.estimate_activations(batch) for batch in batches]
+    for part in found[0]:
+        table.add_row(part, *(f"{one[part] / 1e6:,.1f}" for one in found))
     table.add_section()
-    table.add_row("all", *(f"{one.total / 1e6:,.1f}" for one in found))
+    table.add_row("all", *(f"{sum(one.values()) / 1e6:,.1f}" for one in found))
+    return table
+
+
+def tabulate_state(costs: Costs) -> Table:
+    """List what decoding keeps in memory, by what it is kept for."""
+    table = begin_table("kept in decoding, bytes", *PRECISIONS)
+    counted = [costs.count_state(precision) for precision in PRECISIONS]
+    for part, of in (
+        ("hypothesis", "of a hypothesis"),
+        ("target", "of each token of a hypothesis"),
+        ("source", "of each source token"),
+    ):
+        table.add_row(of, *(f"{getattr(one, part):,}" for one in counted))
     return table

@@ -83,22 +83,22 @@ def list_heads(model: Model) -> list[Head]:
 def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
     """Run the model without some of its heads, and restore its weights whatever happens.
 
-    With the rows of the output kernel at zero that a head passes through, nothing of it comes
-    through: the same as a head whose output is zero.
+    With the weights at zero that a head passes through, nothing of it comes through: the same as a
+    head whose output is zero.
     """
     kept: list[tuple[keras.Variable, np.ndarray]] = []
     try:
         for head in heads:
             layer = model.attention_layers(head.kind)[head.layer - 1]
-            kernel = layer.output_projection.kernel
-            values = np.array(ops.convert_to_numpy(kernel))
-            kept.append((kernel, values.copy()))
-            values[layer.head_rows(head.number - 1)] = 0
-            kernel.assign(values)
+            for weight, part in layer.head_parts(head.number - 1):
+                values = np.array(ops.convert_to_numpy(weight))
+                kept.append((weight, values.copy()))
+                values[part] = 0
+                weight.assign(values)
         yield
     finally:
-        for kernel, values in reversed(kept):  # a kernel of several heads ends as it began
-            kernel.assign(values)
+        for weight, values in reversed(kept):  # a weight of several heads ends as it began
+            weight.assign(values)
 
 
 def measure_quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:

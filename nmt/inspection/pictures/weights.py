@@ -5,7 +5,7 @@ Like `nmt.inspection.pictures.heatmaps`, this never touches matplotlib's global 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,18 +37,17 @@ def draw_norms(norms: Norms) -> Figure:
     return figure
 
 
-def draw_positions(table: np.ndarray, kind: str) -> Figure:
+def draw_positions(table: np.ndarray) -> Figure:
     """Draw the positional encodings [L, D], and how alike every two positions are.
 
     Args:
         table: [L, D].
-        kind: "sinusoidal" or "learned", for the titles.
     """
     figure = Figure(figsize=(12, 5), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     limit = float(np.abs(table).max())
     image = left.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    left.set_title(f"{kind} positions", fontsize=10)
+    left.set_title("vectors of positions", fontsize=10)
     left.set_xlabel("dimension")
     left.set_ylabel("position")
     figure.colorbar(image, ax=left)
@@ -57,6 +56,26 @@ def draw_positions(table: np.ndarray, kind: str) -> Figure:
     right.set_xlabel("position")
     right.set_ylabel("position")
     figure.colorbar(image, ax=right)
+    return figure
+
+
+def draw_distances(stacks: Mapping[str, np.ndarray]) -> Figure:
+    """Draw what a distance does to the score of a query and a key, a line for each head.
+
+    Args:
+        stacks: [H, 2 L - 1] by title; distances from 1 - L, ahead of the query, to L - 1.
+    """
+    figure = Figure(figsize=(6 * len(stacks), 4), layout="constrained", facecolor="white")
+    for axes, (title, values) in zip(
+        figure.subplots(1, len(stacks), squeeze=False)[0], stacks.items(), strict=True
+    ):
+        reach = values.shape[1] // 2
+        for head, line in enumerate(values, start=1):
+            axes.plot(np.arange(-reach, reach + 1), line, label=f"head {head}", linewidth=1)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("tokens back from the query to the key")
+        if len(values) > 1:
+            axes.legend(fontsize=8)
     return figure
 
 

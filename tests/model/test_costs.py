@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from nmt.config import ModelConfig
-from nmt.inspection.anatomy.activations import estimate_activations
 from nmt.model import Sizes, Transformer
+from nmt.model.costs import Batch
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.training.objective import cross_entropy
 
@@ -70,9 +69,8 @@ def kept(sizes: dict[str, Any], policy: str) -> int:
 
 
 def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
-    config = ModelConfig(name="x", **sizes)
-    shape = {"rows": ROWS, "length": LENGTH}
-    return estimate_activations(config, VOCABULARY, precision=precision, **shape).total
+    costs = Sizes(vocabulary_size=VOCABULARY, **sizes).costs
+    return sum(costs.estimate_activations(Batch(ROWS, LENGTH, precision)).values())
 
 
 @pytest.mark.parametrize(
@@ -83,6 +81,9 @@ def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
         ("mixed_bfloat16", {"activation": "swiglu", "attention_dropout": 0.1}),
         ("float32", {"activation": "relu2", "dropout": 0.0, "ffn_dropout": 0.1}),
         ("mixed_bfloat16", {"ffn_dropout": 0.1}),
+        ("float32", {"key_value_heads": 1}),
+        ("float32", {"heads": "pooled"}),
+        ("float32", {"attention_kernel": "chunked"}),
     ],
 )
 def test_the_estimate_is_near_what_the_backward_pass_reads(
@@ -102,21 +103,19 @@ def test_rematerialised_layers_keep_their_inputs() -> None:
 
 
 def test_memory_grows_with_rows_and_faster_with_length() -> None:
-    config = ModelConfig(name="x", **SIZES)
+    costs = Sizes(vocabulary_size=100, **SIZES).costs
 
     def total(rows: int, length: int) -> int:
-        return estimate_activations(
-            config, 100, rows=rows, length=length, precision="float32"
-        ).total
+        return sum(costs.estimate_activations(Batch(rows, length, "float32")).values())
 
     assert total(8, 32) == 2 * total(4, 32)
     assert total(4, 64) > 2 * total(4, 32)
-    few = estimate_activations(config, 100, rows=1, length=10, precision="bfloat16")
-    assert (
-        few.attention_weights == 3 * 10 * 4 * 10 * 6
-    )  # 3 attentions, 10 x 10 weights, 4 heads, 4 + 2 bytes
+    few = costs.estimate_activations(Batch(1, 10, "bfloat16"))
+    # 3 attentions, 10 x 10 weights, 4 heads, 4 + 2 bytes
+    assert few["attention weights"] == 3 * 10 * 4 * 10 * 6
 
 
-def test_a_dropout_that_is_not_set_counts_as_on() -> None:
-    assert estimated(SIZES | {"dropout": None}) == estimated(SIZES)
-    assert estimated(SIZES | {"dropout": 0.0}) < estimated(SIZES)
+def test_memory_of_chunked_attention_grows_with_length_alone() -> None:
+    costs = Sizes(vocabulary_size=100, **SIZES | {"attention_kernel": "chunked"}).costs
+    short, long = (costs.estimate_activations(Batch(1, n, "float32")) for n in (64, 512))
+    assert {name: 8 * count for name, count in short.items()} == long

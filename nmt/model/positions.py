@@ -1,0 +1,190 @@
+"""How a model knows the order of tokens: by vectors, by rotation, or by bias of attention.
+
+- "sinusoidal", "learned": a vector for each position is added to the embeddings
+  (`PositionEmbedding`).
+- "rotary": queries and keys of self-attention are turned by angles that grow with their position
+  (`rotate`), so that a score depends on the distance between the two.
+- "relative", "alibi": a number for each distance and head is added to the scores of self-attention
+  (`RelativeBias`, `LinearBias`).
+- "none": the order is known from the causal mask of the decoder alone.
+
+The last four know distances only. Within a packed row, the distance between two tokens of a segment
+is the distance between their places in the row, so they need no positions as an input.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from nmt.model.sinusoids import sinusoids
+from nmt.model.sizes import RELATIVE_BUCKETS as BUCKETS
+from nmt.model.sizes import RELATIVE_FARTHEST as FARTHEST
+
+Tensor = Any
+
+EMBEDDED = ("sinusoidal", "learned")  # kinds with a vector for each position
+
+
+@keras.saving.register_keras_serializable("nmt")
+class PositionEmbedding(keras.layers.Layer):
+    """Sinusoidal (fixed) or learned vectors for positions 0 … max_length - 1."""
+
+    def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if kind not in EMBEDDED:
+            raise ValueError(f"positions={kind!r} is neither 'sinusoidal' nor 'learned'")
+        self.kind = kind
+        self.max_length = max_length
+        self.d_model = d_model
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the table, which is a weight only where it is learned."""
+        if self.kind == "learned":
+            self.table = self.add_weight(
+                shape=(self.max_length, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=0.02),
+                name="table",
+            )
+        else:
+            self.table = sinusoids(self.max_length, self.d_model)
+        self.built = True
+
+    def call(self, positions: Tensor) -> Tensor:
+        """[B, L] -> [B, L, D]."""
+        rows = ops.take(ops.convert_to_tensor(self.table), positions, axis=0)
+        return ops.cast(rows, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {
+            "kind": self.kind,
+            "max_length": self.max_length,
+            "d_model": self.d_model,
+        }
+
+
+def rotate(x: Tensor, positions: Tensor) -> Tensor:
+    """Turn every pair of numbers by position times frequency: Su et al. 2021, equation 34.
+
+    Pair i is made of the numbers i and i + K / 2, and its frequency is 10000^(-2i / K).
+
+    Args:
+        x: [B, L, H, K], K even.
+        positions: int [L], or a scalar for all.
+
+    Returns:
+        [B, L, H, K], as long as they were.
+    """
+    half = x.shape[-1] // 2
+    frequency = ops.convert_to_tensor(10000.0 ** (-np.arange(half, dtype=np.float32) / half))
+    angle = ops.cast(positions, "float32")[..., None, None] * frequency  # [L, 1, K / 2]
+    cos, sin = ops.cast(ops.cos(angle), x.dtype), ops.cast(ops.sin(angle), x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return ops.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def list_distances(queries: int | Tensor, keys: int | Tensor) -> Tensor:
+    """Return int32 [T + S - 1]: every distance t - s of a query and a key, the least one first."""
+    return ops.arange(queries + keys - 1, dtype="int32") - (keys - 1)
+
+
+def spread(bias: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
+    """Return [H, T, S] of what stands [H, T + S - 1] for each of `list_distances`."""
+    rows, columns = ops.arange(queries, dtype="int32"), ops.arange(keys, dtype="int32")
+    return ops.take(bias, rows[:, None] - columns + (keys - 1), axis=1)
+
+
+def bucket(distances: Tensor, *, causal: bool) -> Tensor:
+    """Return the bucket of each distance: Raffel et al. 2020, section 2.1.
+
+    Half of the buckets are for one distance each, the others for ranges that grow in proportion,
+    up to `RELATIVE_FARTHEST`; the last one is for all beyond. Where tokens attend in both
+    directions, each has half of the buckets.
+
+    Args:
+        distances: int32, of any shape, t - s.
+        causal: whether tokens attend backwards only.
+
+    Returns:
+        int32 of the same shape, below `RELATIVE_BUCKETS`.
+    """
+    buckets = BUCKETS if causal else BUCKETS // 2
+    ahead = ops.cast(distances < 0, "int32")
+    far = ops.maximum(distances, 0) if causal else ops.abs(distances)
+    exact = buckets // 2
+    ratio = ops.cast(ops.maximum(far, exact), "float32") / exact
+    scale = (buckets - exact) / math.log(FARTHEST / exact)
+    # A little is added, so that no backend rounds the end of a range into the bucket before it.
+    ranged = exact + ops.cast(ops.floor(ops.log(ratio) * scale + 1e-5), "int32")
+    found = ops.where(far < exact, far, ops.minimum(ranged, buckets - 1))
+    return found if causal else found + ahead * buckets
+
+
+@keras.saving.register_keras_serializable("nmt")
+class RelativeBias(keras.layers.Layer):
+    """A learned number for each head and bucket of distances, shared by the layers of a stack."""
+
+    def __init__(self, num_heads: int, *, causal: bool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.causal = causal
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the table."""
+        self.table = self.add_weight(
+            shape=(BUCKETS, self.num_heads),
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            name="table",
+        )
+        self.built = True
+
+    def call(self, distances: Tensor) -> Tensor:
+        """Return [H, n] for distances int32 [n]."""
+        table = ops.transpose(ops.convert_to_tensor(self.table))  # [H, BUCKETS]
+        return ops.take(table, bucket(distances, causal=self.causal), axis=1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {"num_heads": self.num_heads, "causal": self.causal}
+
+
+def list_slopes(num_heads: int) -> list[float]:
+    """Return the slope of each head: Press et al. 2022, section 3.
+
+    For H a power of 2 they are 2^(-8/H), 2^(-16/H), …, 2^-8. Otherwise those of the next lower
+    power come first, and then every second one of twice as many.
+    """
+    power = 1 << (num_heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
+    between = [2.0 ** (-4.0 * (i + 1) / power) for i in range(2 * power)][::2]
+    return slopes + between[: num_heads - power]
+
+
+@keras.saving.register_keras_serializable("nmt")
+class LinearBias(keras.layers.Layer):
+    """What is far counts less, in proportion to its distance, in each head by another slope."""
+
+    def __init__(self, num_heads: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+
+    def call(self, distances: Tensor) -> Tensor:
+        """Return [H, n] for distances int32 [n]."""
+        slopes = ops.convert_to_tensor(np.array(list_slopes(self.num_heads), np.float32))
+        return -slopes[:, None] * ops.abs(ops.cast(distances, "float32"))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what rebuilds the layer."""
+        return super().get_config() | {"num_heads": self.num_heads}
+
+
+def make_bias(kind: str, num_heads: int, *, causal: bool, name: str) -> keras.layers.Layer | None:
+    """Return the layer that biases self-attention by distance, in float32; None: there is none."""
+    if kind == "relative":
+        return RelativeBias(num_heads, causal=causal, name=name, dtype="float32")
+    return LinearBias(num_heads, name=name, dtype="float32") if kind == "alibi" else None
