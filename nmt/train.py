@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from nmt.config.command_line import guard, register_schema
@@ -17,6 +21,14 @@ from nmt.config.files import conf_dir
 from nmt.data.splitting import evenly
 from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full
 from nmt.runs.resuming import job_config
+from nmt.runs.trials import (
+    Trial,
+    locate_record,
+    locate_run,
+    read_record,
+    run_trial,
+    write_record,
+)
 from nmt.startup.commands import start_training, warn_in_one_line
 from nmt.training.job import Run, train
 
@@ -29,21 +41,72 @@ STATUS_REQUEUE = 75  # by any other signal: whoever sent it may start the job ag
 def run_job(composed: DictConfig) -> float | None:
     """Run one Hydra job; return the best dev BLEU, which a sweep may look at."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return sweep_job(composed, console)
     try:
         config = job_config(composed, list(HydraConfig.get().overrides.task))
         start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
+        write_record(Trial(run.path.name, run.complete, run.best_score))
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
     except Exception as error:
         fail_if_full(error)
         raise
-    if not run.complete:
+    if run.stopped_by is not None:
         console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
-        interrupted = run.stopped_by == signal.SIGINT
-        raise SystemExit(STATUS_INTERRUPTED if interrupted else STATUS_REQUEUE)
+        stop(run.stopped_by)
     print_scores(run, console)
     return run.best_score
+
+
+def stop(number: int) -> NoReturn:
+    """Exit as a job does that a signal has stopped."""
+    raise SystemExit(STATUS_INTERRUPTED if number == signal.SIGINT else STATUS_REQUEUE)
+
+
+def sweep_job(composed: DictConfig, console: Console) -> float | None:
+    """Run one trial of a sweep in a process of its own; return its best dev BLEU.
+
+    A trial that is complete is not run again, and one that was stopped goes on.
+
+    Raises:
+        UserError: it failed. Others go on, and the sweep fails in the end.
+    """
+    job = HydraConfig.get()
+    overrides = list(job.overrides.task)
+    named = f"trial {job.job.num + 1}"
+    differing = [override for override in overrides if override not in sys.argv]
+    console.print(f"\n{named}: {' '.join(differing or overrides)}")
+    record = locate_record(Path(composed.runs_dir), OmegaConf.to_yaml(composed))
+    known = read_record(record)
+    if known is not None:
+        run = locate_run(record, known)
+        begun = "is complete" if known.complete else "was stopped, and goes on"
+        console.print(f"{run} {begun}; to train anew, remove that folder")
+        if known.complete:
+            return known.best_score
+        # Hydra reads a backslash as itself, except before a quotation mark.
+        quoted = re.sub(r"(\\*)'", r"\1\1\\'", str(run))
+        overrides = [f"training.resume='{quoted}'"]
+    status, received = run_trial(make_command(overrides), record)
+    if received is not None:
+        stop(received)
+    if status:
+        why = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+        failed = f"{named} ({' '.join(differing or overrides)}) failed: {why}"
+        print(f"{failed}; the others go on", file=sys.stderr, flush=True)
+        raise UserError(failed)
+    ended = read_record(record)
+    return None if ended is None else ended.best_score
+
+
+def make_command(overrides: Sequence[str]) -> list[str]:
+    """Return the command line of one job alone, which finds the same files as this one."""
+    sources = HydraConfig.get().runtime.config_sources
+    folders = [source.path for source in sources if source.provider == "command-line"]
+    options = [word for folder in folders for word in ("--config-dir", folder)]
+    return [sys.executable, "-m", "nmt.train", *options, *overrides, "hydra.mode=RUN"]
 
 
 def print_scores(run: Run, console: Console) -> None:

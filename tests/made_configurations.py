@@ -39,7 +39,12 @@ PINNED = (
     "training.max_epochs=null",
     "training.max_minutes=8",
 )
-OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in conf_dir().glob("*/*.yaml"))
+# Every file of a group, and the variants in folders of `model`: model=heads/pooled.
+OPTIONS = sorted(
+    "=".join(path.relative_to(conf_dir()).with_suffix("").as_posix().split("/", 1))
+    for pattern in ("*/*.yaml", "model/*/*.yaml")
+    for path in conf_dir().glob(pattern)
+)
 
 
 def composed(*overrides: str) -> DictConfig:

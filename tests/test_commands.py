@@ -40,7 +40,10 @@ WRONG = {
     "training.resume=no/such/run": "there is no run no/such/run",
     "training.learning_rate=nan": "training.learning_rate=nan must be a finite number",
 }
-SHOWN = {"--cfg job model=base": "d_model: 512", "--help": "model: base, big, compact, small, tiny"}
+SHOWN = {
+    "--cfg job model=base": "d_model: 512",
+    "--help": "model: base, big, compact, rnn, small, tiny",
+}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ DOCUMENTS = [
     ROOT / "data" / "README.md",
 ]
 ATTENTION = ROOT / "docs" / "attention.md"
+LAYERS = ROOT / "docs" / "layers.md"
 NOTEBOOK = ROOT / "docs" / "attention.ipynb"
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -123,14 +125,25 @@ def load_script(name: str) -> ModuleType:
     return module
 
 
+def run_code(document: Path) -> dict[str, Any]:
+    """Run the code of a document as a notebook, and check what it prints."""
+    made = load_script("make_notebook").notebook(document.read_text(encoding="utf-8"))
+    for cell in made["cells"]:
+        if cell["cell_type"] == "code":
+            printed = [line.rstrip("\n") for output in cell["outputs"] for line in output["text"]]
+            assert printed == _PRINTED.findall("".join(cell["source"])), "".join(cell["source"])
+    assert sum(cell["cell_type"] == "code" for cell in made["cells"]) > 2
+    return made
+
+
+@pytest.mark.backend
+def test_the_code_on_layers_prints_what_the_text_says() -> None:
+    run_code(LAYERS)
+
+
 @pytest.mark.backend
 def test_the_notebook_on_attention_prints_what_the_text_says() -> None:
-    made = load_script("make_notebook").notebook(ATTENTION.read_text(encoding="utf-8"))
-    code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
-    assert len(code) > 10
-    for cell in code:
-        printed = [line.rstrip("\n") for output in cell["outputs"] for line in output["text"]]
-        assert printed == _PRINTED.findall("".join(cell["source"])), "".join(cell["source"])
+    made = run_code(ATTENTION)
     assert made == json.loads(NOTEBOOK.read_text(encoding="utf-8")), (
         "the notebook is not what python scripts/make_notebook.py makes of the text"
     )

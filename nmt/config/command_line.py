@@ -94,7 +94,8 @@ def say_in_one_line(error: BaseException) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         missing = error.missing_cfg_file
         group, _, name = missing.rpartition("/")
-        options = [option for option in error.options or [] if option != "schema"]
+        folder = files.conf_dir() / group
+        options = sorted(path.stem for path in folder.glob("*.yaml"))
         return f"there is no {group or 'configuration'} '{name}'{nearest(name, options)}"
     text = " ".join(str(error).split())
     unknown_group = re.match(r"Could not override '([^']+)'", text)

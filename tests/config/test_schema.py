@@ -49,8 +49,8 @@ def test_every_file_composes(option: str) -> None:
         assert config.data.name == name
         assert {source.kind for source in config.data.sources.values()} == KINDS_OF[name]
     if group == "model":
-        assert config.model.name == name
-        assert config.name == f"phrasebook_{name}"
+        assert config.model.name == name.replace("/", "_")
+        assert config.name == f"phrasebook_{config.model.name}"
 
 
 @pytest.mark.parametrize(

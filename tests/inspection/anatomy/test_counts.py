@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import PLAIN
+from made_configurations import OPTIONS
 from rich.console import Console
 
 from nmt.config import Config
@@ -20,7 +21,8 @@ from nmt.model.costs import Costs, count_training_flops_per_token
 from nmt.model.transformer_costs import count_attention_kernels
 from nmt.runs.building import build_model, make_sizes
 
-MODELS = sorted(path.stem for path in (Path(__file__).parents[3] / "conf" / "model").glob("*.yaml"))
+# Those in folders are variants of these.
+MODELS = [name.removeprefix("model=") for name in OPTIONS if re.match("model=[^/]*$", name)]
 
 # D = 8, H = 2, F = 12, V = 11; 2 encoder and 3 decoder layers.
 SMALL: dict[str, Any] = PLAIN | {

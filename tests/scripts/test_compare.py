@@ -1,0 +1,287 @@
+"""What the comparison says of runs: differences, scores, a plot whose names can be read, a page."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+from made_configurations import changed, configured
+
+from nmt.config import Config
+from nmt.errors import UserError
+from nmt.runs.folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import compare  # noqa: E402
+from compare import Compared, Seen  # noqa: E402
+
+HOSTILE = "</section><script>alert(1)</script>$_{&$"
+
+
+def made(name: str = "a", **changes: Any) -> Compared:
+    """Return what a run might have to show."""
+    values: dict[str, Any] = {
+        "name": name,
+        "folder": RunFolder(Path("runs") / name),
+        "differences": {"model.positions": "rotary"},
+        "scores": {"BLEU": {"value": 47.806, "half_width": 1.5}},
+        "curve": [(0.5, 20.0), (1.0, 41.25), (1.5, 40.0)],
+        "parameters": 1_636_480,
+        "kept": (0, 2048, 1024),
+        "speed": 12_345.6,
+        "minutes": 8.5,
+    }
+    return Compared(**values | changes)
+
+
+NOTHING = made("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
+SEEN = Seen("cross 2×4", "The <b>red</b> house.", made_up.attention())
+
+
+# --- Reading ------------------------------------------------------------------------------------
+
+
+def write_run(path: Path, config: Config) -> RunFolder:
+    path.mkdir(parents=True)
+    folder = RunFolder(path)
+    folder.write_config(config)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return changed(configured("model=tiny"), {"training.probes": ["Uno.", "Dos."]})
+
+
+def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: Config) -> None:
+    runs = tmp_path / "runs"
+    for name in ("1", "2", "3"):
+        write_run(runs / name, config)
+    for name in ("1/checkpoints/best.npz", "3/checkpoints/step_00000010.npz"):
+        (runs / name).parent.mkdir()
+        (runs / name).touch()
+    (runs / "latest").symlink_to("3")
+    (runs / "sweeps" / "trials").mkdir(parents=True)
+    assert [one.path.name for one in compare.find_runs([runs])] == ["1", "3"]
+    found = compare.find_runs([runs / "2", runs, runs / "1"])
+    assert [one.path.name for one in found] == ["2", "1", "3"]
+    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "there is no run")):
+        with pytest.raises(UserError, match=message):
+            compare.find_runs([path])
+
+
+def test_the_sentence_is_a_probe_or_a_sample(tmp_path: Path, config: Config) -> None:
+    assert compare.choose_sentence(write_run(tmp_path / "1", config)) == "Uno."
+    silent = write_run(tmp_path / "2", changed(config, {"training.probes": []}))
+    with pytest.raises(UserError, match="--sentence"):
+        compare.choose_sentence(silent)
+    silent.samples.mkdir()
+    table = "source\treference\toutput\nSí.\tYes.\tNo.\n"
+    (silent.samples / "step_00000010.tsv").write_text(table, encoding="utf-8")
+    assert compare.choose_sentence(silent) == "Sí."
+
+
+def test_differences_are_keys_with_other_values() -> None:
+    small = {"name": "a", "seed": 1, "model.kind": "transformer", "model.heads": "own"}
+    other = {"name": "b", "seed": 1, "model.kind": "transformer", "model.heads": "split"}
+    recurrent = {"name": "c", "seed": 1, "model.kind": "rnn", "model.cell": "gru"}
+    assert compare.find_differences([small]) == [{}]
+    assert compare.find_differences([small, other]) == [
+        {"model.heads": "own"},
+        {"model.heads": "split"},
+    ]
+    # What only one kind has is told where its own differ in it: the cell is not.
+    assert compare.find_differences([small, other, recurrent]) == [
+        {"model.kind": "transformer", "model.heads": "own"},
+        {"model.kind": "transformer", "model.heads": "split"},
+        {"model.kind": "rnn"},
+    ]
+
+
+def test_runs_of_one_name_have_that_of_their_folders(tmp_path: Path, config: Config) -> None:
+    other = dataclasses.replace(config, name="other")
+    folders = [
+        write_run(tmp_path / name, one)
+        for name, one in (("1", config), ("2", other), ("3", config))
+    ]
+    assert compare.name_runs(folders) == ["1", "other", "3"]
+
+
+def test_a_curve_is_of_evaluations_alone() -> None:
+    metrics = [
+        {"step": 10, "seconds": 30.0, "train/loss": 3.0},
+        {"step": 20, "seconds": 60.0, "train/loss": 2.0},
+        {"step": 20, "seconds": 60.0, "dev/BLEU": 4.5},
+        {"step": 40, "seconds": 90.0, "dev/BLEU": None},
+        {"step": 60, "seconds": 120.0, "dev/BLEU": 0.0},
+    ]
+    assert compare.read_curve(metrics) == [(1.0, 4.5), (2.0, 0.0)]
+    assert made(curve=compare.read_curve(metrics)).best == 4.5
+    assert NOTHING.best is None
+
+
+# --- The table ----------------------------------------------------------------------------------
+
+
+def test_a_line_of_the_table() -> None:
+    listing = compare.tabulate([made(), NOTHING], [SEEN, Seen(why_not="no weights")])
+    cells = dict(zip(listing.header, listing.rows[0], strict=True))
+    assert cells == {
+        "run": "a",
+        "differs in": "positions=rotary",
+        "test BLEU": "47.81 ± 1.50",
+        "chrF2++": "–",
+        "dev BLEU": "41.25",
+        "parameters": "1,636,480",
+        "tokens/s": "12,346",
+        "minutes": "8.5",
+        "bytes/hypothesis": "0",
+        "bytes/token": "2,048",
+        "bytes/source token": "1,024",
+        "attention": "cross 2×4",
+    }
+    assert set(listing.rows[1]) == {"b", "", "–", "1,636,480", "0", "2,048", "1,024"}
+    assert listing.as_markdown().count("\n|") == 4
+
+
+def test_values_are_written_as_the_command_line_has_them() -> None:
+    differences = {"model.qk_norm": True, "model.key_value_heads": None, "training.rate": 0.002}
+    written = compare.describe_differences(differences | {"training.row_lengths": [32, 64]})
+    expected = "qk_norm=true, key_value_heads=null, training.rate=0.002"
+    assert written == f"{expected}, training.row_lengths=[32, 64]"
+    assert compare.format_score({"value": 1.0, "half_width": None}) == "1.00"
+
+
+# --- The plot -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_are_apart_in_order_and_near(seed: int) -> None:
+    generator = random.Random(seed)
+    wanted = [generator.random() ** 4 for _ in range(generator.randrange(1, 25))]
+    gap = 0.045
+    places = compare.spread(wanted, gap)
+    ranked = [place for _, place in sorted(zip(wanted, places, strict=True))]
+    steps = [after - before for before, after in itertools.pairwise(ranked)]
+    assert min(steps, default=1) >= min(gap, 1 / max(len(wanted) - 1, 1)) - 1e-9
+    assert min(places) >= 0
+    assert max(places) <= 1 + 1e-9
+    again = compare.spread(places, gap)
+    assert again == pytest.approx(places)
+
+
+def test_places_by_hand() -> None:
+    assert compare.spread([], 0.1) == []
+    assert compare.spread([0.2, 0.9, 0.5], 0.1) == pytest.approx([0.2, 0.9, 0.5])
+    assert compare.spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    assert compare.spread([1.0, 1.0, 0.0], 0.1) == pytest.approx([0.9, 1.0, 0.0])
+    assert compare.spread([0.5] * 3, 2.0) == pytest.approx([0.0, 0.5, 1.0])
+
+
+def test_a_plot_names_every_run_twice_and_covers_no_name(tmp_path: Path) -> None:
+    from matplotlib.text import Text
+
+    from nmt.inspection.pictures.heatmaps import save_figure
+
+    runs = [made(f"run {n}", parameters=1_600_000 + n) for n in range(11)]
+    runs.append(made(HOSTILE, scores={"BLEU": {"value": 12.0, "half_width": None}}))
+    figure = compare.draw(runs)
+    save_figure(figure, tmp_path / "a.png")
+    for axes in figure.axes:
+        texts = [text for text in axes.texts if text.get_text()]
+        assert [text.get_text() for text in texts] == [run.name for run in runs]
+        # Without the lines that lead to the points.
+        boxes = sorted((Text.get_window_extent(text) for text in texts), key=lambda box: box.y0)
+        for below, above in itertools.pairwise(boxes):
+            assert above.y0 >= below.y1 - 1
+    left, right = figure.axes
+    styles = {(line.get_color(), line.get_linestyle()) for line in left.lines}
+    assert len(left.lines) == len(styles) == len(runs)
+    assert list(left.lines[0].get_xydata()[1]) == [1.0, 41.25]
+    assert "test BLEU" in right.get_ylabel()
+
+
+def test_a_plot_without_test_scores_is_of_dev_scores() -> None:
+    left, right = compare.draw([made(scores={}), NOTHING]).axes
+    assert "dev BLEU" in right.get_ylabel()
+    assert [text.get_text() for text in right.texts] == ["a"]
+    assert len(left.lines) == 1
+    assert compare.draw([NOTHING]).axes[0].texts[:] == []
+
+
+# --- The page -----------------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """Collects the names of a page's elements, and the frames' pages."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.frames: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        if tag == "iframe":
+            self.frames.append(dict(attrs)["srcdoc"] or "")
+
+
+def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> None:
+    runs = [made(), made(HOSTILE, differences={"name": HOSTILE}), NOTHING]
+    seen = [SEEN, dataclasses.replace(SEEN, translation=HOSTILE), Seen(why_not=HOSTILE)]
+    page = compare.make_page(HOSTILE, runs, seen)
+    elements = Elements(page)
+    assert elements.names.count("section") == 3
+    assert not {"script", "b", "img"} & set(elements.names)
+    assert len(elements.frames) == 2
+    for frame in elements.frames:
+        assert json.loads(re.findall(r'id="attention">(.*?)</script>', frame)[0])
+    assert "positions=rotary" in page
+    assert "47.81 ± 1.50" in page
+
+
+def test_a_page_asks_no_server() -> None:
+    page = compare.make_page("Sí.", [made()], [SEEN])
+    assert set(re.findall(r"https?://[^\s\"'&]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert "default-src 'none'" in page
+
+
+# --- All of it ----------------------------------------------------------------------------------
+
+
+@pytest.mark.xdist_group("tiny run")
+def test_a_run_is_compared_with_one_that_has_no_weights(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty"
+    kept = shutil.ignore_patterns("checkpoints", "logs")
+    shutil.copytree(tiny_run, empty, ignore=kept)
+    output = tmp_path / "new" / "out"
+    compare.compare([tiny_run, empty], "Hoy hace frío.", output)
+    assert sorted(path.name for path in output.iterdir()) == [
+        f"comparison.{suffix}" for suffix in ("html", "md", "png")
+    ]
+    table = (output / "comparison.md").read_text(encoding="utf-8")
+    said = capsys.readouterr().out
+    rows = [line for line in table.splitlines() if line.startswith("|")]
+    assert len(rows) == 4
+    assert all(row in said for row in rows)
+    assert "encoder 1×2, decoder 1×2, cross 1×2" in rows[2]
+    assert rows[3].endswith("| – |")
+    page = (output / "comparison.html").read_text(encoding="utf-8")
+    assert len(Elements(page).frames) == 1
+    assert "has no weights yet" in page
