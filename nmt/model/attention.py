@@ -13,14 +13,12 @@ from typing import Any, NamedTuple, Self
 import keras
 from keras import ops
 
-from nmt.model.chunked import SegmentMask, chunked_attention
+from nmt.model.chunked import MASKED_SCORE, SegmentMask, chunked_attention
 from nmt.model.dropout import dropout, fold
 from nmt.model.positions import rotate, spread
 from nmt.model.sizes import NORM_EPSILON, AttentionSizes
 
 Tensor = Any
-
-MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no NaN
 
 
 class KeyValues(NamedTuple):
@@ -178,15 +176,16 @@ def scaled_dot_product_attention(
         (output [B, T, H, C], weights float32 [B, H, T, S] or None).
     """
     if kernel == "chunked" and not return_weights:
-        of_dropout = {"dropout_rate": dropout_rate, "dropout_key": dropout_key}
-        return chunked_attention(
-            query, key, value, mask, distance_bias=distance_bias, **of_dropout
-        ), None
+        output = chunked_attention(
+            query, key, value, mask, distance_bias, dropout_rate, dropout_key
+        )
+        return output, None
     if isinstance(mask, SegmentMask):
         mask = spread_mask(mask)
     bias = None
     if distance_bias is not None:
-        bias = spread(distance_bias, ops.shape(query)[1], ops.shape(key)[1])[None]
+        bias = ops.cast(distance_bias, "float32")  # in which its gradient adds up, then
+        bias = spread(bias, ops.shape(query)[1], ops.shape(key)[1])[None]
     dropping = dropout_key is not None and dropout_rate > 0
     half = keras.backend.standardize_dtype(query.dtype) == "float16"
     # Keras on TensorFlow has no kernel for it, only products that overflow float16.
@@ -594,7 +593,7 @@ class CausalSelfAttention(SelfAttention):
                 else causal_mask(ops.shape(x)[1])
             )
         elif self.alone and isinstance(attention_mask, SegmentMask):
-            attention_mask = attention_mask._replace(causal=True)
+            attention_mask = dataclasses.replace(attention_mask, causal=True)
         elif self.alone:
             causal = causal_mask(ops.shape(x)[1])
             attention_mask = ops.logical_and(self._allowed(attention_mask, None), causal)
