@@ -10,23 +10,28 @@ because what differentiates a loop by itself keeps every turn of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from nmt.model.dropout import Odds, keeps, odds
+from nmt.model.positions import spread
 
 Tensor = Any
 
-BLOCK = 512  # queries in a block
-KEYS_PER_QUERY = 0.25  # in a block
-MASKED_SCORE = -1e30  # as in `nmt.model.attention`
+BLOCK = 512  # smaller ones share the cores of a CPU worse, and spare less of the loop
+MASKED_SCORE = -1e30  # finite, so that a row with nothing to attend to gives no NaN
 LEAST_SCORE = 0.5 * MASKED_SCORE  # what a query begins with: above all that is masked
 
 
-class SegmentMask(NamedTuple):
-    """The mask of `nmt.model.attention.segment_mask`, not spread out: blocks spread their part."""
+@dataclass(frozen=True)
+class SegmentMask:
+    """The mask of `nmt.model.attention.segment_mask`, not spread out: blocks spread their part.
+
+    Keras passes it on as it is: of a tuple it would take tensors alone.
+    """
 
     queries: Tensor  # int [B, T], segment numbers, 0 is padding
     keys: Tensor  # int [B, S]
@@ -79,10 +84,10 @@ class _Plan(NamedTuple):
 
     @classmethod
     def make(cls, query: Tensor, key: Tensor, mask: Any, block: int) -> _Plan:
-        """Plan the blocks, of ``block`` queries at most."""
+        """Plan the blocks, of ``block`` queries and as many keys at most."""
         return cls(
             _Axis.cut(ops.shape(query)[1], block),
-            _Axis.cut(ops.shape(key)[1], max(1, round(block * KEYS_PER_QUERY))),
+            _Axis.cut(ops.shape(key)[1], block),
             isinstance(mask, SegmentMask) and mask.causal,
         )
 
@@ -93,10 +98,10 @@ class _Inputs(NamedTuple):
     queries: Tensor  # [T blocks, B, H, block, K], times K^-0.5
     keys: Tensor  # [S blocks, B, H, block, K]
     values: Tensor  # [S blocks, B, H, block, C]
-    bias: Tensor | None = None  # float32 [H, T + S - 1] of padded T and S: entry T - 1 - t + s
+    bias: Tensor | None = None  # float32 [H, T + S - 1] of padded T and S: entry t - s + S - 1
     mask: Any = None  # bool [B or 1, H or 1, T or 1, S or 1], padded
-    query_segments: Tensor | None = None  # [T blocks, B, 1, block, 1]
-    key_segments: Tensor | None = None  # [S blocks, B, 1, block, 1]
+    query_segments: Any = None  # [T blocks, B, 1, block, 1]
+    key_segments: Any = None  # [S blocks, B, 1, block, 1]
     bits: Tensor | None = None  # this one and the next two: `nmt.model.dropout.Odds`
     threshold: Tensor | None = None
     scale: Tensor | None = None
@@ -107,10 +112,10 @@ def chunked_attention(
     key: Tensor,
     value: Tensor,
     mask: Tensor | SegmentMask | None,
-    *,
     distance_bias: Tensor | None = None,
     dropout_rate: float = 0.0,
     dropout_key: Tensor | None = None,
+    *,
     block: int = BLOCK,
 ) -> Tensor:
     """softmax(Q Kᵀ / sqrt(K) + bias) V, a block of scores at a time.
@@ -128,7 +133,7 @@ def chunked_attention(
         dropout_rate: share of the weights dropped while training: the very ones that
             `nmt.model.dropout.dropout` drops of weights [B, H, T, S].
         dropout_key: see there; None: no dropout.
-        block: queries in a block, at most.
+        block: queries in a block, and keys, at most.
 
     Returns:
         [B, T, H, C], of the dtype of ``value``.
@@ -154,8 +159,8 @@ def chunked_attention(
     elif mask is not None:
         x = x._replace(mask=_pad_mask(mask, plan))
     if distance_bias is not None:
-        turned = ops.flip(ops.cast(distance_bias, "float32"), axis=1)
-        x = x._replace(bias=_pad(turned, (0, 0), (rows.padding, columns.padding)))
+        bias = ops.cast(distance_bias, "float32")
+        x = x._replace(bias=_pad(bias, (0, 0), (columns.padding, rows.padding)))
     if dropout_key is not None and dropout_rate > 0:
         chances = odds(dropout_rate, dropout_key)
         x = x._replace(**chances._asdict())
@@ -208,11 +213,11 @@ def _forward(x: _Inputs, plan: _Plan) -> tuple[Tensor, Tensor]:
     def finish_row(i: Tensor, done: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         def add_block(j: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             largest, total, mixed = state
-            scores = _scores(x, plan, i, j)
+            scores = _scores(x, plan, i, j, turned=False)
             larger = ops.maximum(largest, ops.max(scores, axis=-1, keepdims=True))
             decay, weights = ops.exp(largest - larger), ops.exp(scores - larger)
             total = total * decay + ops.sum(weights, axis=-1, keepdims=True)
-            dropped = _drop(x, plan, i, j, weights)
+            dropped = _drop(x, plan, i, j, weights, turned=False)
             mixed = mixed * decay + _product("bhts,bhsk->bhtk", dropped, x.values[j])
             return larger, total, mixed
 
@@ -237,23 +242,30 @@ def _forward(x: _Inputs, plan: _Plan) -> tuple[Tensor, Tensor]:
 def _backward(
     x: _Inputs, plan: _Plan, output: Tensor, normalizers: Tensor, upstream: Tensor
 ) -> dict[str, Tensor]:
-    """Return the gradients of queries, keys, values and bias, by their names in `_Inputs`."""
-    # Σ weights * gradients of weights over the keys: [T blocks, B, H, block, 1].
+    """Return the gradients of queries, keys, values and bias, by their names in `_Inputs`.
+
+    Scores are turned here, [B, H, S, T], and so are the gradients of queries while they are added
+    up: all products then read and write them row by row, which is twice as fast.
+    """
+    # Σ weights * gradients of weights over the keys: [T blocks, B, H, 1, block].
     mean = ops.cast(output, "float32") * ops.cast(upstream, "float32")
-    mean = ops.sum(mean, axis=-1, keepdims=True)
-    names = ["queries", "keys", "values"] + ["bias"] * (x.bias is not None)
+    mean = _turn(ops.sum(mean, axis=-1, keepdims=True))
+    normalizers, turned_keys = _turn(normalizers), _turn(x.keys)
 
     def finish_column(j: Tensor, done: dict[str, Tensor]) -> dict[str, Tensor]:
         def add_block(i: Tensor, found: dict[str, Tensor]) -> dict[str, Tensor]:
-            weights = ops.exp(_scores(x, plan, i, j) - normalizers[i])
-            of_dropped = _product("bhtk,bhsk->bhts", upstream[i], x.values[j])
-            of_scores = weights * (_drop(x, plan, i, j, of_dropped) - mean[i])
-            dropped = _drop(x, plan, i, j, weights)
-            of_queries = _product("bhts,bhsk->bhtk", of_scores, x.keys[j])
+            weights = ops.exp(_scores(x, plan, i, j, turned=True) - normalizers[i])
+            of_dropped = _product("bhsk,bhtk->bhst", x.values[j], upstream[i])
+            of_weights = _drop(x, plan, i, j, of_dropped, turned=True)
+            of_scores = weights * (of_weights - mean[i])
+            dropped = _drop(x, plan, i, j, weights, turned=True)
+            of_queries = found["queries"][i] + _product(
+                "bhks,bhst->bhkt", turned_keys[j], of_scores
+            )
             more = {
-                "queries": _put(found["queries"], i, found["queries"][i] + of_queries),
-                "keys": found["keys"] + _product("bhts,bhtk->bhsk", of_scores, x.queries[i]),
-                "values": found["values"] + _product("bhts,bhtk->bhsk", dropped, upstream[i]),
+                "queries": _put(found["queries"], i, of_queries),
+                "keys": found["keys"] + _product("bhst,bhtk->bhsk", of_scores, x.queries[i]),
+                "values": found["values"] + _product("bhst,bhtk->bhsk", dropped, upstream[i]),
             }
             if x.bias is not None:
                 more["bias"] = _add_to_bias(found["bias"], plan, i, j, of_scores)
@@ -264,14 +276,19 @@ def _backward(
         found = ops.fori_loop(begin, plan.rows.count, add_block, done | column)
         return found | {name: _put(done[name], j, found[name]) for name in column}
 
+    names = ["queries", "keys", "values"] + ["bias"] * (x.bias is not None)
     start = {name: ops.zeros_like(getattr(x, name), dtype="float32") for name in names}
+    start["queries"] = _turn(start["queries"])
     found = ops.fori_loop(0, plan.columns.count, finish_column, start)
+    found["queries"] = _turn(found["queries"])
     return {name: ops.cast(found[name], getattr(x, name).dtype) for name in names}
 
 
 def _product(equation: str, one: Tensor, other: Tensor) -> Tensor:
-    """Multiply in the dtype of ``other``, and return float32."""
-    return ops.cast(ops.einsum(equation, ops.cast(one, other.dtype), other), "float32")
+    """Multiply in the narrower of the two dtypes, and return float32."""
+    wide = keras.backend.standardize_dtype(one.dtype) == "float32"
+    dtype = other.dtype if wide else one.dtype
+    return ops.cast(ops.einsum(equation, ops.cast(one, dtype), ops.cast(other, dtype)), "float32")
 
 
 def _put(blocks: Tensor, index: Tensor, block: Tensor) -> Tensor:
@@ -279,36 +296,50 @@ def _put(blocks: Tensor, index: Tensor, block: Tensor) -> Tensor:
     return ops.slice_update(blocks, (index, 0, 0, 0, 0), ops.cast(block, blocks.dtype)[None])
 
 
-def _scores(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor) -> Tensor:
-    """Return the scores of block i of the queries, block j of the keys: float32 [B, H, ., .]."""
-    scores = _product("bhtk,bhsk->bhts", x.queries[i], x.keys[j])
+def _turn(x: Tensor) -> Tensor:
+    """Swap the last two axes."""
+    return ops.swapaxes(x, -2, -1)
+
+
+def _scores(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor, *, turned: bool) -> Tensor:
+    """Return the scores of block i of the queries, block j of the keys: float32 [B, H, ., .].
+
+    Turned, they are [.., keys, queries].
+    """
+    if turned:
+        scores = _product("bhsk,bhtk->bhst", x.keys[j], x.queries[i])
+    else:
+        scores = _product("bhtk,bhsk->bhts", x.queries[i], x.keys[j])
     if x.bias is not None:
-        scores = scores + _spread(_window(x.bias, plan, i, j), plan)
+        bias = spread(_window(x.bias, plan, i, j), plan.rows.block, plan.columns.block)
+        scores = scores + (_turn(bias) if turned else bias)
     for allowed in _conditions(x, plan, i, j):
-        scores = ops.where(allowed, scores, MASKED_SCORE)
+        scores = ops.where(_turn(allowed) if turned else allowed, scores, MASKED_SCORE)
     return scores
 
 
 def _conditions(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor) -> list[Tensor]:
     """Return what must hold for a query of block i to attend to a key of block j."""
     found = []
-    rows, columns = plan.rows.positions(i), plan.columns.positions(j)
+    rows, columns = plan.rows.positions(i)[:, None], plan.columns.positions(j)[None]
     if x.mask is not None:
         places = zip((plan.rows, plan.columns), (i, j), x.mask.shape[2:], strict=True)
         cut = [(0, 1) if n == 1 else (at * axis.block, axis.block) for axis, at, n in places]
         begins, extents = zip(*cut, strict=True)
         found.append(ops.slice(x.mask, (0, 0, *begins), (*ops.shape(x.mask)[:2], *extents)))
     if x.key_segments is not None:
-        keys = ops.swapaxes(x.key_segments[j], 2, 3)  # [B, 1, 1, block]
+        keys = _turn(x.key_segments[j])  # [B, 1, 1, block]
         found.append(ops.logical_and(ops.equal(x.query_segments[i], keys), keys > 0))
-    else:
+    elif not isinstance(plan.columns.padding, int) or plan.columns.padding > 0:
         found.append(columns < plan.columns.length)
     if plan.causal:
-        found.append(rows[:, None] >= columns)
+        found.append(rows >= columns)
     return found
 
 
-def _drop(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor, weights: Tensor) -> Tensor:
+def _drop(
+    x: _Inputs, plan: _Plan, i: Tensor, j: Tensor, weights: Tensor, *, turned: bool
+) -> Tensor:
     """Drop weights [B, H, ., .] of a block as `dropout` drops those of all, [B, H, T, S]."""
     if x.bits is None:
         return weights
@@ -320,13 +351,13 @@ def _drop(x: _Inputs, plan: _Plan, i: Tensor, j: Tensor, weights: Tensor) -> Ten
     number = number * ops.cast(plan.rows.length, "uint32") + rows
     number = number * ops.cast(plan.columns.length, "uint32") + columns
     kept = keeps(Odds(x.bits, x.threshold, x.scale), number)
-    return ops.where(kept, weights * x.scale, 0.0)
+    return ops.where(_turn(kept) if turned else kept, weights * x.scale, 0.0)
 
 
 def _window_start(plan: _Plan, i: Tensor, j: Tensor) -> Tensor:
-    """Return where in the padded bias the entries of a block begin: its last query, first key."""
+    """Return where in the padded bias the entries of a block begin: its first query, last key."""
     rows, columns = plan.rows, plan.columns
-    return (rows.count - 1 - i) * rows.block + j * columns.block
+    return i * rows.block + (columns.count - 1 - j) * columns.block
 
 
 def _window(bias: Any, plan: _Plan, i: Tensor, j: Tensor) -> Tensor:
@@ -335,22 +366,16 @@ def _window(bias: Any, plan: _Plan, i: Tensor, j: Tensor) -> Tensor:
     return ops.slice(bias, (0, _window_start(plan, i, j)), (bias.shape[0], extent))
 
 
-def _spread(window: Tensor, plan: _Plan) -> Tensor:
-    """[H, T + S - 1] -> [H, T, S] of one block, whose entry (t, s) is T - 1 - t + s.
-
-    Rows that are one longer than what they repeat shift it by one from row to row.
-    """
-    rows, (heads, extent) = plan.rows.block, ops.shape(window)
-    rolled = ops.tile(_pad(window, (0, 0), (0, 1)), (1, rows))[:, : rows * extent]
-    return ops.reshape(rolled, (heads, rows, extent))[:, :, rows - 1 :]
-
-
 def _add_to_bias(bias: Tensor, plan: _Plan, i: Tensor, j: Tensor, of_scores: Tensor) -> Tensor:
-    """Add the gradient of a block's scores to that of the padded bias: `_spread` backwards."""
-    rows, heads = plan.rows.block, bias.shape[0]
-    extent = rows + plan.columns.block - 1
-    rolled = _pad(ops.sum(of_scores, axis=0), (0, 0), (0, 0), (rows - 1, 0))  # [H, T, T + S - 1]
-    rolled = _pad(ops.reshape(rolled, (heads, rows * extent)), (0, 0), (0, rows))
-    summed = ops.sum(ops.reshape(rolled, (heads, rows, extent + 1)), axis=1)[:, :extent]
+    """Add the gradient of a block's turned scores [B, H, S, T] to that of the padded bias.
+
+    Rows that become one longer shift what is in them by one from row to row: what belongs to one
+    entry then stands in one column.
+    """
+    columns, heads = plan.columns.block, bias.shape[0]
+    extent = plan.rows.block + columns - 1
+    rolled = _pad(ops.sum(of_scores, axis=0), (0, 0), (0, 0), (columns - 1, 0))
+    rolled = _pad(ops.reshape(rolled, (heads, columns * extent)), (0, 0), (0, columns))
+    summed = ops.sum(ops.reshape(rolled, (heads, columns, extent + 1)), axis=1)[:, :extent]
     window = _window(bias, plan, i, j) + summed
     return ops.slice_update(bias, (0, _window_start(plan, i, j)), window)

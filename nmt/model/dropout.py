@@ -72,6 +72,39 @@ def uniform(keys: Tensor) -> Tensor:
     return ops.minimum(numbers, 1 - 2.0**-24)
 
 
+class Odds(NamedTuple):
+    """What decides which elements a mask keeps, and what those are multiplied by."""
+
+    bits: Tensor  # uint32 scalar
+    threshold: Tensor  # uint32 scalar: the share that is dropped, in 2^-32
+    scale: Any  # 1 / (1 - that share): a number or a float32 scalar
+
+
+def odds(rate: float, key: Tensor) -> Odds:
+    """Return the odds of a mask: ``rate`` in (0, 1), ``key`` as for `dropout`, but not None."""
+    whole = round(rate * 2**32)
+    if not isinstance(key, DropoutKey):
+        return Odds(key, _uint32(whole), 1.0 / (1.0 - rate))
+    high, low = (_uint32(part) for part in divmod(whole, FULL_SHARE))
+    share = key.share
+    threshold = high * share + ops.right_shift(low * share, _uint32(16))  # rate times share
+    scale = 1.0 / (1.0 - ops.cast(threshold, "float32") * 2.0**-32)
+    return Odds(key.bits, threshold, scale)
+
+
+def keeps(odds: Odds, counters: Tensor) -> Tensor:
+    """Tell which elements a mask keeps.
+
+    Args:
+        odds: of the mask.
+        counters: uint32 of any shape, the elements' numbers in row-major order, from 0.
+
+    Returns:
+        bool, of the shape of ``counters``.
+    """
+    return ops.greater_equal(_mix(ops.add(counters, odds.bits)), odds.threshold)
+
+
 def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 
@@ -83,18 +116,11 @@ def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
     """
     if key is None or rate == 0:
         return x
-    threshold = _uint32(round(rate * 2**32))
-    scale: Any = 1.0 / (1.0 - rate)
-    if isinstance(key, DropoutKey):
-        key, share = key
-        high, low = (_uint32(part) for part in divmod(round(rate * 2**32), FULL_SHARE))
-        threshold = high * share + ops.right_shift(low * share, _uint32(16))  # rate times share
-        scale = 1.0 / (1.0 - ops.cast(threshold, "float32") * 2.0**-32)
+    chances = odds(rate, key)
     shape = ops.shape(x)
     size = 1
     for extent in shape:
         size = size * extent
-    counter = ops.cast(ops.arange(size, dtype="int32"), "uint32")
-    bits = ops.reshape(_mix(ops.add(counter, key)), shape)
-    kept = ops.greater_equal(bits, threshold)
-    return ops.where(kept, x * ops.cast(scale, x.dtype), ops.zeros_like(x))
+    counters = ops.cast(ops.arange(size, dtype="int32"), "uint32")
+    kept = ops.reshape(keeps(chances, counters), shape)
+    return ops.where(kept, x * ops.cast(chances.scale, x.dtype), ops.zeros_like(x))

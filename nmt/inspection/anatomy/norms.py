@@ -51,8 +51,10 @@ def _place(folders: list[str]) -> tuple[str, str]:
     """
     layer, _, number = folders[0].rpartition("_")
     inner = [folder for folder in folders[1:] if not folder.startswith("head_")]
-    if not number.isdigit() or not inner:
+    if not number.isdigit():
         return "others", " ".join(folders).replace("_", " ")
+    if not inner:
+        return "others", f"{layer} {int(number) + 1}"
     part = " ".join(_SHOWN.get(folder, folder.replace("_", "-")) for folder in inner)
     return f"{layer} {int(number) + 1}", part
 

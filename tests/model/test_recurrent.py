@@ -1,0 +1,524 @@
+"""The recurrent model equals a NumPy transcription of it, and keeps its invariants."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from numpy.typing import NDArray
+from test_cells import automatically, run_by_hand, step_by_hand
+from test_scores import part, read_by_hand
+from test_transformer import compiled, logits_and_gradients, randomised, stepper
+
+from nmt.data.batches import Batches
+from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.inference.contract import Beam
+from nmt.inference.engine import KerasEngine
+from nmt.model import cells, feeding, scores
+from nmt.model.contract import CROSS
+from nmt.model.recurrent import PAD, Recurrent
+from nmt.model.sizes import RecurrentSizes
+from nmt.runs.resuming import compose_config
+from nmt.training.backend import make_step
+from nmt.training.defaults import finish_config
+
+pytestmark = pytest.mark.backend
+
+Array = NDArray[Any]
+Inputs = dict[str, Array]
+Pair = tuple[list[int], list[int]]  # source, target as the decoder reads it
+
+TINY: dict[str, Any] = {
+    "vocabulary_size": 11,
+    "d_model": 6,
+    "state_width": 8,
+    "cell": "gru",
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "attention": "additive",
+    "num_heads": 1,
+    "input_feeding": True,
+    "bridge": True,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "max_length": 16,
+}
+# Every choice at least once, with what it may get in the way of.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "deep": {"cell": "lstm", "attention": "dot", "bridge": False}
+    | {"encoder_layers": 2, "decoder_layers": 2},
+    "apart": {"attention": "general", "input_feeding": False, "decoder_layers": 2},
+    "heads": {"cell": "lstm", "attention": "cross", "num_heads": 2},
+    "sums apart": {"cell": "lstm", "input_feeding": False, "bridge": False},
+    "heads, deep": {"attention": "cross", "num_heads": 4, "decoder_layers": 2},
+}
+each_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+# Two rows of two pairs each; all tests share their shapes, for which JAX compiles once.
+ROWS: list[list[Pair]] = [
+    [([4, 5, 2], [1, 6, 7]), ([8, 2], [1])],  # 5 of 6 source and 4 of 4 target positions
+    [([9, 10], [1]), ([3, 7, 6, 2], [1, 5])],  # 6 of 6 and 3 of 4
+]
+
+
+def packed(rows: list[list[Pair]]) -> Inputs:
+    """Return rows of pairs [B, 6] and [B, 4], and which segments their tokens belong to."""
+    found = {}
+    for side, (name, length) in enumerate((("source", 6), ("target", 4))):
+        ids, segments = (np.zeros((len(rows), length), np.int32) for _ in range(2))
+        for row, pairs in enumerate(rows):
+            at = 0
+            for number, pair in enumerate(pairs, start=1):
+                here = slice(at, at + len(pair[side]))
+                ids[row, here], segments[row, here] = pair[side], number
+                at = here.stop
+        found |= {name: ids, f"{name}_segments": segments}
+    return found
+
+
+INPUTS = packed(ROWS)
+SINGLE = packed([[([4, 5, 6, 7, 8, 9], [1, 7, 5, 9])], [([10, 3, 4, 2], [1, 4])]])
+
+
+@cache
+def made(changes: frozenset[tuple[str, Any]]) -> Recurrent:
+    settings = TINY | dict(changes)
+    others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
+    return randomised(Recurrent(RecurrentSizes(**settings), **others))
+
+
+def make(variant: str = "default", **changes: Any) -> Recurrent:
+    """Return a model with random weights: the same one for the same changes, so do not alter it."""
+    return made(frozenset((VARIANTS[variant] | changes).items()))
+
+
+def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what runs often as one program: loops are slow operation by operation."""
+    if keras.config.backend() == "jax":
+        return compiled(function)
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False)
+
+
+@cache
+def forward(model: Recurrent) -> Callable[..., Any]:
+    """Return what runs a model, compiled once."""
+    return traced(lambda inputs: model(inputs, return_attention=True))
+
+
+def run(model: Recurrent, inputs: Inputs) -> tuple[Array, Array]:
+    """Return logits and weights of attention."""
+    logits, weights = forward(model)(inputs)
+    assert list(weights) == [CROSS.name]
+    assert len(weights[CROSS.name]) == 1
+    return ops.convert_to_numpy(logits), ops.convert_to_numpy(weights[CROSS.name][0])
+
+
+def key_of(number: int) -> Any:
+    return ops.convert_to_tensor(number, "uint32")
+
+
+# --- The transcription: one pair, token by token, in float64. -------------------------------------
+
+
+def pair_by_hand(model: Recurrent, pair: Pair) -> tuple[Array, Array]:
+    """Return the logits [T, V] and the weights of attention [H, T, S] of one pair."""
+    sizes = model.sizes
+    w = {
+        name: np.float64(ops.convert_to_numpy(of_it))
+        for name, of_it in model.named_weights().items()
+    }
+    table = w["embedding/table"]
+    source, target = (table[ids] * np.sqrt(sizes.d_model) for ids in pair)
+    states, alone = source, np.ones(len(source))
+    for i in range(sizes.encoder_layers):
+        sides = [
+            run_by_hand(sizes.cell, part(w, f"encoder_{i}/{way}"), states, alone, reverse=reverse)
+            for way, reverse in (("forwards", False), ("backwards", True))
+        ]
+        states = np.concatenate(sides, axis=-1)
+    layers: list[tuple[Array, ...]] = []
+    for i in range(sizes.decoder_layers):
+        begin = np.zeros(sizes.state_width)
+        if sizes.bridge:
+            last = np.concatenate([sides[0][-1], sides[1][0]])
+            begin = np.tanh(last @ w[f"bridge_{i}/kernel"] + w[f"bridge_{i}/bias"])
+        layers.append((begin,) * (1 if sizes.cell == "gru" else 2))
+    a, logits, weights = np.zeros(sizes.d_model), [], []
+    for x in target:
+        x = np.concatenate([x, a]) if sizes.input_feeding else x
+        for i, before in enumerate(layers):
+            layers[i] = step_by_hand(sizes.cell, part(w, f"decoder_{i}"), x, before)
+            x = layers[i][0]
+        a, of = read_by_hand(sizes.attention, part(w, "reading"), x, states, alone, sizes.num_heads)
+        logits.append(table @ a)
+        weights.append(of)
+    return np.array(logits), np.array(weights).transpose(1, 0, 2)
+
+
+@each_variant
+def test_packed_rows_are_the_transcription_of_each_pair(variant: str) -> None:
+    model = make(variant)
+    logits, weights = run(model, INPUTS)
+    assert logits.dtype == weights.dtype == np.float32
+    for row, pairs in enumerate(ROWS):
+        begin_source = begin_target = 0
+        for pair in pairs:
+            source, target = (
+                slice(begin, begin + len(side))
+                for begin, side in zip((begin_source, begin_target), pair, strict=True)
+            )
+            expected, of = pair_by_hand(model, pair)
+            np.testing.assert_allclose(logits[row, target], expected, atol=2e-5)
+            np.testing.assert_allclose(weights[row, :, target, source], of, atol=1e-5)
+            begin_source, begin_target = source.stop, target.stop
+
+
+# --- Invariants. ----------------------------------------------------------------------------------
+
+
+@each_variant
+def test_neighbours_in_a_row_do_not_know_of_each_other(variant: str) -> None:
+    model = make(variant)
+    logits, _ = run(model, INPUTS)
+    for number in (1, 2):
+        changed = {}
+        for side in ("source", "target"):
+            here = INPUTS[f"{side}_segments"] == number
+            changed[side] = np.where(here, INPUTS[side] % 10 + 1, INPUTS[side])
+        other, _ = run(model, INPUTS | changed)
+        apart = np.abs(other - logits).max(-1)
+        segments = INPUTS["target_segments"]
+        assert (apart[segments == number] > 1e-3).all()
+        assert (apart[segments == 3 - number] < 1e-6).all()
+
+
+@each_variant
+def test_attention_stays_within_its_segment(variant: str) -> None:
+    _, weights = run(make(variant), INPUTS)
+    target, source = INPUTS["target_segments"], INPUTS["source_segments"]
+    same = (target[:, :, None] == source[:, None]) & (source[:, None] > 0)
+    for head in range(weights.shape[1]):
+        assert not weights[:, head][~same].any()
+        np.testing.assert_allclose(weights[:, head].sum(-1), same.any(-1), atol=1e-6)
+
+
+@each_variant
+def test_padding_changes_nothing(variant: str) -> None:
+    model = make(variant)
+    filled = {
+        side: np.where(INPUTS[f"{side}_segments"] == 0, 9, INPUTS[side])
+        for side in ("source", "target")
+    }
+    logits, _ = run(model, INPUTS)
+    other, _ = run(model, INPUTS | filled)
+    assert np.isfinite(other).all()
+    real = INPUTS["target_segments"] > 0
+    np.testing.assert_allclose(other[real], logits[real], atol=1e-6)
+
+
+def test_without_segments_a_row_is_one_pair_and_zeros_are_padding() -> None:
+    model = make()
+    plain = {side: SINGLE[side] for side in ("source", "target")}
+    logits = ops.convert_to_numpy(compiled(model)(plain))
+    expected, weights = run(model, SINGLE)
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+    assert (weights[1, :, :2, 4:] == 0).all()  # nobody attends to padding
+
+
+@each_variant
+def test_a_prediction_does_not_see_what_follows(variant: str) -> None:
+    model = make(variant)
+    logits, _ = run(model, SINGLE)
+    for position in range(1, 4):
+        target = SINGLE["target"].copy()
+        target[:, position] = 3
+        other, _ = run(model, SINGLE | {"target": target})
+        np.testing.assert_allclose(other[:, :position], logits[:, :position], atol=1e-6)
+        assert (np.abs(other - logits)[0, position:].max(-1) > 1e-4).all()
+
+
+@each_variant
+def test_every_source_token_reaches_every_prediction(variant: str) -> None:
+    model = make(variant)
+    logits, _ = run(model, SINGLE)
+    for position in range(6):
+        source = SINGLE["source"].copy()
+        source[0, position] = 1
+        other, _ = run(model, SINGLE | {"source": source})
+        assert (np.abs(other - logits)[0].max(-1) > 1e-4).all()
+        np.testing.assert_allclose(other[1], logits[1], atol=1e-6)  # nor the other sentence
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes"),
+    [
+        ("default", {"dropout": 0.2, "attention_dropout": 0.2, "decoder_layers": 2}),
+        ("deep", {"dropout": 0.2}),
+        ("heads", {"attention_dropout": 0.2}),
+    ],
+)
+def test_stated_gradients_are_the_automatic_ones(
+    variant: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make(variant, **changes)
+    probe = np.random.default_rng(5).standard_normal((2, 4, 11)).astype(np.float32)
+    probe *= (INPUTS["target_segments"] > 0)[..., None]
+    logits, stated = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
+    for module in (cells, feeding, scores):
+        monkeypatch.setattr(module, "call_with_gradient", automatically)
+    same, automatic = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
+    np.testing.assert_allclose(logits, same, atol=1e-6)
+    for name, one, other in zip(model.named_weights(), stated, automatic, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5, err_msg=name)
+        # A bias on the keys moves all scores of a query alike.
+        assert np.abs(other).max() > 1e-4 or name.endswith("key/bias"), name
+
+
+def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
+    """What is fed in instead of tokens counts as they do."""
+    model, target = make("heads"), SINGLE["target"]
+    embedded, tokens = model.embed_source(SINGLE["source"])
+    np.testing.assert_array_equal(np.asarray(embedded), np.asarray(tokens))
+    logits = compiled(model.score_embedded)(embedded, target)
+    expected, _ = run(model, SINGLE)
+    np.testing.assert_allclose(np.asarray(logits)[0], expected[0], atol=1e-5)  # without padding
+
+
+# --- Decoding. ------------------------------------------------------------------------------------
+
+
+@each_variant
+def test_hypotheses_that_change_places_keep_their_past(variant: str) -> None:
+    """Step by step, two prefixes cross over and one splits: logits are those of whole prefixes."""
+    model = make(variant)
+    source = SINGLE["source"]
+    tokens = np.array([[3, 4], [6, 7]], np.int32)  # [B, k], the same at every step
+    parents = np.array([[[1, 0], [1, 1]], [[0, 0], [1, 0]], [[1, 0], [0, 1]]], np.int32)
+    state = model.start(source, hypotheses=2, max_length=3, track_coverage=True)
+    prefixes = [[[int(token)] for token in row] for row in tokens]
+    for index in range(4):
+        logits, state = stepper(model)(tokens, ops.convert_to_tensor(index, "int32"), state)
+        assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+        target = np.zeros((2, 2, 4), np.int32)  # [B, k, T]
+        target[:, :, : index + 1] = prefixes
+        for place in range(2):
+            segments = (target[:, place] > 0).astype(np.int32)
+            inputs = {"target": target[:, place], "target_segments": segments}
+            whole, weights = run(model, SINGLE | inputs)
+            found = ops.convert_to_numpy(logits)[:, place]
+            np.testing.assert_allclose(found, whole[:, index], atol=1e-5)
+            received = weights[:, :, : index + 1].mean(1).sum(1)  # [B, S]
+            coverage, mask = model.coverage(state)
+            np.testing.assert_allclose(
+                ops.convert_to_numpy(coverage)[:, place], received, atol=1e-5
+            )
+            np.testing.assert_array_equal(ops.convert_to_numpy(mask)[:, 0], source != PAD)
+        if index < 3:
+            state = model.reorder(state, parents[index])
+            prefixes = [
+                [[*row[parent], int(token)] for parent, token in zip(chosen, news, strict=True)]
+                for row, chosen, news in zip(prefixes, parents[index], tokens, strict=True)
+            ]
+
+
+@each_variant
+def test_nothing_in_a_state_grows(variant: str) -> None:
+    model = make(variant)
+    state = model.start(SINGLE["source"], hypotheses=3, max_length=2)
+    assert int(model.room(state)) == model.max_length
+    assert model.grow(state, 4) is state
+    axes = keras.tree.flatten(model.growing_axes(state))
+    assert axes == [-1] * len(keras.tree.flatten(state))
+    assert all(tensor.shape[0] == 2 for tensor in keras.tree.flatten(state))
+    # What is read is of the sentence, whatever the number of hypotheses.
+    assert {tuple(tensor.shape[:3]) for tensor in keras.tree.flatten(state.memory)} == {
+        (2, model.sizes.num_heads, 6)
+    }
+    assert isinstance(state.coverage, tuple)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(name, marks=() if name == "heads" else pytest.mark.slow) for name in VARIANTS],
+)
+def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
+    # With other weights than the rest: outputs of several lengths win.
+    model = randomised(Recurrent(RecurrentSizes(**TINY | VARIANTS[variant])), seed=4)
+    engine = KerasEngine(model)
+    sources = [np.array(ids, np.int32) for ids in ([4, 5, 6, 7], [8, 9, 10], [3], [5, 5])]
+    limits = np.array([15, 5, 3, 12], np.int32)
+    beam = Beam(3, length_penalty=2.0, n_best=2)  # which outputs of few tokens do not win
+    found = engine.search(sources, limits, beam, np.zeros(0, np.int32))
+    for place in range(2):
+        outputs = [np.array(sentence[place].tokens[:-1], np.int32) for sentence in found]
+        for sentence, scored in zip(found, engine.score(sources, outputs), strict=True):
+            assert sentence[place].log_prob == pytest.approx(scored.sum(), abs=1e-4)
+    assert len({len(sentence[0].tokens) for sentence in found}) > 1  # they leave one after another
+
+
+# --- Training. ------------------------------------------------------------------------------------
+
+
+def corpus(pairs: int, words: int, longest: int) -> EncodedCorpus:
+    """Return sequences, and what they are read backwards."""
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(2, longest, size=pairs)
+    source = [generator.integers(4, 4 + words, size=n, dtype=np.int32) for n in lengths]
+    return EncodedCorpus(Sequences.of(source), Sequences.of([ids[::-1] for ids in source]))
+
+
+def training(*overrides: str) -> Any:
+    plain = ["model=tiny", "training.jit_compile=off", "training.parallel_parts=1"]
+    return finish_config(compose_config([*plain, *overrides]), pairs=40).training
+
+
+def test_repeated_steps_lower_the_loss() -> None:
+    rows = Batches(corpus(20, 7, 5), row_lengths=[8], tokens=16, multiple=1, seed=1)
+    model = randomised(Recurrent(RecurrentSizes(**TINY | {"dropout": 0.1}), name="recurrent"))
+    step = make_step(model, training("training.clip_norm=1"), seed=1)
+    batch = rows.batch(0)
+    assert batch["source_segments"].max() > 1
+    first = step.update(batch, 1e-2, 1)
+    for number in range(2, 30):
+        last = step.update(batch, 1e-2, number)
+    assert float(last.nll) < 0.7 * float(first.nll)
+
+
+@pytest.mark.slow
+@each_variant
+def test_digits_are_learnt_backwards(variant: str) -> None:
+    rows = Batches(corpus(8000, 10, 9), row_lengths=[32], tokens=1024, multiple=1, seed=1)
+    sizes = {"vocabulary_size": 14, "d_model": 32, "state_width": 64, "dropout": 0.1}
+    keras.utils.set_random_seed(1)
+    model = Recurrent(RecurrentSizes(**TINY | VARIANTS[variant] | sizes), name="recurrent")
+    step = make_step(model, training("training.jit_compile=on"), seed=1)
+    for number in range(1, 801):
+        step.update(rows.batch(number), 3e-3 * min(1, number / 100), number)
+    generator = np.random.default_rng(9)
+    unseen = [generator.integers(4, 14, size=n, dtype=np.int32) for n in [3, 5, 7, 8] * 25]
+    limits = np.array([len(ids) + 3 for ids in unseen], np.int32)
+    with step.use_averages():
+        engine = KerasEngine(model)
+        found = engine.search(unseen, limits, Beam(4, length_penalty=0.6), np.zeros(0, np.int32))
+    right = [
+        list(sentence[0].tokens[:-1]) == ids[::-1].tolist()
+        for sentence, ids in zip(found, unseen, strict=True)
+    ]
+    assert np.mean(right) >= 0.99
+
+
+# --- Dropout and precision. -----------------------------------------------------------------------
+
+DROPPING = {"dropout": 0.3, "attention_dropout": 0.3}
+
+
+def test_dropout_is_a_function_of_its_key() -> None:
+    model = make(**DROPPING)
+    keyed = compiled(lambda key: model(INPUTS, dropout_key=key))
+    one, same, other = (ops.convert_to_numpy(keyed(key_of(number))) for number in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-2
+    # Without a key there is none, whatever the rates.
+    logits = ops.convert_to_numpy(compiled(model)(INPUTS))
+    np.testing.assert_allclose(logits, run(make(), INPUTS)[0], atol=1e-6)
+    assert np.abs(one - logits).max() > 1e-2
+
+
+def test_each_rate_drops_something_of_its_own() -> None:
+    found = [run(make("apart"), INPUTS)[0]]
+    for rates in ({"dropout": 0.5}, {"attention_dropout": 0.5}, dict.fromkeys(DROPPING, 0.5)):
+        keyed = compiled(lambda key, rates=rates: make("apart", **rates)(INPUTS, dropout_key=key))
+        found.append(ops.convert_to_numpy(keyed(key_of(3))))
+    for one, other in itertools.combinations(found, 2):
+        assert np.abs(one - other).max() > 1e-2
+
+
+def test_mixed_precision() -> None:
+    """Weights and logits are float32; logits agree with float32 to the digits of the narrow type.
+
+    One rounding is off by 2^-8 of a value; a state goes through a few at each of 6 positions.
+    """
+    model, exact = make("heads", dtype="mixed_bfloat16"), make("heads")
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    assert model.compute_dtype == "bfloat16"
+    found, of_weights = logits_and_gradients(model, INPUTS, np.ones((2, 4, 11), np.float32))
+    expected, of_exact = logits_and_gradients(exact, INPUTS, np.ones((2, 4, 11), np.float32))
+    assert found.dtype == np.float32
+    real = INPUTS["target_segments"] > 0
+    np.testing.assert_allclose(found[real], expected[real], atol=20 / 256)
+    for one, other in zip(of_weights, of_exact, strict=True):
+        np.testing.assert_allclose(one, other, atol=40 / 256 * (1 + np.abs(other).max()))
+    state = model.start(SINGLE["source"], hypotheses=2, max_length=3)
+    tokens, index = np.ones((2, 2), np.int32), ops.convert_to_tensor(0, "int32")
+    logits, after = stepper(model)(tokens, index, state)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    before, now = ([x.dtype for x in keras.tree.flatten(of)] for of in (state, after))
+    assert before == now
+
+
+# --- What others know of it. ----------------------------------------------------------------------
+
+
+def test_what_it_says_of_itself() -> None:
+    model = make("heads")
+    assert model.attention_kinds == (CROSS,)
+    (layer,) = model.attention_layers(CROSS.name)
+    assert layer.num_heads == 2
+    with pytest.raises(KeyError):
+        model.attention_layers("encoder")
+    assert (model.vocabulary_size, model.max_length) == (11, 16)
+    assert model.token_table().shape == (11, 6)
+    assert model.position_table() is None
+    assert model.distance_profiles(5) == {}
+    names = model.named_weights()
+    assert len(names) == len(model.weights)
+    assert {"embedding/table", "encoder_0/backwards/recurrent/kernel", "bridge_0/bias"} <= {*names}
+    assert {"decoder_0/inputs/kernel", "reading/combine/kernel"} <= {*names}
+    assert list(make("heads", name="another").named_weights()) == list(names)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cell": "rnn"}, "cell='rnn' is none of 'gru', 'lstm'"),
+        ({"attention": "luong"}, "attention='luong' is none of"),
+        ({"state_width": 7}, "state_width=7 must be even"),
+        ({"num_heads": 2}, "attention='additive' has one head, not 2"),
+        ({"attention": "cross", "num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
+    ],
+)
+def test_impossible_sizes_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RecurrentSizes(**TINY | changes)
+
+
+@each_variant
+def test_a_saved_model_is_the_model(variant: str, tmp_path: Path) -> None:
+    model = make(variant, name="mine")
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(again) is Recurrent
+    assert again.get_config() == model.get_config()
+    assert (again.name, again.sizes) == ("mine", model.sizes)
+    assert list(again.named_weights()) == list(model.named_weights())
+    for one, other in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_configuration_rebuilds_the_model() -> None:
+    model = make("deep", dtype="mixed_bfloat16", name="mine", **DROPPING)
+    config = model.get_config()
+    again = Recurrent.from_config(config)
+    assert again.get_config() == config
+    assert (again.name, again.dtype_policy.name) == ("mine", "mixed_bfloat16")
+    assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
