@@ -186,72 +186,83 @@ class _Gradients(NamedTuple):
     gates: Tensor  # [B, 4 R]
 
 
-def recur(
-    cell: Cell,
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | tuple[()],
-    keep: Tensor,
-    begin: Tensor | tuple[()],
-    *,
-    reverse: bool = False,
-) -> Tensor:
+class Rows(NamedTuple):
+    """What a cell is run over, and with which weights."""
+
+    x: Tensor  # [T, B, G R], the inputs' products, their bias included
+    kernel: Tensor  # [R, G R], of the state
+    bias: Tensor | tuple[()]  # [G R], of the state's product; (): none
+    keep: Tensor  # [T, B, 1], see `restart`
+    begin: Tensor | tuple[()]  # [T, B, R], see there
+
+
+def recur(cell: Cell, rows: Rows, *, reverse: bool = False) -> Tensor:
     """Run a cell over rows.
 
     Args:
         cell: which.
-        x: [T, B, G R], the inputs' products, their bias included.
-        kernel: [R, G R], of the state.
-        bias: [G R], of the state's product; (): none.
-        keep: [T, B, 1], see `restart`.
-        begin: [T, B, R], see `restart`.
-        reverse: whether to read from the end; ``keep`` is then 0 where segments end.
+        rows: all else.
+        reverse: whether to read from the end; `Rows.keep` is then 0 where segments end.
 
     Returns:
         [T, B, R].
     """
 
-    def compute(x: Tensor, kernel: Tensor, bias: Any, keep: Tensor, begin: Any) -> Any:
-        batch, width = ops.shape(x)[1], kernel.shape[0]
-        blank = ops.zeros((batch, width), x.dtype)
-        gates = ops.zeros((batch, 4 * width), x.dtype)
+    def compute(*fields: Any) -> Any:
+        rows = Rows(*fields)
+        made = _run(cell, rows, reverse=reverse)
 
-        def step(moment: _Moment, given: Any) -> _Moment:
-            x, keep, begin = given
-            before = restart(moment.states, keep, begin)
-            return _Moment(*cell.step(x, project(before, kernel, bias), before))
-
-        nothing = _Moment((blank,) * cell.states, gates)
-        made = scan(step, nothing, (x, keep, begin), reverse=reverse)
-
-        def back(of_output: Tensor) -> Any:
-            before = restart(
-                tuple(earlier(state, reverse=reverse) for state in made.states), keep, begin
-            )
-            turned = ops.transpose(kernel)
-
-            def step_back(later: _Gradients, given: Any) -> _Gradients:
-                of_output, keep_later, made, before = given
-                of_states = tuple(gradient * keep_later for gradient in later.before)
-                of_states = (of_states[0] + of_output, *of_states[1:])
-                return _Gradients(*step_cell_back(cell, of_states, made, before, turned))
-
-            given = (of_output, earlier(keep, reverse=not reverse), made, before)
-            nothing = _Gradients((blank,) * cell.states, gates)
-            found = scan(step_back, nothing, given, reverse=not reverse)
-            of_state = cell.of_state(found.gates)
-            return (
-                cell.of_input(found.gates),
-                kernel_gradient(before[0], of_state),
-                () if isinstance(bias, tuple) else bias_gradient(of_state),
-                None,
-                () if isinstance(begin, tuple) else sum(found.before),
-            )
+        def back(of_output: Tensor) -> Rows:
+            return _run_back(cell, rows, made, of_output, reverse=reverse)
 
         return (made.states[0],), back
 
-    (output,) = call_with_gradient(compute, x, kernel, bias, keep, begin)
+    (output,) = call_with_gradient(compute, *rows)
     return output
+
+
+def _blank(cell: Cell, rows: Rows) -> tuple[States, Tensor]:
+    """Return zeros for the states of a position [B, R] each, and for its gates [B, 4 R]."""
+    batch, width, dtype = ops.shape(rows.x)[1], rows.kernel.shape[0], rows.x.dtype
+    state = ops.zeros((batch, width), dtype)
+    return (state,) * cell.states, ops.zeros((batch, 4 * width), dtype)
+
+
+def _run(cell: Cell, rows: Rows, *, reverse: bool) -> _Moment:
+    """Return what is known of all positions."""
+
+    def step(last: _Moment, given: Any) -> _Moment:
+        x, keep, begin = given
+        before = restart(last.states, keep, begin)
+        return _Moment(*cell.step(x, project(before, rows.kernel, rows.bias), before))
+
+    given = (rows.x, rows.keep, rows.begin)
+    return scan(step, _Moment(*_blank(cell, rows)), given, reverse=reverse)
+
+
+def _run_back(cell: Cell, rows: Rows, made: _Moment, of_output: Tensor, *, reverse: bool) -> Rows:
+    """Return the gradients of rows, from that of what came out."""
+    last = tuple(earlier(state, reverse=reverse) for state in made.states)
+    before = restart(last, rows.keep, rows.begin)
+    turned = ops.transpose(rows.kernel)
+
+    def step(later: _Gradients, given: Any) -> _Gradients:
+        of_output, keep_later, made, before = given
+        of_states = tuple(gradient * keep_later for gradient in later.before)
+        of_states = (of_states[0] + of_output, *of_states[1:])
+        return _Gradients(*step_cell_back(cell, of_states, made, before, turned))
+
+    given = (of_output, earlier(rows.keep, reverse=not reverse), made, before)
+    found = scan(step, _Gradients(*_blank(cell, rows)), given, reverse=not reverse)
+    of_state = cell.of_state(found.gates)
+    nothing: Any = None
+    return Rows(
+        x=cell.of_input(found.gates),
+        kernel=kernel_gradient(before[0], of_state),
+        bias=() if isinstance(rows.bias, tuple) else bias_gradient(of_state),
+        keep=nothing,
+        begin=() if isinstance(rows.begin, tuple) else sum(found.before),
+    )
 
 
 def step_cell_back(
@@ -329,9 +340,9 @@ class RecurrentLayer(keras.layers.Layer):
         begin: Tensor | tuple[()] = (),
         reverse: bool = False,
     ) -> Tensor:
-        """Read ``x`` [T, B, M]: see `recur` for the rest. Returns [T, B, R]."""
+        """Read ``x`` [T, B, M]: see `Rows` and `recur` for the rest. Returns [T, B, R]."""
         kernel, bias = self.recurrent_weights
-        return recur(self.kind, self.inputs(x), kernel, bias, keep, begin, reverse=reverse)
+        return recur(self.kind, Rows(self.inputs(x), kernel, bias, keep, begin), reverse=reverse)
 
     def step(self, x: Tensor, states: States) -> States:
         """Read one more input ``x`` [B, M] for every state."""

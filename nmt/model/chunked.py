@@ -189,7 +189,7 @@ def _attend(x: _Inputs, plan: _Plan) -> Tensor:
     """Return the output in blocks [T blocks, B, H, block, C], with its gradient."""
     given = {name: tensor for name, tensor in x._asdict().items() if tensor is not None}
 
-    def attend(*tensors: Tensor) -> Any:  # every tensor passes through here: see `custom_gradient`
+    def attend(*tensors: Tensor) -> Any:  # all of them: JAX differentiates none that is closed over
         x = _Inputs(**dict(zip(given, tensors, strict=True)))
         output, normalizers = _forward(x, plan)
 

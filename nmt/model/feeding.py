@@ -74,47 +74,41 @@ class _Gradients(NamedTuple):
     fed: Tensor  # [B, D], the a that was read
 
 
-def decode(
-    cell: Cell,
-    kind: Kind,
-    x: Tensor,
-    layers: tuple[LayerWeights, ...],
-    reader: Reader,
-    memory: Memory,
-    segments: Segments,
-    keep: Tensor,
-    begins: tuple[Tensor, ...],
-    masks: Masks,
-) -> tuple[Tensor, Tensor]:
+class Rows(NamedTuple):
+    """What a decoder is run over, and with which weights."""
+
+    x: Tensor  # [T, B, G R], the products of the first layer's inputs, without what is fed
+    layers: tuple[LayerWeights, ...]
+    reader: Reader  # weights of attention
+    memory: Memory  # what is attended to
+    segments: Segments  # what of it may be
+    keep: Tensor  # [T, B, 1], see `nmt.model.cells.restart`
+    begins: tuple[Tensor, ...]  # [T, B, R] for each layer, see there; (): all begin with zeros
+    masks: Masks
+
+
+def decode(cell: Cell, kind: Kind, rows: Rows) -> tuple[Tensor, Tensor]:
     """Run a decoder over rows.
 
     Args:
         cell: of all layers.
         kind: of score.
-        x: [T, B, G R], the products of the first layer's inputs, without what is fed.
-        layers: weights of each layer of cells.
-        reader: weights of attention.
-        memory: what is attended to.
-        segments: what may be attended to.
-        keep: [T, B, 1], see `nmt.model.cells.restart`.
-        begins: [T, B, R] for each layer, see there; (): all begin with zeros.
-        masks: of dropout.
+        rows: all else.
 
     Returns:
         (a [T, B, D] after dropout, weights of attention float32 [T, B, H, S]).
     """
 
-    def compute(*arguments: Any) -> Any:
-        loop = _Loop(cell, kind, *arguments)
+    def compute(*fields: Any) -> Any:
+        loop = _Loop(cell, kind, Rows(*fields))
         made = loop.run()
 
-        def back(of_written: Tensor, _: Tensor) -> Any:
+        def back(of_written: Tensor, _: Tensor) -> Rows:
             return loop.gradients(made, loop.run_back(made, of_written))
 
         return (loop.drop(made.written), made.weights), back
 
-    arguments = (x, layers, reader, memory, segments, keep, begins, masks)
-    return call_with_gradient(compute, *arguments)
+    return call_with_gradient(compute, *rows)
 
 
 def _times(x: Tensor, mask: Tensor | tuple[()]) -> Tensor:
@@ -123,30 +117,17 @@ def _times(x: Tensor, mask: Tensor | tuple[()]) -> Tensor:
 
 
 class _Loop:
-    """The loop over positions, forwards and backwards: arguments as `decode` has them."""
+    """The loop over positions, forwards and backwards."""
 
-    def __init__(
-        self,
-        cell: Cell,
-        kind: Kind,
-        x: Tensor,
-        layers: tuple[LayerWeights, ...],
-        reader: Reader,
-        memory: Memory,
-        segments: Segments,
-        keep: Tensor,
-        begins: tuple[Tensor, ...],
-        masks: Masks,
-    ) -> None:
-        self.cell, self.kind, self.x, self.layers = cell, kind, x, layers
-        self.reader, self.memory, self.segments = reader, memory, segments
-        self.keep, self.masks = keep, masks
-        self.begun = bool(begins)
-        self.begins: tuple[Any, ...] = begins or ((),) * len(layers)
+    def __init__(self, cell: Cell, kind: Kind, rows: Rows) -> None:
+        self.cell, self.kind, self.rows = cell, kind, rows
+        self.layers, self.reader, self.memory = rows.layers, rows.reader, rows.memory
+        self.keep, self.masks = rows.keep, rows.masks
+        self.begins: tuple[Any, ...] = rows.begins or ((),) * len(rows.layers)
         # What a position reads of the a before it: nothing where a segment begins.
-        self.fed_scale = keep
-        if not isinstance(masks.written, tuple):
-            self.fed_scale = keep * earlier(masks.written)
+        self.fed_scale = self.keep
+        if not isinstance(self.masks.written, tuple):
+            self.fed_scale = self.keep * earlier(self.masks.written)
 
     def drop(self, written: Tensor) -> Tensor:
         """Return a after dropout: [T, B, D]."""
@@ -155,37 +136,37 @@ class _Loop:
     def run(self) -> _Moment:
         """Return what is known of all positions."""
         given = (
-            self.x,
+            self.rows.x,
             self.keep,
             self.fed_scale,
             self.begins,
-            self.segments.target,
+            self.rows.segments.target,
             self.masks.between,
             self.masks.weights,
         )
         return scan(self._step, self._nothing_yet(), given)
 
-    def _step(self, earlier: _Moment, given: Any) -> _Moment:
+    def _step(self, last: _Moment, given: Any) -> _Moment:
         x, keep, fed_scale, begins, target, between, kept_weights = given
-        x = x + ops.matmul(earlier.written * fed_scale, self.layers[0].inputs)
+        x = x + ops.matmul(last.written * fed_scale, self.layers[0].inputs)
         h, layers = None, []
         for i, layer in enumerate(self.layers):
             if i:
                 x = ops.matmul(_times(h, _of(between, i - 1)), layer.inputs) + layer.input_bias
-            before = restart(earlier.layers[i][0], keep, begins[i])
+            before = restart(last.layers[i][0], keep, begins[i])
             u = project(before, layer.recurrent, layer.recurrent_bias)
             layers.append(self.cell.step(x, u, before))
             h = layers[i][0][0]
         query = self.reader.ask(h)
         scores = self.kind.scores(self._part(query), self.memory.keys, self.reader.v)
-        weights = weigh(scores, self.segments.mask(target))[:, :, 0]
+        weights = weigh(scores, self.rows.segments.mask(target))[:, :, 0]
         context = self._read(_times(weights, kept_weights))
         written = self.reader.join(context, h)
         asked = () if isinstance(self.reader.query, tuple) else query
         return _Moment(tuple(layers), asked, weights, context, written)
 
     def _nothing_yet(self) -> _Moment:
-        batch, dtype = ops.shape(self.x)[1], self.x.dtype
+        batch, dtype = ops.shape(self.rows.x)[1], self.rows.x.dtype
         width, depth = self.reader.of_context.shape
         keys = self.memory.keys
         blank = ops.zeros((batch, width), dtype)
@@ -277,8 +258,8 @@ class _Loop:
             tuple(of_layers), of_query, of_scores[:, :, 0], of_context, joined, fed=of_h
         )
 
-    def gradients(self, made: _Moment, found: _Gradients) -> tuple[Any, ...]:
-        """Return the gradients of the arguments of `decode`, from those of all positions."""
+    def gradients(self, made: _Moment, found: _Gradients) -> Rows:
+        """Return the gradients of all that `decode` was given, from those of all positions."""
         before = self._before(made)
         inputs = [self.fed_scale * earlier(made.written)]
         for i in range(1, len(self.layers)):
@@ -299,15 +280,16 @@ class _Loop:
         of_keys, of_v = self.kind.of_keys(
             found.scores, self._split(self._queries(made)), self.memory.keys, self.reader.v
         )
-        return (
-            self.cell.of_input(found.layers[0][1]),
-            tuple(of_layers),
-            self._of_reader(made, found, of_v),
-            self._of_memory(made, found, of_keys),
-            None,
-            None,
-            tuple(sum(states) for states, _ in found.layers) if self.begun else (),
-            None,
+        nothing: Any = None
+        return Rows(
+            x=self.cell.of_input(found.layers[0][1]),
+            layers=tuple(of_layers),
+            reader=self._of_reader(made, found, of_v),
+            memory=self._of_memory(made, found, of_keys),
+            segments=nothing,
+            keep=nothing,
+            begins=tuple(sum(states) for states, _ in found.layers) if self.rows.begins else (),
+            masks=nothing,
         )
 
     def _of_reader(self, made: _Moment, found: _Gradients, of_v: Any) -> Reader:

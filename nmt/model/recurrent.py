@@ -19,7 +19,7 @@ from nmt.model.blocks import TokenEmbedding
 from nmt.model.cells import BidirectionalLayer, RecurrentLayer, States, find_begins, keep_within
 from nmt.model.contract import CROSS, AttentionKind
 from nmt.model.dropout import dropout, fold
-from nmt.model.feeding import LayerWeights, Masks, Segments, decode
+from nmt.model.feeding import LayerWeights, Masks, Rows, Segments, decode
 from nmt.model.scores import Memory, Reading
 from nmt.model.sizes import RecurrentSizes
 
@@ -229,18 +229,17 @@ class Recurrent(keras.Model):
         for layer in others:
             within, bias_within = map(layer.in_compute_dtype, layer.inputs.weights)
             layers.append(LayerWeights(within, bias_within, *layer.recurrent_weights))
-        a, weights = decode(
-            first.kind,
-            self.reading.kind,
-            ops.matmul(x, kernel[:depth]) + bias,
-            tuple(layers),
-            self.reading.reader(),
-            memory,
-            Segments(source_segments, ops.transpose(target_segments)),
-            keep_within(target_segments, self.compute_dtype),
-            begins,
-            self._masks(x, memory, dropout_key),
+        rows = Rows(
+            x=ops.matmul(x, kernel[:depth]) + bias,
+            layers=tuple(layers),
+            reader=self.reading.reader(),
+            memory=memory,
+            segments=Segments(source_segments, ops.transpose(target_segments)),
+            keep=keep_within(target_segments, self.compute_dtype),
+            begins=begins,
+            masks=self._masks(x, memory, dropout_key),
         )
+        a, weights = decode(first.kind, self.reading.kind, rows)
         return ops.transpose(a, (1, 0, 2)), ops.transpose(weights, (1, 2, 0, 3))
 
     def _masks(self, x: Tensor, memory: Memory, dropout_key: Tensor | None) -> Masks:

@@ -153,7 +153,7 @@ class TransformerCosts:
 
         - per attention: N·b for each number of queries, keys, values and output; N·H·length weights
           in float32 before and, in b bytes, after masking, one byte more where they are dropped;
-          the chunked kernel one float32 for each of N·H softmaxes instead;
+          the chunked kernel one float32 for each of N·H softmaxes instead, and its output again;
         - per feed-forward: N·F·b for what the outer matrix reads, and more where the activation is
           another than relu, which is its own record: see `_count_feed_forward_numbers`;
         - per norm: its input and its scale in float32, N·D·4 each, and N·D·b for its output;
@@ -190,10 +190,11 @@ class TransformerCosts:
         heads = batch.positions * sizes.num_heads
         weights = heads * batch.length * (FULL + batch.bytes_each)
         weights += heads * batch.length if sizes.attention_dropout else 0
-        if sizes.attention_kernel == "chunked":
-            weights = heads * FULL
         of_group = attention.head_width + attention.value_width
         vectors = 2 * sizes.d_model + attention.groups * of_group
+        if sizes.attention_kernel == "chunked":
+            weights = heads * FULL
+            vectors += sizes.num_heads * attention.value_width
         inner, branches = batch.positions * sizes.ffn_width, attentions + 1
         return {
             "attention weights": attentions * weights,

@@ -207,7 +207,8 @@ def test_blocks_in_the_future_are_left_out(spoilt: str) -> None:
     length = 3 * BLOCK
     ones = np.ones((B, length), np.int32)
     query, key, value = (normal(seed, B, length, 1, K) for seed in range(3))
-    (query[:, 0] if spoilt == "first query" else key[:, -1])[:] = np.nan
+    for array in [query[:, 0]] if spoilt == "first query" else [key[:, -1], value[:, -1]]:
+        array[:] = np.nan
 
     def attend(*tensors: Any) -> Any:
         return chunked_attention(*tensors, SegmentMask(ones, ones, True), block=BLOCK)

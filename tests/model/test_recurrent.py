@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.inference.contract import Beam
 from nmt.inference.engine import KerasEngine
-from nmt.model import cells, feeding, scores
+from nmt.model import cells, feeding, recurrent, scores
 from nmt.model.contract import CROSS
 from nmt.model.recurrent import PAD, Recurrent
 from nmt.model.sizes import RecurrentSizes
@@ -64,7 +64,7 @@ each_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 # Two rows of two pairs each; all tests share their shapes, for which JAX compiles once.
 ROWS: list[list[Pair]] = [
-    [([4, 5, 2], [1, 6, 7]), ([8, 2], [1])],  # 5 of 6 source and 4 of 4 target positions
+    [([4, 5, 2], [1, 6]), ([8, 2], [1])],  # 5 of 6 source and 3 of 4 target positions
     [([9, 10], [1]), ([3, 7, 6, 2], [1, 5])],  # 6 of 6 and 3 of 4
 ]
 
@@ -363,7 +363,8 @@ def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
         outputs = [np.array(sentence[place].tokens[:-1], np.int32) for sentence in found]
         for sentence, scored in zip(found, engine.score(sources, outputs), strict=True):
             assert sentence[place].log_prob == pytest.approx(scored.sum(), abs=1e-4)
-    assert len({len(sentence[0].tokens) for sentence in found}) > 1  # they leave one after another
+    # Some leave the batch before others.
+    assert len({len(one.tokens) for sentence in found for one in sentence}) > 1
 
 
 # --- Training. ------------------------------------------------------------------------------------
@@ -434,19 +435,42 @@ def test_dropout_is_a_function_of_its_key() -> None:
     assert np.abs(one - logits).max() > 1e-2
 
 
-def test_each_rate_drops_something_of_its_own() -> None:
-    found = [run(make("apart"), INPUTS)[0]]
-    for rates in ({"dropout": 0.5}, {"attention_dropout": 0.5}, dict.fromkeys(DROPPING, 0.5)):
-        keyed = compiled(lambda key, rates=rates: make("apart", **rates)(INPUTS, dropout_key=key))
-        found.append(ops.convert_to_numpy(keyed(key_of(3))))
-    for one, other in itertools.combinations(found, 2):
-        assert np.abs(one - other).max() > 1e-2
+@pytest.mark.parametrize(("variant", "places"), [("deep", 6), ("apart", 5)])
+def test_dropout_has_its_places(variant: str, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both embeddings, between layers, on weights of attention and on what is written from.
+
+    Each has a key of its own, and what it zeroes is felt.
+    """
+    found: list[Any] = []
+
+    def zero_one(x: Any, rate: float, key: Any, chosen: Any) -> Any:
+        if key is None or not rate:
+            return x
+        found.append(key)
+        return ops.where(ops.equal(key, chosen), ops.zeros_like(x), x)
+
+    model = make(variant, **DROPPING)
+
+    def run_without(chosen: Any) -> Any:
+        found.clear()
+        for module in (recurrent, scores):
+            monkeypatch.setattr(module, "dropout", functools.partial(zero_one, chosen=chosen))
+        return model(INPUTS, dropout_key=key_of(3)), tuple(found)
+
+    run_one = traced(run_without)
+    logits, keys = run_one(key_of(0))  # which is the key of none
+    chosen = {int(ops.convert_to_numpy(key)) for key in keys}
+    assert len(chosen) == len(keys) == places
+    real = INPUTS["target_segments"] > 0
+    for key in chosen:
+        apart = np.abs(ops.convert_to_numpy(run_one(key_of(key))[0] - logits))
+        assert (apart.max(-1)[real] > 1e-3).all()
 
 
 def test_mixed_precision() -> None:
     """Weights and logits are float32; logits agree with float32 to the digits of the narrow type.
 
-    One rounding is off by 2^-8 of a value; a state goes through a few at each of 6 positions.
+    One rounding is off by 2^-8 of a value; most of them are off either way.
     """
     model, exact = make("heads", dtype="mixed_bfloat16"), make("heads")
     assert {weight.dtype for weight in model.weights} == {"float32"}
@@ -455,9 +479,9 @@ def test_mixed_precision() -> None:
     expected, of_exact = logits_and_gradients(exact, INPUTS, np.ones((2, 4, 11), np.float32))
     assert found.dtype == np.float32
     real = INPUTS["target_segments"] > 0
-    np.testing.assert_allclose(found[real], expected[real], atol=20 / 256)
+    np.testing.assert_allclose(found[real], expected[real], atol=4 / 256)
     for one, other in zip(of_weights, of_exact, strict=True):
-        np.testing.assert_allclose(one, other, atol=40 / 256 * (1 + np.abs(other).max()))
+        np.testing.assert_allclose(one, other, atol=8 / 256 * (1 + np.abs(other).max()))
     state = model.start(SINGLE["source"], hypotheses=2, max_length=3)
     tokens, index = np.ones((2, 2), np.int32), ops.convert_to_tensor(0, "int32")
     logits, after = stepper(model)(tokens, index, state)
@@ -502,7 +526,7 @@ def test_impossible_sizes_are_refused(changes: dict[str, Any], message: str) -> 
         RecurrentSizes(**TINY | changes)
 
 
-@each_variant
+@pytest.mark.parametrize("variant", ["default", "deep", "heads"])
 def test_a_saved_model_is_the_model(variant: str, tmp_path: Path) -> None:
     model = make(variant, name="mine")
     model.save(tmp_path / "model.keras")

@@ -86,7 +86,6 @@ def make_rows() -> dict[str, Any]:
     return batch
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("name", ONE_STEP)
 def test_one_update_changes_every_weight(name: str) -> None:
     """And the loss of the same batch is lower after it."""
