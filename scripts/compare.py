@@ -35,7 +35,7 @@ from nmt.runs.files import write_text
 from nmt.runs.folder import CONFIG_FILE, RunFolder
 from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
-from nmt.viewer.page import attention_cell
+from nmt.viewer.page import attention_cell, make_document
 
 if TYPE_CHECKING:  # loads matplotlib
     from matplotlib.axes import Axes
@@ -401,41 +401,26 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 # --- The page -----------------------------------------------------------------------------------
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';
-    img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>
-:root {{ color-scheme: light dark; }}
-body {{
+_STYLE = """:root { color-scheme: light dark; }
+body {
   margin: 0; padding: 1rem 1.25rem; font: 0.9375rem/1.45 system-ui, sans-serif;
   background: light-dark(#fbfaf7, #17181b); color: light-dark(#1c1c1f, #ececef);
-}}
-h1 {{ font-size: 1.25rem; }}
-h2 {{ margin: 0; font-size: 1rem; }}
-main {{ display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }}
-section {{
+}
+h1 { font-size: 1.25rem; }
+h2 { margin: 0; font-size: 1rem; }
+main { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); }
+section {
   min-width: 0; padding: 0.75rem; border: 1px solid light-dark(#cbc8c0, #45464d);
   border-radius: 0.5rem;
-}}
-p {{ margin: 0.25rem 0; }}
-.facts {{ color: light-dark(#5c5c64, #a9a9b2); font-size: 0.8125rem; }}
-</style>
-</head>
-<body>
-<h1 dir="auto">{sentence}</h1>
+}
+p { margin: 0.25rem 0; }
+.facts { color: light-dark(#5c5c64, #a9a9b2); font-size: 0.8125rem; }
+"""
+_BODY = """<h1 dir="auto">{sentence}</h1>
 <p>Each model reads this sentence and writes its own translation.</p>
 <main>
 {sections}
 </main>
-</body>
-</html>
 """
 
 
@@ -458,8 +443,8 @@ def make_page(sentence: str, runs: Sequence[Compared], seen: Sequence[Seen]) -> 
             f'<p class="facts">{html.escape("; ".join(filter(None, facts)))}</p>\n'
             f"{shown}\n</section>"
         )
-    title = html.escape(f"Attention in {len(runs)} models")
-    return _PAGE.format(title=title, sentence=html.escape(sentence), sections="\n".join(sections))
+    body = _BODY.format(sentence=html.escape(sentence), sections="\n".join(sections))
+    return make_document(f"Attention in {len(runs)} models", _STYLE, body)
 
 
 if __name__ == "__main__":

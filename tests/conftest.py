@@ -36,6 +36,23 @@ PLAIN: dict[str, Any] = {
     "remat": False,
 }
 
+# Sizes of a recurrent model that is made in a moment.
+RECURRENT: dict[str, Any] = {
+    "vocabulary_size": 11,
+    "d_model": 6,
+    "state_width": 8,
+    "cell": "gru",
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "attention": "additive",
+    "num_heads": 1,
+    "input_feeding": True,
+    "bridge": True,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "max_length": 16,
+}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what JAX compiles; and in CI, skip nothing in silence for want of a browser."""

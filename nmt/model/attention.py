@@ -403,9 +403,8 @@ class MultiHeadAttention(keras.layers.Layer):
     def _merged(self, heads: Tensor, lead: tuple[Any, ...]) -> Tensor:
         """[B, T, H, C] -> [*lead, D]: put the heads side by side, or add them, and project."""
         if self.sizes.heads == "pooled":
-            merged = ops.reshape(ops.sum(heads, axis=2), (*lead, self.sizes.d_model))
-        else:
-            merged = ops.reshape(heads, (*lead, self.sizes.d_model))
+            heads = ops.sum(heads, axis=2)
+        merged = ops.reshape(heads, (*lead, self.sizes.d_model))
         return merged if self.output_projection is None else self.output_projection(merged)
 
     def keep(self, memory: Tensor) -> KeyValues:

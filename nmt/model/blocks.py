@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
-from nmt.model.sizes import NORM_EPSILON, Sizes
+from nmt.model.sizes import NORM_EPSILON, RecurrentSizes, Sizes
 
 Tensor = Any
 
@@ -52,9 +52,12 @@ class TokenEmbedding(keras.layers.Layer):
 
 
 class Sized(keras.layers.Layer):
-    """A layer that is made of `Sizes`, and rebuilt from them."""
+    """A layer that is made of an object of sizes, and rebuilt from it."""
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    made_of: ClassVar[type[Sizes] | type[RecurrentSizes]] = Sizes
+    sizes: Any
+
+    def __init__(self, sizes: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.sizes = sizes
 
@@ -65,7 +68,7 @@ class Sized(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Rebuild the layer."""
-        sizes, others = Sizes.split_off(config)
+        sizes, others = cls.made_of.split_off(config)
         return cls(sizes, **others)
 
 
@@ -76,6 +79,8 @@ class FeedForward(Sized):
     "relu", "gelu" and "relu2" (the square of relu: So et al. 2021, section 4) have two matrices;
     "swiglu" (Shazeer 2020) multiplies by a gate and has three.
     """
+
+    sizes: Sizes
 
     def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
@@ -111,6 +116,8 @@ class FeedForward(Sized):
 
 class _Block(Sized):
     """What encoder and decoder blocks share: residual branches, and the feed-forward one."""
+
+    sizes: Sizes
 
     def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)

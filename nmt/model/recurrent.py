@@ -7,8 +7,7 @@ every segment, forwards and backwards, so that neighbours in a row do not know o
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -19,13 +18,12 @@ from nmt.model.blocks import TokenEmbedding
 from nmt.model.cells import BidirectionalLayer, RecurrentLayer, States, find_begins, keep_within
 from nmt.model.contract import CROSS, AttentionKind
 from nmt.model.dropout import dropout, fold
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
 from nmt.model.feeding import LayerWeights, Masks, Rows, Segments, decode
 from nmt.model.scores import Memory, Reading
 from nmt.model.sizes import RecurrentSizes
 
 Tensor = Any
-
-PAD = 0  # the id of padding, as every tokenizer here has it
 
 
 class DecodingState(NamedTuple):
@@ -42,18 +40,14 @@ class DecodingState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt")
-class Recurrent(keras.Model):
-    """The model: token ids in, next-token logits out.
+class Recurrent(EncoderDecoder):
+    """The model: token ids in, next-token logits out. It is a `nmt.model.contract.Model`."""
 
-    Weights exist as soon as it is constructed. Dropout is on exactly when a key is given. It is a
-    `nmt.model.contract.Model`.
-    """
-
-    built: bool
+    made_of = RecurrentSizes
+    sizes: RecurrentSizes
 
     def __init__(self, sizes: RecurrentSizes, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sizes = sizes
+        super().__init__(sizes, **kwargs)
         policy, width = self.dtype_policy, sizes.state_width
         self.embedding = TokenEmbedding(
             sizes.vocabulary_size, sizes.d_model, name="embedding", dtype=policy
@@ -79,14 +73,9 @@ class Recurrent(keras.Model):
         self.build()
 
     @property
-    def vocabulary_size(self) -> int:
-        """V."""
-        return self.sizes.vocabulary_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence in tokens, source or target."""
-        return self.sizes.max_length
+    def inner_width(self) -> int:
+        """R."""
+        return self.sizes.state_width
 
     @property
     def attention_kinds(self) -> tuple[AttentionKind, ...]:
@@ -96,24 +85,6 @@ class Recurrent(keras.Model):
     def attention_layers(self, kind: str) -> list[Reading]:
         """Return the layers of one kind of attention: there is one layer."""
         return {CROSS.name: [self.reading]}[kind]
-
-    def build(self, *input_shapes: Any) -> None:
-        """Create every weight; no shape depends on the input."""
-        if self.built:
-            return
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.sizes.state_width))
-        self.built = True
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the model."""
-        return super().get_config() | dataclasses.asdict(self.sizes)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the model."""
-        sizes, others = RecurrentSizes.split_off(config)
-        return cls(sizes, **others)
 
     def embed(self, ids: Tensor, dropout_key: Tensor | None) -> Tensor:
         """Return the vectors of ids: [B, L] -> [B, L, D]."""
@@ -285,9 +256,9 @@ class Recurrent(keras.Model):
         source_segments = inputs.get("source_segments")
         target_segments = inputs.get("target_segments")
         if source_segments is None:
-            source_segments = _segments_of(source)
+            source_segments = find_segments(source)
         if target_segments is None:
-            target_segments = _segments_of(target)
+            target_segments = find_segments(target)
         x = self.embed(source, fold(fold(dropout_key, 0), 0))
         states = self.encode(x, source_segments, dropout_key=fold(dropout_key, 0))
         logits, weights = self.decode(
@@ -311,7 +282,7 @@ class Recurrent(keras.Model):
             max_length: does not matter: nothing grows.
             track_coverage: whether to sum up the attention that each source token receives.
         """
-        sizes, segments = self.sizes, _segments_of(source)
+        sizes, segments = self.sizes, find_segments(source)
         states = self.encode(self.embedding(source), segments)
         shape = (ops.shape(source)[0], hypotheses)
         bridged = self.bridge(states, ops.ones_like(segments[:, :1]), segments)
@@ -401,11 +372,6 @@ class Recurrent(keras.Model):
         """Return, for every tensor of a state, the axis that `grow` makes longer; -1: none."""
         return keras.tree.map_structure(lambda tensor: -1, state)
 
-    @staticmethod
-    def coverage(state: DecodingState) -> tuple[Tensor, Tensor]:
-        """Return the attention received so far [B, k, S], and which tokens can receive any."""
-        return state.coverage, state.memory_mask[:, 0]
-
     def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Return [B, S, D] for int [B, S], twice: the encoder reads the tokens alone."""
         embedded = self.embedding(source)
@@ -418,22 +384,9 @@ class Recurrent(keras.Model):
         states = self.encode(embedded, source_segments)
         return self.decode(target, states, target_segments, source_segments)[0]
 
-    def token_table(self) -> np.ndarray:
-        """Return the vectors of tokens, float32 [V, D]."""
-        return np.asarray(self.embedding.table, np.float32)
-
     def position_table(self) -> None:
         """Return nothing: order is known from the recurrence."""
 
     def distance_profiles(self, length: int) -> dict[str, np.ndarray]:
         """Return nothing: scores do not know of distances."""
         return {}
-
-    def named_weights(self) -> dict[str, keras.Variable]:
-        """Return every weight by its path inside the model, whatever the model is called."""
-        return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
-
-
-def _segments_of(ids: Tensor) -> Tensor:
-    """Return int32 [B, L]: 1 for tokens, 0 for padding."""
-    return ops.cast(ops.not_equal(ids, PAD), "int32")

@@ -14,13 +14,13 @@ computed of the encoder's states alone is, once for each sentence: keys and valu
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from nmt.model.attention import CrossAttention
+from nmt.model.blocks import Sized
 from nmt.model.chunked import MASKED_SCORE
 from nmt.model.dropout import dropout
 from nmt.model.loops import bias_gradient, call_with_gradient
@@ -221,7 +221,7 @@ class Reader(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt")
-class Reading(keras.layers.Layer):
+class Reading(Sized):
     """Attention of a decoder's states to the encoder's, and what the decoder writes from.
 
     a = tanh(W [context; h] + b), Luong et al. 2015, equation 5.
@@ -231,9 +231,11 @@ class Reading(keras.layers.Layer):
         **kwargs: what every Keras layer takes.
     """
 
+    made_of = RecurrentSizes
+    sizes: RecurrentSizes
+
     def __init__(self, sizes: RecurrentSizes, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sizes = sizes
+        super().__init__(sizes, **kwargs)
         self.kind: Kind = Sum if sizes.attention == "additive" else Product
         self.query: Any = None
         self.key: Any = None
@@ -352,13 +354,3 @@ class Reading(keras.layers.Layer):
         if self.cross is not None:
             context = self.cross.output_projection(context)
         return ops.tanh(self.combine(ops.concatenate([context, h], axis=-1))), weights
-
-    def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
-        return super().get_config() | dataclasses.asdict(self.sizes)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Rebuild the layer."""
-        sizes, others = RecurrentSizes.split_off(config)
-        return cls(sizes, **others)

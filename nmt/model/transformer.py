@@ -15,16 +15,15 @@ from nmt.model.attention import (
     causal_mask,
     segment_mask,
 )
-from nmt.model.blocks import DecoderBlock, EncoderBlock, Sized, TokenEmbedding
+from nmt.model.blocks import DecoderBlock, EncoderBlock, TokenEmbedding
 from nmt.model.chunked import SegmentMask
 from nmt.model.contract import CROSS, DECODER, ENCODER, AttentionKind
 from nmt.model.dropout import dropout, fold
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
 from nmt.model.sizes import NORM_EPSILON, Sizes
 
 Tensor = Any
-
-PAD = 0  # the id of padding, as every tokenizer here has it
 
 
 class DecodingState(NamedTuple):
@@ -41,14 +40,10 @@ class DecodingState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt")
-class Transformer(Sized, keras.Model):
-    """The model: token ids in, next-token logits out.
+class Transformer(EncoderDecoder):
+    """The model: token ids in, next-token logits out. It is a `nmt.model.contract.Model`."""
 
-    Weights exist as soon as it is constructed. Dropout is on exactly when a key is given. It is a
-    `nmt.model.contract.Model`.
-    """
-
-    built: bool
+    sizes: Sizes
 
     def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
@@ -85,14 +80,9 @@ class Transformer(Sized, keras.Model):
         self.build()
 
     @property
-    def vocabulary_size(self) -> int:
-        """V."""
-        return self.sizes.vocabulary_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence in tokens, source or target."""
-        return self.sizes.max_length
+    def inner_width(self) -> int:
+        """D."""
+        return self.sizes.d_model
 
     @property
     def attention_kinds(self) -> tuple[AttentionKind, ...]:
@@ -106,14 +96,6 @@ class Transformer(Sized, keras.Model):
             DECODER.name: [block.self_attention for block in self.decoder_blocks],
             CROSS.name: [block.cross_attention for block in self.decoder_blocks],
         }[kind]
-
-    def build(self, *input_shapes: Any) -> None:
-        """Create every weight; no shape depends on the input."""
-        if self.built:
-            return
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.sizes.d_model))
-        self.built = True
 
     def embed(self, ids: Tensor, positions: Tensor | None, dropout_key: Tensor | None) -> Tensor:
         """Embed tokens, and positions where they have vectors: ids [B, L] -> [B, L, D]."""
@@ -242,9 +224,9 @@ class Transformer(Sized, keras.Model):
         source_segments = inputs.get("source_segments")
         target_segments = inputs.get("target_segments")
         if source_segments is None:
-            source_segments = ops.cast(ops.not_equal(source, PAD), "int32")
+            source_segments = find_segments(source)
         if target_segments is None:
-            target_segments = ops.cast(ops.not_equal(target, PAD), "int32")
+            target_segments = find_segments(target)
         of_source, of_target, of_memory = self._make_masks(
             source_segments, target_segments, spread=return_attention
         )
@@ -398,11 +380,6 @@ class Transformer(Sized, keras.Model):
         fixed = DecodingState(*keras.tree.map_structure(lambda tensor: -1, tuple(state)))
         return fixed._replace(cache=tuple(KeyValues(3, 2) for _ in state.cache), ancestors=2)
 
-    @staticmethod
-    def coverage(state: DecodingState) -> tuple[Tensor, Tensor]:
-        """Return the attention received so far [B, k, S], and which tokens can receive any."""
-        return state.coverage, state.memory_mask[:, 0]
-
     def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Return two tensors [B, S, D] for int [B, S]: what the encoder reads, and tokens alone."""
         return self.embed(source, None, None), self.embedding(source)
@@ -413,10 +390,6 @@ class Transformer(Sized, keras.Model):
         memory, _ = self.encode_embedded(embedded, everything)
         causal = causal_mask(ops.shape(target)[1])
         return self.decode(target, memory, causal, everything)[0]
-
-    def token_table(self) -> np.ndarray:
-        """Return the vectors of tokens, float32 [V, D]."""
-        return np.asarray(self.embedding.table, np.float32)
 
     def position_table(self) -> np.ndarray | None:
         """Return the vectors of positions, float32 [max_length, D]; None where they have none."""
@@ -441,10 +414,6 @@ class Transformer(Sized, keras.Model):
             for name, bias in stacks.items()
             if bias is not None
         }
-
-    def named_weights(self) -> dict[str, keras.Variable]:
-        """Return every weight by its path inside the model, whatever the model is called."""
-        return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
 
     def _run(self, block: keras.layers.Layer, *tensors: Tensor, **arguments: Any) -> Any:
         """Call a block; with `remat`, so that its activations are recomputed when needed."""

@@ -48,13 +48,25 @@ _PAGE = """<!doctype html>
 {style}</style>
 </head>
 <body>
-<main></main>
+{body}</body>
+</html>
+"""
+_VIEWER = """<main></main>
 <script type="application/json" id="attention">{data}</script>
 <script type="module">
 {script}</script>
-</body>
-</html>
 """
+
+
+def make_document(title: str, style: str, body: str) -> str:
+    """Return an HTML page that asks nothing of any server.
+
+    Args:
+        title: as text.
+        style: CSS, ending with a line break.
+        body: HTML, ending with a line break.
+    """
+    return _PAGE.format(title=html.escape(title), style=style, body=body)
 
 
 def attention_page(attentions: Sequence[tuple[str, Viewed]], title: str) -> str:
@@ -74,13 +86,12 @@ def attention_page(attentions: Sequence[tuple[str, Viewed]], title: str) -> str:
         }
         for sentence, attention in attentions
     ]
-    return _PAGE.format(
-        title=html.escape(title),
-        style=inline_style(BROWSER / "page.css"),
+    body = _VIEWER.format(
         # In JSON a "<" stands in strings only; escaped, no token can end the element.
         data=json.dumps(data).replace("<", "\\u003c"),
         script=inline_script(BROWSER / "file.js"),
     )
+    return make_document(title, inline_style(BROWSER / "page.css"), body)
 
 
 def attention_cell(attention: Viewed, height: int = 640) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from conftest import transformer
+from conftest import RECURRENT, transformer
 from made_exports import load_run
 
 from nmt.config import Config
@@ -29,21 +29,6 @@ from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
 
-RECURRENT = RecurrentSizes(
-    vocabulary_size=23,
-    d_model=8,
-    state_width=8,
-    cell="gru",
-    encoder_layers=1,
-    decoder_layers=1,
-    attention="dot",
-    num_heads=1,
-    input_feeding=False,
-    bridge=False,
-    dropout=0.0,
-    attention_dropout=0.0,
-    max_length=12,
-)
 NO_PREFIX = np.empty(0, np.int32)
 
 
@@ -194,7 +179,7 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
             {"positions": "alibi"},
             "CTranslate2 does not compute linear biases in an encoder (model.positions=alibi)",
         ),
-        (RECURRENT, "CTranslate2 does not compute recurrent models"),
+        (RecurrentSizes(**RECURRENT), "CTranslate2 does not compute recurrent models"),
     ],
 )
 def test_what_it_does_not_compute_is_refused(

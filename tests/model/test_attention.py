@@ -104,6 +104,23 @@ def random_mask(seed: int, *shape: int) -> Array:
     return mask
 
 
+def check_gradients(
+    found: list[Array], exact: list[Array], scalar: Callable[[], float], *, tolerance: float
+) -> None:
+    """Compare every entry of every gradient with central differences of ``scalar``."""
+    step = 1e-5
+    for gradient, array in zip(found, exact, strict=True):
+        assert gradient.shape == array.shape
+        for place in np.ndindex(*array.shape):
+            kept = array[place]
+            array[place] = kept + step
+            above = scalar()
+            array[place] = kept - step
+            below = scalar()
+            array[place] = kept
+            assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=tolerance)
+
+
 def randomised(layer: MultiHeadAttention, seed: int = 0) -> MultiHeadAttention:
     """Build a layer and give it random weights, biases included."""
     layer.build()
@@ -248,16 +265,7 @@ def test_gradients_equal_finite_differences_of_the_loop(heads: int, kernel: str)
         output, _ = attend_by_loop(exact[0], exact[1], mask, exact[2:], heads)
         return float(np.sum(output * probe))
 
-    step = 1e-5
-    for gradient, array in zip(found, exact, strict=True):
-        for place in np.ndindex(*array.shape):
-            kept = array[place]
-            array[place] = kept + step
-            above = scalar()
-            array[place] = kept - step
-            below = scalar()
-            array[place] = kept
-            assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=2e-5)
+    check_gradients(found, exact, scalar, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

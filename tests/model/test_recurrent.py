@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from conftest import RECURRENT
 from keras import ops
 from numpy.typing import NDArray
 from test_cells import automatically, run_by_hand, step_by_hand
@@ -23,7 +24,8 @@ from nmt.inference.contract import Beam
 from nmt.inference.engine import KerasEngine
 from nmt.model import cells, feeding, recurrent, scores
 from nmt.model.contract import CROSS
-from nmt.model.recurrent import PAD, Recurrent
+from nmt.model.encoder_decoder import PAD
+from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
@@ -35,21 +37,6 @@ Array = NDArray[Any]
 Inputs = dict[str, Array]
 Pair = tuple[list[int], list[int]]  # source, target as the decoder reads it
 
-TINY: dict[str, Any] = {
-    "vocabulary_size": 11,
-    "d_model": 6,
-    "state_width": 8,
-    "cell": "gru",
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "attention": "additive",
-    "num_heads": 1,
-    "input_feeding": True,
-    "bridge": True,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "max_length": 16,
-}
 # Every choice at least once, with what it may get in the way of.
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -90,7 +77,7 @@ SINGLE = packed([[([4, 5, 6, 7, 8, 9], [1, 7, 5, 9])], [([10, 3, 4, 2], [1, 4])]
 
 @cache
 def made(changes: frozenset[tuple[str, Any]]) -> Recurrent:
-    settings = TINY | dict(changes)
+    settings = RECURRENT | dict(changes)
     others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
     return randomised(Recurrent(RecurrentSizes(**settings), **others))
 
@@ -353,7 +340,7 @@ def test_nothing_in_a_state_grows(variant: str) -> None:
 )
 def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
     # With other weights than the rest: outputs of several lengths win.
-    model = randomised(Recurrent(RecurrentSizes(**TINY | VARIANTS[variant])), seed=4)
+    model = randomised(Recurrent(RecurrentSizes(**RECURRENT | VARIANTS[variant])), seed=4)
     engine = KerasEngine(model)
     sources = [np.array(ids, np.int32) for ids in ([4, 5, 6, 7], [8, 9, 10], [3], [5, 5])]
     limits = np.array([15, 5, 3, 12], np.int32)
@@ -385,7 +372,7 @@ def training(*overrides: str) -> Any:
 
 def test_repeated_steps_lower_the_loss() -> None:
     rows = Batches(corpus(20, 7, 5), row_lengths=[8], tokens=16, multiple=1, seed=1)
-    model = randomised(Recurrent(RecurrentSizes(**TINY | {"dropout": 0.1}), name="recurrent"))
+    model = randomised(Recurrent(RecurrentSizes(**RECURRENT | {"dropout": 0.1}), name="recurrent"))
     step = make_step(model, training("training.clip_norm=1"), seed=1)
     batch = rows.batch(0)
     assert batch["source_segments"].max() > 1
@@ -401,7 +388,7 @@ def test_digits_are_learnt_backwards(variant: str) -> None:
     rows = Batches(corpus(8000, 10, 9), row_lengths=[32], tokens=1024, multiple=1, seed=1)
     sizes = {"vocabulary_size": 14, "d_model": 32, "state_width": 64, "dropout": 0.1}
     keras.utils.set_random_seed(1)
-    model = Recurrent(RecurrentSizes(**TINY | VARIANTS[variant] | sizes), name="recurrent")
+    model = Recurrent(RecurrentSizes(**RECURRENT | VARIANTS[variant] | sizes), name="recurrent")
     step = make_step(model, training("training.jit_compile=on"), seed=1)
     for number in range(1, 801):
         step.update(rows.batch(number), 3e-3 * min(1, number / 100), number)
@@ -523,7 +510,7 @@ def test_what_it_says_of_itself() -> None:
 )
 def test_impossible_sizes_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        RecurrentSizes(**TINY | changes)
+        RecurrentSizes(**RECURRENT | changes)
 
 
 @pytest.mark.parametrize("variant", ["default", "deep", "heads"])

@@ -7,27 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import RECURRENT
 
 from nmt.inspection.anatomy.counts import count_by_part
 from nmt.model import Recurrent, RecurrentSizes
 from nmt.model.costs import Batch, count_training_flops_per_token
 
-# V = 11, D = 6, R = 8
-SIZES: dict[str, Any] = {
-    "vocabulary_size": 11,
-    "d_model": 6,
-    "state_width": 8,
-    "cell": "gru",
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "attention": "additive",
-    "num_heads": 1,
-    "input_feeding": True,
-    "bridge": True,
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "max_length": 16,
-}
+SIZES = RECURRENT | {"dropout": 0.1}  # V = 11, D = 6, R = 8
 VARIANTS = [
     {"cell": cell, "attention": attention, "num_heads": 2 if attention == "cross" else 1} | changes
     for (cell, attention), changes in zip(

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.blocks import DecoderBlock, EncoderBlock, FeedForward, TokenEmbedding
+from nmt.model.encoder_decoder import PAD
 from nmt.model.positions import PositionEmbedding
 from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import Sizes
-from nmt.model.transformer import PAD, Transformer
+from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
 

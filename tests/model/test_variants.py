@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from keras import ops
 from numpy.typing import NDArray
-from test_attention import call, differentiated, normal, random_mask, randomised
+from test_attention import call, check_gradients, differentiated, normal, random_mask, randomised
 from test_transformer import (
     FULL,
     INPUTS,
@@ -31,8 +31,9 @@ from nmt.model.attention import (
     SelfAttention,
     ancestor_mask,
 )
+from nmt.model.encoder_decoder import PAD
 from nmt.model.sizes import AttentionSizes, Sizes
-from nmt.model.transformer import PAD, Transformer
+from nmt.model.transformer import Transformer
 
 pytestmark = pytest.mark.backend
 
@@ -234,17 +235,7 @@ def test_gradients_equal_finite_differences_of_the_loop_over_heads(
         memory, bias = (exact[1], None) if crosses else (exact[0], exact[1])
         return float(np.sum(attend_by_loop(sizes, w, exact[0], memory, mask, bias)[0] * probe))
 
-    step = 1e-5
-    for gradient, array in zip(found, [*exact, *w.values()], strict=True):
-        assert gradient.shape == array.shape
-        for place in np.ndindex(*array.shape):
-            kept = array[place]
-            array[place] = kept + step
-            above = scalar()
-            array[place] = kept - step
-            below = scalar()
-            array[place] = kept
-            assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=5e-5)
+    check_gradients(found, [*exact, *w.values()], scalar, tolerance=5e-5)
 
 
 # --- What equals what. ----------------------------------------------------------------------------

@@ -1,0 +1,66 @@
+"""What every model is, whatever is between its embeddings: token ids in, next-token logits out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from nmt.model.blocks import Sized
+
+Tensor = Any
+
+PAD = 0  # the id of padding, as every tokenizer here has it
+
+
+def find_segments(ids: Tensor) -> Tensor:
+    """Return int32 [B, L] for rows of one text each: 1 for tokens, 0 for padding."""
+    return ops.cast(ops.not_equal(ids, PAD), "int32")
+
+
+class EncoderDecoder(Sized, keras.Model):
+    """The base of all models: `nmt.model.contract.Model`, as far as it is the same for all.
+
+    Weights exist as soon as a model is constructed. Dropout is on exactly when a key is given. Its
+    tokens are embedded by `embedding`.
+    """
+
+    built: bool
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+        return self.sizes.vocabulary_size
+
+    @property
+    def max_length(self) -> int:
+        """Longest sequence in tokens, source or target."""
+        return self.sizes.max_length
+
+    @property
+    def inner_width(self) -> int:
+        """Of what layers hand to each other."""
+        raise NotImplementedError
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create every weight; no shape depends on the input."""
+        if self.built:
+            return
+        for layer in self._flatten_layers(include_self=False, recursive=False):
+            layer.build((None, None, self.inner_width))
+        self.built = True
+
+    @staticmethod
+    def coverage(state: Any) -> tuple[Tensor, Tensor]:
+        """Return the attention received so far [B, k, S], and which tokens can receive any."""
+        return state.coverage, state.memory_mask[:, 0]
+
+    def token_table(self) -> np.ndarray:
+        """Return the vectors of tokens, float32 [V, D]."""
+        return np.asarray(self.embedding.table, np.float32)
+
+    def named_weights(self) -> dict[str, keras.Variable]:
+        """Return every weight by its path inside the model, whatever the model is called."""
+        return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
