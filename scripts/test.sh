@@ -11,12 +11,13 @@ unset PYTHONDONTWRITEBYTECODE # a dozen processes share what is compiled of the 
 export TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=1
 # Programs that run for milliseconds are not worth optimizing for longer than that.
 export JAX_DISABLE_MOST_OPTIMIZATIONS=1
-export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false ${XLA_FLAGS:-}"
+cheap="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false $cheap ${XLA_FLAGS:-}"
 "$bin/ruff" check .
 "$bin/ruff" format --check .
 "$bin/mypy" nmt
 # The second run first: it is short, and covers what must hold on every backend.
 mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
 KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
-  --dist loadgroup -m backend "${on_every_backend[@]}"
+  --dist loadgroup -m "backend and not slow" "${on_every_backend[@]}"
 "$bin/python" -m pytest -q -n 2 --dist loadgroup "$@"

@@ -50,7 +50,7 @@ RECURRENT = {
 }
 WITHOUT_ORDER = {"no positions": ["model.positions=none"]}
 
-# Together they hold every choice of a transformer.
+# Together they hold every choice of a transformer, and of a recurrent model.
 TOGETHER = {
     "own, multi-query, rotary, normalised": [
         *("model.heads=own", "model.num_heads=4", "model.key_value_heads=1"),
@@ -67,10 +67,19 @@ TOGETHER = {
         "model.attention_kernel=fused",
     ],
 }
+RECURRENT_TOGETHER = {
+    "additive, nothing fed back": ["model.attention=additive", "model.input_feeding=false"],
+    "dot, LSTM": ["model.attention=dot", "model.cell=lstm"],
+    "general, deep, no bridge": [
+        *("model.attention=general", "model.bridge=false"),
+        *("model.decoder_layers=2", "model.encoder_layers=2"),
+    ],
+    "cross, fed back": ["model.attention=cross", "model.num_heads=4"],
+}
 SMALL = ["model=tiny", "model.d_model=16", "model.ffn_width=24", "model.max_length=64"]
 SMALL_RNN = ["model=rnn", "model.d_model=16", "model.state_width=16", "model.max_length=64"]
 ONE_STEP = {name: [*SMALL, *changes] for name, changes in TOGETHER.items()} | {
-    name: [*SMALL_RNN, *changes] for name, changes in RECURRENT.items()
+    name: [*SMALL_RNN, *changes] for name, changes in RECURRENT_TOGETHER.items()
 }
 
 
