@@ -28,7 +28,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add ``--engine``, ``--quantization`` and ``--verbose``: what searches, and whether to say."""
+    """Add what `chosen_engine` reads: what searches, in how long texts, and whether to say."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -41,6 +41,11 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         choices=QUANTIZATIONS,
         help="of ctranslate2 (default: the run's decoding.quantization)",
     )
+    parser.add_argument(
+        "--whole",
+        action="store_true",
+        help="translate texts in one go that are longer than any of training, not in parts",
+    )
     parser.add_argument("--verbose", action="store_true", help="say which engine it is")
 
 
@@ -51,7 +56,8 @@ def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
         if arguments.verbose:
             print(line, file=sys.stderr)
 
-    return {"engine": arguments.engine, "quantization": arguments.quantization, "say": say}
+    chosen = {name: getattr(arguments, name) for name in ("engine", "quantization", "whole")}
+    return chosen | {"say": say}
 
 
 def positive(text: str) -> int:

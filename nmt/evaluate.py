@@ -89,15 +89,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = getattr(read_corpus(folder, console.print), arguments.split)
     engine = chosen_engine(arguments)
     translator = Translator.load(folder.path, **engine)
+    how = "_whole" if arguments.whole else ""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
-        name = f"scores_{what}.json"
+        name = f"scores_{what}{how}.json"
         forced = force(translator, pairs, console)
         print_forced(forced, console)
         content |= forced.as_json()
     else:
-        name = f"evaluation_{what}_{name_of(translator.decoding, **search)}.json"
+        name = f"evaluation_{what}_{name_of(translator.decoding, **search)}{how}.json"
         found = evaluate(translator, pairs, console, **search)
         print_evaluation(
             f"{folder.path.name}, {arguments.source or arguments.split}", found, console

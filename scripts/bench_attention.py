@@ -17,6 +17,9 @@ least. For each length, two things are measured:
 On a CPU, a layer whose step would not fit into memory is left out. Its memory is then computed, and
 marked with ≈: what its longest measured length says, in proportion to the scores, or `ARRAYS` of
 them. On a GPU, that is done for what has failed.
+
+It takes a quarter of an hour or so. Interrupted, it prints what it has; with --json, the same
+command goes on from there.
 """
 
 from __future__ import annotations
@@ -64,7 +67,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7, help="of each layer (%(default)s)")
     parser.add_argument("--causal", action="store_true", help="attend backwards only")
     parser.add_argument("--precision", choices=TOLERANCES, default="float32")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure, too")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="keep every figure there; what it has is passed over",
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -79,35 +87,50 @@ def main() -> None:
     machine = ask({"device": True})
     if machine is None:
         sys.exit(1)
-    found = machine | shared | {"rows": measure(plans, arguments.turns, machine["gpu"])}
+    found = machine | shared | {"tokens": arguments.tokens, "turns": arguments.turns, "rows": []}
+    if arguments.json and arguments.json.exists():
+        earlier = json.loads(arguments.json.read_text(encoding="utf-8"))
+        if earlier | {"rows": []} != found:
+            parser.error(f"{arguments.json} has figures of other settings, or of another machine")
+        found = earlier
+    status = 0
+    try:
+        measure(plans, found, arguments.json)
+    except KeyboardInterrupt:
+        status = 130
     Console().print(tabulate(found))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    sys.exit(status)
 
 
-def measure(plans: Sequence[Row], turns: int, gpu: bool) -> list[Row]:
-    """Return a row for each plan and layer."""
+def measure(plans: Sequence[Row], found: Row, path: Path | None) -> None:
+    """Add a row for each plan and layer to what was found, and keep that in a file, if any.
+
+    Plans whose length was measured are passed over.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    rows: list[Row] = []
+    done = {row["length"] for row in found["rows"]}
+    plans = [plan for plan in plans if plan["length"] not in done]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(plans) * (len(KINDS) + 1))
         for plan in plans:
             size = f"{plan['batch']} × {plan['length']}"
+            rows: list[Row] = []
             for kind in KINDS:
                 progress.update(task, description=f"{size}: memory, {kind}")
-                rows.append(measure_memory_of(plan | {"kind": kind}, rows, gpu))
+                rows.append(measure_memory_of(plan | {"kind": kind}, found["rows"], found["gpu"]))
                 progress.advance(task)
             progress.update(task, description=f"{size}: time")
-            new = rows[-len(KINDS) :]
-            kinds = [row["kind"] for row in new if row["measured"]]
-            seconds = ask(plan | {"kinds": kinds, "turns": turns}) or {}
-            for row in new:
+            kinds = [row["kind"] for row in rows if row["measured"]]
+            seconds = ask(plan | {"kinds": kinds, "turns": found["turns"]}) or {}
+            for row in rows:
                 row["seconds"] = seconds.get(row["kind"], [])
+            found["rows"] += rows
+            if path:
+                path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
             progress.advance(task)
-    return rows
 
 
 def measure_memory_of(plan: Row, rows: Sequence[Row], gpu: bool) -> Row:

@@ -1,4 +1,4 @@
-"""Texts into ids, cut where they are longer than any sentence of training."""
+"""Texts into ids, cut where they are longer than what is translated in one go."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Cutter:
             return [ids]
         if not self._warned:
             warnings.warn(
-                f"a text of {len(ids)} tokens is longer than the {self.room} of the longest "
-                "sentence in training: such texts are translated in parts",
+                f"a text of {len(ids)} tokens is longer than the {self.room} that are translated "
+                "in one go: such texts are translated in parts",
                 stacklevel=8,
             )
             self._warned = True
@@ -69,8 +69,8 @@ class Cutter:
             raise UserError("the sentence is empty: there is nothing to translate")
         if len(parts) > 1:
             raise UserError(
-                f"the sentence is longer than the {self.room} tokens of the longest in training, "
-                "and would be translated in parts: give the parts"
+                f"the sentence is longer than the {self.room} tokens that are translated in one "
+                "go, and would be translated in parts: give the parts"
             )
         return parts[0]
 

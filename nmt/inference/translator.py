@@ -83,6 +83,7 @@ class Translator:
         *,
         engine: str = "auto",
         quantization: str | None = None,
+        whole: bool = False,
         say: Callable[[str], object] = lambda line: None,
     ) -> Translator:
         """Load the best weights of a run folder.
@@ -95,6 +96,8 @@ class Translator:
                 is asked.
             quantization: what CTranslate2 computes with, "float32" or "int8"; None: as the run's
                 ``decoding.quantization`` says.
+            whole: translate texts in one go that are longer than any of training, up to
+                ``model.max_length``. Not every model does well there: docs/training.md.
             say: is told which engine it is.
 
         Raises:
@@ -107,7 +110,7 @@ class Translator:
         config = folder.config
         tokenizer = folder.load_tokenizer()
         found, load_own = load_engine(folder, tokenizer, engine, quantization, say)
-        longest = max(config.training.row_lengths)
+        longest = None if whole else max(config.training.row_lengths)
         return cls(found, tokenizer, config.decoding, longest=longest, load_own=load_own)
 
     @property

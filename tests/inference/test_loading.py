@@ -14,6 +14,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import Search
 from nmt.inference.engine import KerasEngine
 from nmt.runs.ctranslate2_form import FORM_FILE
+from nmt.runs.folder import RunFolder
 
 pytestmark = [
     pytest.mark.xdist_group("exports"),
@@ -44,6 +45,14 @@ def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
     for found, expected in zip(translator.hypotheses(TEXTS), own.hypotheses(TEXTS), strict=True):
         assert found[0].text == expected[0].text
         assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
+
+
+def test_texts_are_translated_whole_as_far_as_the_model_goes(parrot_run: Path) -> None:
+    config = RunFolder.open(parrot_run).config
+    translator = Translator.load(parrot_run, whole=True)
+    assert translator.room == config.model.max_length - 1
+    assert translator.own("everything").room == translator.room
+    assert Translator.load(parrot_run).room == max(config.training.row_lengths) - 1
 
 
 @pytest.mark.parametrize("beam", [1, 4])

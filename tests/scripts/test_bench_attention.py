@@ -84,6 +84,40 @@ def test_layers_that_differ_are_not_timed() -> None:
         bench_attention.check(results, 0.04)
 
 
+def test_lengths_that_are_in_the_file_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[int] = []
+
+    def ask(plan: dict[str, Any]) -> dict[str, Any]:
+        if "device" in plan:
+            return {"backend": "jax", "device": "a machine", "gpu": False}
+        if "kind" in plan:
+            return {"bytes": 7}
+        asked.append(plan["length"])
+        if plan["length"] == 128 and len(asked) == 2:
+            raise KeyboardInterrupt
+        return {kind: [1.0] * plan["turns"] for kind in plan["kinds"]}
+
+    def start(*options: str) -> int:
+        command = ["bench", "--lengths", "64,128", "--json", str(path), *options]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as ended:
+            bench_attention.main()
+        return ended.value.code
+
+    path = tmp_path / "attention.json"
+    monkeypatch.setattr(bench_attention, "ask", ask)
+    assert start() == 130
+    assert "128 × 64" in capsys.readouterr().out
+    assert start() == 0
+    assert asked == [64, 128, 128]
+    rows = json.loads(path.read_text())["rows"]
+    assert [one["length"] for one in rows] == [64] * len(KINDS) + [128] * len(KINDS)
+    assert start("--causal") == 2
+    assert "of other settings" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_every_layer_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "attention.json"
