@@ -32,6 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
     parser.add_argument(
+        "--join", type=positive, default=1, metavar="N", help="score on texts of N sentences each"
+    )
+    parser.add_argument(
         "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
     )
     parser.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
-        from nmt.data.corpus import read_parallel
+        from nmt.data.corpus import join_pairs, read_parallel
         from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
@@ -87,9 +90,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     else:
         what = f"split_{arguments.split}"
         pairs = getattr(read_corpus(folder, console.print), arguments.split)
+    how = ""
+    if arguments.join > 1:
+        pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"
     engine = chosen_engine(arguments)
     translator = Translator.load(folder.path, **engine)
-    how = "_whole" if arguments.whole else ""
+    how += "_whole" if arguments.whole else ""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:

@@ -444,6 +444,7 @@ def test_scores_of_anything_else_leave_those_of_training_alone(
         (files, f"evaluation_file_test_beam_4_penalty_{penalty:g}.json"),
         ((*files, "--beam", "1"), "evaluation_file_test_greedy.json"),
         ((*files, "--score"), "scores_file_test.json"),
+        (("--split", "dev", "--join", "2", "--score"), "scores_split_dev_joined_2.json"),
         ((*files, "--beam", "1", "--whole"), "evaluation_file_test_greedy_whole.json"),
         (("--split", "dev", "--beam", "1"), "evaluation_split_dev_greedy.json"),
         (

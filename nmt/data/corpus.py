@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -291,6 +291,20 @@ def read_parallel(source: Path, reference: Path) -> list[Pair]:
         if line.sides is not None:
             pairs.append(Pair(*line.sides))
     return pairs
+
+
+def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
+    """Return pairs of `size` following pairs each, joined by spaces; what is over is left out.
+
+    Raises:
+        UserError: there are fewer pairs.
+    """
+    if size > len(pairs):
+        raise UserError(f"there are {len(pairs)} pairs to join, and {size} are to be joined")
+    return [
+        Pair(*(" ".join(side) for side in zip(*pairs[i : i + size], strict=True)))
+        for i in range(0, len(pairs) - size + 1, size)
+    ]
 
 
 def rejection_table(corpus: Corpus) -> Table:

@@ -19,7 +19,7 @@ from rich.console import Console
 import nmt
 from nmt.config import Config, DataConfig, SourceConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.corpus import Corpus, Part, load_corpus, rejection_table
+from nmt.data.corpus import Corpus, Part, join_pairs, load_corpus, rejection_table
 from nmt.data.reading import phrasebook_dir
 from nmt.data.splitting import Pair, normalized
 
@@ -279,3 +279,12 @@ def test_patterns_may_be_turned_around(tmp_path: Path) -> None:
     assert len(one.train) == 200
     assert other.train == [Pair(pair.target, pair.source) for pair in one.train]
     assert (one.dev, one.test, one.lines, one.rejected) == ([], [], 0, {})
+
+
+def test_pairs_are_joined_without_a_rest() -> None:
+    pairs = [Pair(str(number), chr(97 + number)) for number in range(5)]
+    assert join_pairs(pairs, 2) == [Pair("0 1", "a b"), Pair("2 3", "c d")]
+    assert join_pairs(pairs, 5) == [Pair("0 1 2 3 4", "a b c d e")]
+    assert complaint(lambda: join_pairs(pairs, 6)) == (
+        "there are 5 pairs to join, and 6 are to be joined"
+    )
