@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,12 @@ _CHANGEABLE = re.compile(
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic"
     r"|spike_factor|on_spike)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
     r"|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
+)
+
+
+# What a run that starts from another may change of its model: nothing that weights depend on.
+_CHANGEABLE_AT_START = re.compile(
+    r"model\.(\w*dropout|lora_rank|max_length|attention_kernel|remat|name)"
 )
 
 
@@ -154,3 +160,42 @@ def resume_config(
         OmegaConf.update(changed, key, OmegaConf.select(composed, key))
     changed.training.resume = str(where)
     return files.from_composed(changed)
+
+
+def start_config(
+    composed: DictConfig, overrides: Sequence[str], stored: Config, where: Path
+) -> Config:
+    """Return the configuration of a new run that starts from the weights of another.
+
+    It has the sizes of that run's model, and its tokenizer unless a new vocabulary is wished.
+
+    Args:
+        composed: what Hydra composed, overrides included.
+        overrides: the job's command-line overrides.
+        stored: the configuration of the other run.
+        where: folder of the other run; ``training.start_from`` of what is returned.
+
+    Raises:
+        UserError: a wrong value, or an override that contradicts the other run.
+    """
+    # How much dropout depends on the new corpus; adapters were merged.
+    model = OmegaConf.structured(replace(stored.model, dropout=None, lora_rank=None))
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        key = override.get_key_element().lstrip("+")
+        if key == "model" or key.startswith("model."):
+            if not _CHANGEABLE_AT_START.fullmatch(key):
+                raise UserError(
+                    f"a run that starts from another keeps its {key}: {where} has weights of its "
+                    "sizes; leave it out"
+                )
+            OmegaConf.update(model, key.removeprefix("model."), OmegaConf.select(composed, key))
+        elif re.match(r"tokenizer\b", key) and not composed.training.new_vocabulary:
+            raise UserError(
+                f"a run that starts from another keeps its tokenizer: for one of the new corpus, "
+                f"set training.new_vocabulary=true beside {key}"
+            )
+    composed.model = model
+    if not composed.training.new_vocabulary:
+        composed.tokenizer = OmegaConf.structured(stored.tokenizer)
+    composed.training.start_from = str(where)
+    return files.from_composed(composed)

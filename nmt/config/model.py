@@ -29,6 +29,9 @@ class ModelConfig:
     # the training split, see `nmt.training.defaults.dropout_for`.
     dropout: float | None = MISSING
     max_length: int = MISSING  # longest sequence in tokens, end mark included
+    # Rank of the adapters that are trained in place of the matrices; null: there are none. They are
+    # merged into the matrices where weights are loaded: the model itself knows nothing of them.
+    lora_rank: int | None = None
 
 
 @dataclass
@@ -77,6 +80,8 @@ def check_model(config: ModelConfig) -> None:
     """
     for key in ("d_model", "encoder_layers", "decoder_layers"):
         check_at_least(f"model.{key}", getattr(config, key), 1)
+    if config.lora_rank is not None:
+        check_at_least("model.lora_rank", config.lora_rank, 1)
     if config.dropout is not None:
         check_between("model.dropout", config.dropout, 0, 0.95)
     if isinstance(config, TransformerConfig):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nmt.config.checks import (
     MISSING,
@@ -18,8 +18,12 @@ PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 @dataclass
 class TrainingConfig:
-    """Batches, objective, optimizer, limits and cadence."""
+    """Where it begins, batches, objective, optimizer, limits and cadence."""
 
+    # A run folder whose weights, tokenizer and sizes a new run begins with.
+    start_from: str | None = None
+    new_vocabulary: bool = False  # of the new corpus, instead of start_from's
+    freeze: list[str] = field(default_factory=list)  # weights that stay as they are, by pattern
     batch_tokens: int = MISSING  # positions per side in one micro-batch
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: int = MISSING  # micro-batches per update
@@ -71,6 +75,8 @@ def check_training(config: TrainingConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    if config.new_vocabulary and config.start_from is None:
+        raise UserError("training.new_vocabulary is for a run that has training.start_from")
     if not config.row_lengths:
         raise UserError("training.row_lengths is empty: give one to three row lengths in tokens")
     for length in config.row_lengths:

@@ -176,6 +176,14 @@ class Model(Decoder, Protocol):
         """
         ...
 
+    def trained_weights(self) -> dict[str, Any]:
+        """Return the weights that training changes, as `named_weights` does."""
+        ...
+
+    def add_adapters(self, rank: int) -> None:
+        """Train a product of two matrices of this rank beside every matrix, and nothing else."""
+        ...
+
     def named_weights(self) -> dict[str, Any]:
         """Return every weight by its path inside the model, whatever the model is called."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import keras
@@ -64,3 +65,25 @@ class EncoderDecoder(Sized, keras.Model):
     def named_weights(self) -> dict[str, keras.Variable]:
         """Return every weight by its path inside the model, whatever the model is called."""
         return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
+
+    def trained_weights(self) -> dict[str, keras.Variable]:
+        """Return the weights that training changes, as `named_weights` does."""
+        return {name: weight for name, weight in self.named_weights().items() if weight.trainable}
+
+    def add_adapters(self, rank: int) -> None:
+        """Train W + A B in place of W (Hu et al. 2021, section 4.1), and nothing else.
+
+        Every matrix of attention, feed-forward and recurrence has its A [in, r], drawn at random,
+        and its B [r, out], which begins as zeros.
+
+        Args:
+            rank: r.
+        """
+        for weight in self.weights:
+            weight.trainable = False
+        for layer in self._flatten_layers():
+            if isinstance(layer, keras.layers.Dense):
+                with ExitStack() as scopes:  # so that its weights are called by their place
+                    for name in layer.path.split("/")[:-1]:
+                        scopes.enter_context(keras.name_scope(name))
+                    layer.enable_lora(rank)

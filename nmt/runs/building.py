@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
 
 
+# How Keras calls the matrices A and B of an adapter, beside its "kernel".
+ADAPTER_A, ADAPTER_B = "lora_kernel_a", "lora_kernel_b"
 UNSET_DROPOUT = 0.1  # for accounts of what has not been trained: that there is one is what counts
 
 
@@ -61,7 +63,7 @@ def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSi
         vocabulary_size: V.
     """
     arguments = dataclasses.asdict(config)
-    del arguments["name"], arguments["kind"]
+    del arguments["name"], arguments["kind"], arguments["lora_rank"]
     if config.dropout is None:
         arguments["dropout"] = UNSET_DROPOUT
     kind = RecurrentSizes if isinstance(config, RecurrentConfig) else Sizes
@@ -69,13 +71,32 @@ def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSi
 
 
 def choose_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the weights in a checkpoint by their names, the averaged ones where there are any."""
-    chosen = {}
+    """Return the weights in a checkpoint by their names, the averaged ones where there are any.
+
+    Adapters are merged into their matrices.
+    """
+    chosen: dict[str, np.ndarray] = {}
     for prefix in ("model/", "average/"):
         for name, array in arrays.items():
             if name.startswith(prefix):
                 chosen[name.removeprefix(prefix)] = array
-    return chosen
+    return merge_adapters(chosen)
+
+
+def merge_adapters(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return weights by name with W + A B (Hu et al. 2021, section 4.1) in place of W, A and B."""
+    merged = {name: array for name, array in weights.items() if not is_adapter(name)}
+    for name in weights:
+        kernel = name.removesuffix(ADAPTER_A) + "kernel"
+        if name.endswith(ADAPTER_A) and kernel in merged:
+            factors = weights[name], weights[name.removesuffix(ADAPTER_A) + ADAPTER_B]
+            merged[kernel] = merged[kernel] + np.matmul(*factors)
+    return merged
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a weight is one of the two matrices of an adapter."""
+    return name.endswith((ADAPTER_A, ADAPTER_B))
 
 
 def check_weight(path: Path, name: str, found: np.ndarray | None, shape: Sequence[int]) -> None:
@@ -98,7 +119,17 @@ def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> N
     Raises:
         UserError: one is missing, or of another shape.
     """
-    chosen = choose_weights(arrays)
-    for name, variable in model.named_weights().items():
-        check_weight(path, name, chosen.get(name), variable.shape)
-        variable.assign(chosen[name])
+    assign_weights(model.named_weights(), choose_weights(arrays), path)
+
+
+def assign_weights(
+    weights: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: Path
+) -> None:
+    """Give weights the arrays of their names.
+
+    Raises:
+        UserError: one is missing, or of another shape.
+    """
+    for name, variable in weights.items():
+        check_weight(path, name, arrays.get(name), variable.shape)
+        variable.assign(arrays[name])

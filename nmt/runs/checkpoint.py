@@ -116,6 +116,19 @@ class Checkpoints:
         """The weights with the best dev score; it may not exist yet."""
         return self.folder / "best.npz"
 
+    @property
+    def start(self) -> Path:
+        """The weights that are not trained, kept once; there is none where all are."""
+        return self.folder / "start.npz"
+
+    def read_start(self) -> dict[str, np.ndarray]:
+        """Read the weights that are not trained; none where all are.
+
+        Raises:
+            UserError: they are damaged.
+        """
+        return read_arrays(self.start)[0] if self.start.is_file() else {}
+
     def steps(self) -> list[int]:
         """Return the updates after which a complete checkpoint was kept, ascending."""
         found = (_STEP_FILE.fullmatch(path.name) for path in self.folder.glob("step_*"))

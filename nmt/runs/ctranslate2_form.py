@@ -27,7 +27,7 @@ from nmt.model.sizes import (
     Sizes,
 )
 from nmt.runs.building import check_weight, choose_weights, make_sizes
-from nmt.runs.checkpoint import DAMAGE, digest_arrays, read_arrays
+from nmt.runs.checkpoint import DAMAGE, digest_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
 
@@ -58,14 +58,16 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
     best = folder.checkpoints.best
     if not best.is_file():
         raise NotHeldError("the run has no best weights yet")
-    origin = json.dumps([_VERSION, digest_arrays(best), tokenizer.fingerprint, repr(sizes)])
+    made_from = [path for path in (best, folder.checkpoints.start) if path.is_file()]
+    digests = [digest_arrays(path) for path in made_from]
+    origin = json.dumps([_VERSION, *digests, tokenizer.fingerprint, repr(sizes)])
     beside = best.with_name(FORM_FILE)
     cached = _user_cache() / f"{hashlib.sha256(origin.encode()).hexdigest()}.ctranslate2"
     for path in (beside, cached):
         found = _read(path, origin)
         if found:
             return found
-    weights = choose_weights(read_arrays(best)[0])
+    weights = choose_weights(folder.load_weights()[0])
     with tempfile.TemporaryDirectory() as made:
         write_model(weights, best, sizes, tokenizer, Path(made))
         files = {file.name: file.read_bytes() for file in sorted(Path(made).iterdir())}

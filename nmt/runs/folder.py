@@ -3,7 +3,8 @@
 config.yaml       the full resolved configuration
 corpus.json       counts and digests of the splits, checksum of the tokenizer
 tokenizer.*       the tokenizer
-checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone)
+checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone), start.npz (weights
+                  that are not trained, where there are any)
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
@@ -221,7 +222,7 @@ class RunFolder:
         return load_tokenizer(self.path)
 
     def load_weights(self) -> tuple[dict[str, np.ndarray], Path]:
-        """Read the best weights, or the last ones if none is best yet.
+        """Read the best weights, or the last ones if none is best yet, and those not trained.
 
         Returns:
             (arrays, where they are from).
@@ -234,7 +235,7 @@ class RunFolder:
         checkpoints = self.checkpoints
         path = checkpoints.best
         if path.is_file():
-            return read_arrays(path)[0], path
+            return checkpoints.read_start() | read_arrays(path)[0], path
         found = checkpoints.latest(warnings.warn)
         if found is None:
             raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
@@ -244,7 +245,7 @@ class RunFolder:
                 f"there is no {path}, though update {position['best_step']} was the best; to take "
                 f"the last one, copy {checkpoints.path(position['step']).name} there"
             )
-        return arrays, checkpoints.folder
+        return checkpoints.read_start() | arrays, checkpoints.folder
 
     def load_model(self) -> Model:
         """Load the model in float32 with its best weights, or the last ones if none is best yet.

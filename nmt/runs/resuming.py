@@ -1,4 +1,4 @@
-"""The configuration of a job: of a new run, or of one that goes on."""
+"""The configuration of a job: of a new run, of one that starts from another, or that goes on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.command_line import compose_raw, guard, resume_config
+from nmt.config.command_line import compose_raw, guard, resume_config, start_config
 from nmt.config.files import from_composed, refuse_unknown_keys
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
@@ -27,6 +27,8 @@ def compose_config(overrides: Sequence[str] = ()) -> Config:
 def job_config(composed: Any, overrides: Sequence[str]) -> Config:
     """Return the configuration of a job: a new run's, or a resumed run's with ``overrides``.
 
+    A new run may start from the weights of another.
+
     Args:
         composed: what Hydra composed.
         overrides: the job's command-line overrides.
@@ -35,14 +37,23 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         The checked configuration; ``training.resume`` is then the folder itself.
 
     Raises:
-        UserError: a wrong key or value, or an override that a resumed run cannot take.
+        UserError: a wrong key or value, or an override that a resumed run cannot take, or one that
+            contradicts the run it starts from.
     """
     refuse_unknown_keys(composed)
-    name = composed.training.resume
-    if name is None:
+    name, start = composed.training.resume, composed.training.start_from
+    if name is None and start is None:
         return from_composed(composed)
-    run = RunFolder.open(Path(composed.runs_dir) / name if name == LATEST else Path(name))
+    runs = Path(composed.runs_dir)
+    if name is None:
+        run = _open(runs, start)
+        return start_config(composed, overrides, run.config, run.path)
+    run = _open(runs, name)
     config = resume_config(composed, overrides, run.config, run.path)
     if not run.checkpoints.steps():
         raise UserError(f"{run.path} cannot be resumed: it saved no checkpoint; start a new run")
     return config
+
+
+def _open(runs: Path, name: str) -> RunFolder:
+    return RunFolder.open(runs / name if name == LATEST else Path(name))

@@ -16,6 +16,7 @@ import numpy as np
 
 from nmt.data.tokenizer import MODEL_FILE, VOCABULARY_FILE
 from nmt.errors import UserError
+from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import Checkpoints, read_arrays
 from nmt.runs.ctranslate2_form import FORM_FILE, check_form_file
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
@@ -132,18 +133,29 @@ class _Reader:
         for name, array in arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise UserError(f"{name} holds numbers that are not finite")
+        if self._shapes is None:
+            return
+        start = self._run.checkpoints.read_start()
         for prefix in ("model/", "average/"):
-            found: Shapes = {
-                name.removeprefix(prefix): array.shape
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            if self._shapes is None or (not found and prefix == "average/"):
+            found = _list_shapes(arrays, prefix)
+            if not found and prefix == "average/":
                 continue
+            found |= _list_shapes(start, "model/")
+            if path == self._run.checkpoints.start:  # which lacks what is trained
+                found |= {name: shape for name, shape in self._shapes.items() if name not in found}
             wrong = sorted(dict(self._shapes.items() ^ found.items()))
             if wrong:
                 name, shape = wrong[0], self._shapes.get(wrong[0])
                 raise UserError(f"{prefix}{name} has shape {found.get(name)}, expected {shape}")
+
+
+def _list_shapes(arrays: dict[str, np.ndarray], prefix: str) -> Shapes:
+    """Return the shapes of the weights whose names begin so, adapters left out."""
+    return {
+        name.removeprefix(prefix): array.shape
+        for name, array in arrays.items()
+        if name.startswith(prefix) and not is_adapter(name)
+    }
 
 
 def _read_samples(path: Path) -> None:

@@ -14,6 +14,7 @@ from nmt.config import Config
 from nmt.startup.devices import gpus
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpus by heart
+START_SHARE = 0.25  # of the rate that weights drawn at random are trained with
 CPU_PARTS = 2  # whatever the number of cores: dropout masks, and so results, depend on it
 
 
@@ -28,7 +29,10 @@ def finish_config(config: Config, pairs: int) -> Config:
     if model.dropout is None:
         model = replace(model, dropout=dropout_for(pairs))
     if training.learning_rate is None:
-        training = replace(training, learning_rate=learning_rate_for(model.d_model))
+        rate = learning_rate_for(model.d_model)
+        if training.start_from is not None and model.lora_rank is None:
+            rate *= START_SHARE
+        training = replace(training, learning_rate=rate)
     training = replace(
         training,
         precision=resolve_precision(training.precision),

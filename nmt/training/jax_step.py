@@ -44,7 +44,8 @@ class JaxStep:
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
         self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._optimizer = make_optimizer(config)
-        self._weights = list(model.named_weights().values())
+        self._weights = list(model.trained_weights().values())
+        self._frozen = [weight for weight in model.named_weights().values() if not weight.trainable]
         self._groups = Groups(self._weights, config.optimizer)
         joined = self._groups.make_variables(self._weights)
         self._optimizer.build(joined)
@@ -74,7 +75,7 @@ class JaxStep:
         share = jnp.uint32(round(dropout_share * FULL_SHARE))
         rate, limit = jnp.float32(learning_rate), jnp.float32(norm_limit)
         self._state, measured = self._update(
-            self._state, batch, rate, jnp.uint32(step), share, limit
+            self._state, self._fixed(), batch, rate, jnp.uint32(step), share, limit
         )
         return measured
 
@@ -84,19 +85,25 @@ class JaxStep:
         """Return the norm of the mean gradient of each weight, by its name."""
         weights, slots, _ = self._state
         key = self._key(jnp.uint32(step), jnp.uint32(round(dropout_share * FULL_SHARE)))
-        gradients, _, tokens = jax.jit(self._gradients)(weights, slots, batch, key)
+        gradients, _, tokens = jax.jit(self._gradients)(weights, slots, self._fixed(), batch, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
         norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.part(gradients)]
-        return dict(zip(self._model.named_weights(), norms, strict=True))
+        return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
-        nll, tokens = self._evaluate(self._state[2 if self._averaging else 0], batch)
+        weights = self._state[2 if self._averaging else 0]
+        nll, tokens = self._evaluate(weights, self._fixed(), batch)
         return float(nll), float(tokens)
+
+    def _fixed(self) -> Arrays:
+        """Return what is not trained, an input of what is compiled and no constant in it."""
+        return [weight.value for weight in self._frozen]
 
     def _make_update(
         self,
         state: tuple[Arrays, Arrays, Arrays],
+        fixed: Arrays,
         batch: Any,
         learning_rate: Any,
         step: Any,
@@ -105,7 +112,7 @@ class JaxStep:
     ) -> tuple[tuple[Arrays, Arrays, Arrays], Update]:
         weights, slots, _ = state
         key = self._key(step, share)
-        gradients, nll, tokens = self._gradients(weights, slots, batch, key)
+        gradients, nll, tokens = self._gradients(weights, slots, fixed, batch, key)
         scale = self._loss_scale(slots)
         norm, factor = compute_norm_and_factor(
             gradients,
@@ -145,14 +152,16 @@ class JaxStep:
             ]
         return list(weights), list(slots), list(averages)
 
-    def _gradients(self, weights: Arrays, slots: Arrays, batch: Any, key: Any) -> Any:
+    def _gradients(
+        self, weights: Arrays, slots: Arrays, fixed: Arrays, batch: Any, key: Any
+    ) -> Any:
         """Sum gradients of the (scaled) objective, nll and tokens over parts and micro-batches."""
         scale = self._loss_scale(slots)
         parted = self._groups.part(weights)
 
         def objective(weights: Arrays, part: Any, key: Any) -> Any:
             read = hide_words(part, self._config.word_dropout, key)
-            loss = self._loss(weights, read, key, self._config.label_smoothing)
+            loss = self._loss(weights, fixed, read, key, self._config.label_smoothing)
             # Sums over a batch overflow float16: gradients are taken of about the mean.
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
 
@@ -179,14 +188,17 @@ class JaxStep:
         parts = count_parts(self._config, batch["labels"].shape[0])
         return sum_in_parts(sum_micro_batches, batch, key, parts)
 
-    def _loss(self, weights: Arrays, batch: Any, key: Any, label_smoothing: float) -> TokenLoss:
-        with keras.StatelessScope(state_mapping=zip(self._weights, weights, strict=True)):
+    def _loss(
+        self, weights: Arrays, fixed: Arrays, batch: Any, key: Any, label_smoothing: float
+    ) -> TokenLoss:
+        values = zip([*self._weights, *self._frozen], [*weights, *fixed], strict=True)
+        with keras.StatelessScope(state_mapping=values):
             logits = self._model(batch, dropout_key=key)
         counted = batch["target_segments"] > 0
         return cross_entropy(logits, batch["labels"], counted, label_smoothing=label_smoothing)
 
-    def _nll(self, weights: Arrays, batch: Any) -> tuple[Any, Any]:
-        loss = self._loss(self._groups.part(weights), batch, None, 0.0)
+    def _nll(self, weights: Arrays, fixed: Arrays, batch: Any) -> tuple[Any, Any]:
+        loss = self._loss(self._groups.part(weights), fixed, batch, None, 0.0)
         return loss.nll, loss.tokens
 
     def _loss_scale(self, slots: Arrays) -> Any:

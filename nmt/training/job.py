@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -149,7 +150,11 @@ def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Cons
     from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
-        tokenizer = prepare_tokenizer(config, corpus, console)
+        start = config.training.start_from
+        if start is None or config.training.new_vocabulary:
+            tokenizer = prepare_tokenizer(config, corpus, console)
+        else:
+            tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with naming(folder.path):
             tokenizer.save(folder.path)
         folder.write_corpus_record(record_of(corpus))
@@ -172,6 +177,7 @@ def _make_trainer(
     from nmt.inference.engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.runs.building import build_model
+    from nmt.training.adapting import settle_weights
     from nmt.training.backend import make_step
     from nmt.training.loop import Trainer
     from nmt.training.preparation import plan_training, plan_validation
@@ -180,6 +186,7 @@ def _make_trainer(
     batches = plan_training(config, corpus, tokenizer)
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
+    settle_weights(model, config, folder, tokenizer, console.print)
     summary = describe(config, batches, model)
     console.print(summary)
     if batches.skipped > LONG_SHARE * (batches.pairs + batches.skipped):
@@ -220,9 +227,16 @@ def describe(config: Config, batches: Batches, model: Model) -> str:
         [
             f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "
             f"positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
-            f"{model.count_params():,} parameters, {config.training.precision}, dropout "
-            f"{config.model.dropout}:",
+            f"{model.count_params():,} parameters{_say_trained(model)}, "
+            f"{config.training.precision}, dropout {config.model.dropout}:",
             *(f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()),
             f"{flops / 1e6:,.1f} MFLOP per token in training",
         ]
     )
+
+
+def _say_trained(model: Model) -> str:
+    """Say how many parameters are trained, where that is not all."""
+    trained = sum(math.prod(weight.shape) for weight in model.trained_weights().values())
+    count = model.count_params()
+    return "" if trained == count else f" ({trained:,} of them trained, {trained / count:.1%})"

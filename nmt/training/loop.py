@@ -383,7 +383,7 @@ class Trainer:
     def _keep_best(self) -> None:
         """Write the averaged weights as the best; the checkpoint that says so is there already."""
         with self._step.use_averages():
-            weights = self._model.named_weights()
+            weights = self._model.trained_weights()
             write_arrays(
                 self._run.checkpoints.best,
                 {f"model/{name}": np.asarray(weight) for name, weight in weights.items()},

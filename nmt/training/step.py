@@ -84,8 +84,11 @@ def count_parts(config: TrainingConfig, rows: int) -> int:
 
 
 def name_state(model: Model, slots: int, averaging: bool) -> tuple[list[str], list[str], list[str]]:
-    """Return the names in a checkpoint of the weights, the optimizer's slots and the averages."""
-    weights = list(model.named_weights())
+    """Return the names in a checkpoint of the weights, the optimizer's slots and the averages.
+
+    Weights that are not trained are not in it: they are kept once.
+    """
+    weights = list(model.trained_weights())
     return (
         [f"model/{name}" for name in weights],
         [f"optimizer/{i:04d}" for i in range(slots)],

@@ -42,7 +42,7 @@ class TensorFlowStep:
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
-        self._weights = list(model.named_weights().values())
+        self._weights = list(model.trained_weights().values())
         replicas = self._strategy.num_replicas_in_sync
         self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
@@ -89,7 +89,7 @@ class TensorFlowStep:
         key = self._key(tf.constant(step, tf.uint32), share, tf.constant(0, tf.uint32))
         gradients, _, tokens = self._sums(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
-        names = self._model.named_weights()
+        names = self._model.trained_weights()
         norms = [scale * float(tf.norm(part)) for part in self._groups.part(gradients)]
         return dict(zip(names, norms, strict=True))
 

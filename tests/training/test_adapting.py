@@ -1,0 +1,296 @@
+"""Runs that start from another: its weights, its tokenizer or a new one, and what is trained."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from conftest import transformer
+from keras import ops
+from rich.console import Console
+
+from nmt.data.tokenizer import UNK
+from nmt.errors import UserError
+from nmt.runs.building import choose_weights, merge_adapters
+from nmt.runs.checkpoint import read_arrays
+from nmt.runs.folder import RunFolder
+from nmt.runs.verifying import verify_run
+from nmt.training.adapting import TABLE, freeze, translate_table
+from nmt.training.defaults import START_SHARE, learning_rate_for
+from nmt.training.job import Run
+
+if TYPE_CHECKING:
+    from workshop import Workshop
+
+pytest_plugins = ("workshop",)
+pytestmark = pytest.mark.xdist_group("workshop")
+
+FEW = ("training.max_steps=4", "training.evaluate_every=2", "decoding.beam_size=1", "data.test=0")
+SIZES: dict[str, Any] = {
+    **{"vocabulary_size": 20, "d_model": 12, "num_heads": 3, "ffn_width": 16},
+    **{"encoder_layers": 2, "decoder_layers": 2},
+}
+STILL = "training.learning_rate=1e-30"  # too little to change a number
+
+
+@pytest.fixture(scope="module")
+def general(shop: Workshop) -> Run:
+    """The run that others start from."""
+    with shop.keeping():
+        return shop.train(*FEW, "name=general", "training.learning_rate=1e-2")
+
+
+def adapt(shop: Workshop, general: Run, *overrides: str, console: Console | None = None) -> Run:
+    given = [one for one in shop.overrides if not one.startswith(("model", "tokenizer"))]
+    start = f"training.start_from={general.path}"
+    shop_overrides, shop.overrides = shop.overrides, given
+    try:
+        return shop.train(*FEW, start, *overrides, console=console)
+    finally:
+        shop.overrides = shop_overrides
+
+
+def best_weights(run: Run) -> dict[str, np.ndarray]:
+    return choose_weights(run.folder.load_weights()[0])
+
+
+# --- Starting from another run. -------------------------------------------------------------------
+
+
+def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
+    shop: Workshop, general: Run
+) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, width=300)
+    run = adapt(shop, general, STILL, "model.dropout=0.2", console=console)
+    assert f"starting from the weights of {general.path}" in shown.getvalue()
+    expected, found = best_weights(general), best_weights(run)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-6, err_msg=name)
+    assert run.folder.load_tokenizer().fingerprint == general.folder.load_tokenizer().fingerprint
+    ours, theirs = run.folder.config, general.folder.config
+    assert ours.model.d_model == theirs.model.d_model == 64
+    assert ours.tokenizer == theirs.tokenizer
+    assert (ours.model.dropout, theirs.model.dropout) == (0.2, 0.1)
+    assert ours.training.start_from == str(general.path)
+    assert run.metrics[0]["step"] == 1
+
+
+def test_what_is_left_open_is_chosen_for_a_short_training(shop: Workshop, general: Run) -> None:
+    rates = ("training.learning_rate=null", "training.max_steps=1", "training.evaluate_every=1")
+    whole = adapt(shop, general, *rates).folder.config
+    assert whole.training.learning_rate == pytest.approx(START_SHARE * learning_rate_for(64))
+    assert whole.model.dropout == 0.3  # of a small corpus
+
+
+def test_it_goes_on_without_the_run_it_started_from(
+    shop: Workshop, general: Run, tmp_path: Path
+) -> None:
+    moved = tmp_path / "general"
+    run = adapt(shop, general, "training.max_steps=2")
+    general.path.rename(moved)
+    try:
+        again = shop.train(f"training.resume={run.path}", "training.max_steps=4")
+    finally:
+        moved.rename(general.path)
+    assert again.complete
+    assert again.metrics[-1]["step"] == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model=small", "keeps its model: .* leave it out"),
+        ("model.d_model=32", "keeps its model.d_model"),
+        ("tokenizer=bpe", "keeps its tokenizer: .* training.new_vocabulary=true beside tokenizer"),
+        ("tokenizer.vocabulary_size=300", "keeps its tokenizer"),
+        ("training.start_from=nowhere", "there is no run nowhere"),
+    ],
+)
+def test_what_contradicts_it_is_refused(
+    shop: Workshop, general: Run, override: str, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        adapt(shop, general, override)
+
+
+def test_a_new_vocabulary_needs_a_run(shop: Workshop) -> None:
+    with pytest.raises(UserError, match=r"training\.new_vocabulary is for a run"):
+        shop.train("training.new_vocabulary=true")
+
+
+# --- Another vocabulary. --------------------------------------------------------------------------
+
+
+class Spelling:
+    """A tokenizer of given pieces, the longest first, with a space before every text."""
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = ["<pad>", "<s>", "</s>", "<unk>", *pieces]
+        self.vocabulary_size = len(self._pieces)
+
+    def pieces(self, ids: Any) -> list[str]:
+        return [self._pieces[i] for i in ids]
+
+    def decode(self, sequences: Any) -> list[str]:
+        return ["".join(self.pieces(ids)).replace("▁", " ").strip() for ids in sequences]
+
+    def encode(self, texts: list[str]) -> list[np.ndarray]:
+        return [np.array(list(self._ids("▁" + text)), np.int32) for text in texts]
+
+    def _ids(self, text: str) -> Any:
+        while text:
+            found = [piece for piece in self._pieces[UNK + 1 :] if text.startswith(piece)]
+            longest = max(found, key=len, default="")
+            yield self._pieces.index(longest) if longest else UNK
+            text = text[len(longest) or 1 :]
+
+
+def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
+    old = Spelling("▁", "s", "o", "l", "▁so")
+    new = Spelling("l", "▁sol", "os", "x")
+    table = np.random.default_rng(0).standard_normal((old.vocabulary_size, 3)).astype(np.float32)
+    found, kept = translate_table(table, old, new)  # type: ignore[arg-type]
+    assert found.dtype == np.float32
+    assert kept == 4 + 1
+    np.testing.assert_array_equal(found[:4], table[:4])
+    np.testing.assert_array_equal(found[4], table[7])  # l
+    np.testing.assert_allclose(found[5], (table[8] + table[7]) / 2, rtol=1e-6)  # ▁so l
+    np.testing.assert_allclose(found[6], (table[6] + table[5]) / 2, rtol=1e-6)  # o s, and no space
+    np.testing.assert_allclose(found[7], table.mean(axis=0), rtol=1e-6)  # nothing of it is known
+
+
+def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
+    shown = io.StringIO()
+    wished = ("training.new_vocabulary=true", "tokenizer.kind=bpe", STILL)
+    size = "tokenizer.vocabulary_size=400"
+    run = adapt(shop, general, *wished, size, console=Console(file=shown, width=300))
+    tokenizer, old = run.folder.load_tokenizer(), general.folder.load_tokenizer()
+    assert run.folder.config.tokenizer.kind == "bpe"
+    assert tokenizer.fingerprint != old.fingerprint
+    both = set(tokenizer.pieces(range(tokenizer.vocabulary_size))) & set(
+        old.pieces(range(old.vocabulary_size))
+    )
+    assert len(both) > 300
+    assert f"; {len(both)} of {tokenizer.vocabulary_size} pieces" in shown.getvalue()
+    found, expected = best_weights(run), best_weights(general)
+    for name, array in expected.items():
+        if name != TABLE:
+            np.testing.assert_allclose(found[name], array, atol=1e-6, err_msg=name)
+    translated, _ = translate_table(expected[TABLE], old, tokenizer)
+    np.testing.assert_allclose(found[TABLE], translated, atol=1e-6)
+
+
+# --- Freezing. ------------------------------------------------------------------------------------
+
+
+def test_patterns_name_weights_or_what_is_around_them() -> None:
+    model = transformer(**SIZES)
+    before = set(model.trained_weights())
+    freeze(model, ["encoder_*", "*/cross_attention/query/bias"])
+    frozen = before - set(model.trained_weights())
+    assert frozen == {
+        name
+        for name in before
+        if name.startswith("encoder_") or name.endswith("cross_attention/query/bias")
+    }
+    with pytest.raises(UserError, match=r"no weight is called 'encoder0'; .*encoder_0"):
+        freeze(model, ["encoder0"])
+    with pytest.raises(UserError, match="leaves nothing to train"):
+        freeze(model, ["*"])
+
+
+@pytest.mark.backend
+def test_frozen_weights_stay_and_are_kept_once(shop: Workshop, general: Run) -> None:
+    run = adapt(shop, general, "training.freeze=[embedding,encoder_*]")
+    expected, found = best_weights(general), best_weights(run)
+    for name, array in expected.items():
+        frozen = name.startswith(("embedding", "encoder_"))
+        assert np.array_equal(found[name], array) == frozen or name.endswith("key/bias"), name
+    start, _ = read_arrays(run.folder.checkpoints.start)
+    best, _ = read_arrays(run.folder.checkpoints.best)
+    last, _ = read_arrays(run.folder.checkpoints.path(4))
+    assert not {name for name in (*best, *last) if "encoder_0/" in name and "decoder" not in name}
+    assert start.keys() | best.keys() == {f"model/{name}" for name in expected}
+    assert not start.keys() & best.keys()
+    judged = {verdict.name: verdict.verdict for verdict in verify_run(run.path)}
+    assert set(judged.values()) <= {"sound", "unknown"}
+    assert judged["checkpoints/start.npz"] == judged["checkpoints/best.npz"] == "sound"
+
+
+# --- Adapters. ------------------------------------------------------------------------------------
+
+
+def test_adapters_begin_as_nothing_and_are_merged_as_they_are_computed() -> None:
+    model = transformer(**SIZES)
+    ids = np.arange(4, 12, dtype=np.int32).reshape(2, 4)
+    inputs = {"source": ids, "target": ids[:, ::-1].copy()}
+    before = ops.convert_to_numpy(model(inputs))
+    model.add_adapters(2)
+    trained = model.trained_weights()
+    assert {name.rsplit("/", 1)[1] for name in trained} == {"lora_kernel_a", "lora_kernel_b"}
+    kernels = {name.rsplit("/", 1)[0] for name in model.named_weights() if name.endswith("/kernel")}
+    assert {name.rsplit("/", 1)[0] for name in trained} == kernels
+    np.testing.assert_array_equal(ops.convert_to_numpy(model(inputs)), before)
+    rng = np.random.default_rng(0)
+    for weight in trained.values():
+        weight.assign(rng.standard_normal(weight.shape) * 0.3)
+    adapted = ops.convert_to_numpy(model(inputs))
+    assert np.abs(adapted - before).max() > 0.1
+    merged = merge_adapters({name: np.asarray(w) for name, w in model.named_weights().items()})
+    plain = transformer(**SIZES)
+    assert merged.keys() == plain.named_weights().keys()
+    for name, weight in plain.named_weights().items():
+        weight.assign(merged[name])
+    np.testing.assert_allclose(ops.convert_to_numpy(plain(inputs)), adapted, atol=2e-5)
+
+
+@pytest.mark.backend
+def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: Run) -> None:
+    adapters = ("model.lora_rank=2", "training.learning_rate=1e-2")
+    shown = io.StringIO()
+    whole = adapt(shop, general, *adapters, console=Console(file=shown, width=300))
+    assert "of them trained, " in shown.getvalue()
+    half = adapt(shop, general, *adapters, "training.max_steps=2")
+    again = shop.train(f"training.resume={half.path}", "training.max_steps=4")
+    arrays = [read_arrays(run.folder.checkpoints.path(4))[0] for run in (whole, again)]
+    assert arrays[0].keys() == arrays[1].keys()
+    for name, array in arrays[0].items():
+        np.testing.assert_array_equal(arrays[1][name], array, err_msg=name)
+    assert all("lora" in name or name.startswith("optimizer") for name in arrays[0])
+    kept, _ = read_arrays(whole.folder.checkpoints.best)
+    assert all("lora" in name for name in kept)
+    expected, found = best_weights(general), best_weights(whole)
+    assert expected.keys() == found.keys()
+    changed = {name for name in expected if not np.array_equal(expected[name], found[name])}
+    assert changed == {name for name in expected if name.endswith("/kernel")}
+    # What is loaded has no adapters, on any engine, and another run may start from it.
+    sources = ["Hoy hace frío.", "Sí."]
+    model = whole.folder.load_model()
+    assert model.named_weights().keys() == expected.keys()
+    from nmt import Translator
+
+    outputs = [
+        Translator.load(whole.path, engine=engine).translate(sources, beam_size=1)
+        for engine in ("keras", "ctranslate2")
+    ]
+    assert outputs[0] == outputs[1]
+    judged = {verdict.verdict for verdict in verify_run(whole.path)}
+    assert judged <= {"sound", "unknown"}
+    further = adapt(shop, whole, STILL)
+    assert further.folder.config.model.lora_rank is None
+    for name, array in best_weights(further).items():
+        np.testing.assert_allclose(array, found[name], atol=1e-6, err_msg=name)
+
+
+def test_damaged_frozen_weights_are_said(shop: Workshop, general: Run) -> None:
+    run = adapt(shop, general, "model.lora_rank=1", "training.max_steps=2")
+    folder = RunFolder.open(run.path)
+    folder.checkpoints.start.unlink()
+    with pytest.raises(UserError, match=r"start.npz does not fit .* is missing"):
+        shop.train(f"training.resume={run.path}", "training.max_steps=4")
+    with pytest.raises(UserError, match="does not fit the run's configuration"):
+        folder.load_model()
