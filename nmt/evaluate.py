@@ -28,7 +28,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_run(parser)
     add_engine(parser)
-    parser.add_argument("--split", choices=("test", "dev"), default="test")
+    parser.add_argument(
+        "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
+    )
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
     parser.add_argument(
@@ -89,7 +91,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = read_parallel(arguments.source, arguments.reference)
     else:
         what = f"split_{arguments.split}"
-        pairs = getattr(read_corpus(folder, console.print), arguments.split)
+        pairs = read_corpus(folder, console.print).pairs_of(arguments.split)
     how = ""
     if arguments.join > 1:
         pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
+from rich.table import Table
 
 from nmt.config.command_line import guard, register_schema
 from nmt.config.files import conf_dir
@@ -30,7 +31,7 @@ from nmt.runs.trials import (
     write_record,
 )
 from nmt.startup.commands import start_training, warn_in_one_line
-from nmt.training.job import Run, train
+from nmt.training.job import Run, Tested, train
 
 SHOWN = 5  # test translations printed at the end
 
@@ -110,7 +111,9 @@ def make_command(overrides: Sequence[str]) -> list[str]:
 
 
 def print_scores(run: Run, console: Console) -> None:
-    """Print what the run makes of the test split."""
+    """Print what the run makes of the test split, and of what else it was scored on."""
+    if len(run.tests) > (run.evaluation is not None):
+        console.print(tabulate(run.tests))
     if run.evaluation is None:
         return
     pairs = run.evaluation.pairs
@@ -120,6 +123,25 @@ def print_scores(run: Run, console: Console) -> None:
     for pair, output in evenly(translated, SHOWN):
         console.print(f"\n  source     {pair.source}")
         console.print(f"  reference  {pair.target}\n  output     {output}")
+
+
+def tabulate(tests: Mapping[str, Tested]) -> Table:
+    """Lay out the scores of all sets of pairs; where the run started from another, of both."""
+    scored = [(name, one.evaluation, one.before) for name, one in tests.items()]
+    metrics = [score.name for score in scored[0][1].scores]
+    earlier = any(before is not None for _, _, before in scored)
+    table = Table("scored on", "sentences")
+    for metric in metrics:
+        for title in (f"{metric} before", metric) if earlier else (metric,):
+            table.add_column(title, justify="right")
+    for name, evaluation, before in scored:
+        cells = [name, f"{len(evaluation.pairs):,}"]
+        for i, score in enumerate(evaluation.scores):
+            if earlier:
+                cells.append(f"{before.scores[i].value:.2f}" if before else "–")
+            cells.append(f"{score.value:.2f} ± {score.half_width or 0:.2f}")
+        table.add_row(*cells)
+    return table
 
 
 def main() -> None:

@@ -39,9 +39,10 @@ _CHANGEABLE_AT_START = re.compile(
 
 @dataclass
 class _OpenData(DataConfig):
-    """While it is composed, sources are open: a name that is new makes a source."""
+    """While it is composed, a name that is new makes a source, or a test."""
 
     sources: dict[str, Any] = field(default_factory=dict)
+    tests: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -56,6 +57,7 @@ def register_schema() -> None:
     """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
     schema = OmegaConf.structured(_OpenConfig)
     OmegaConf.set_struct(schema.data.sources, False)
+    OmegaConf.set_struct(schema.data.tests, False)
     OmegaConf.set_struct(schema.model, False)  # which has the keys of its kind besides
     ConfigStore.instance().store(name="schema", node=schema, provider="nmt")
 

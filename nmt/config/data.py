@@ -85,6 +85,9 @@ class DataConfig:
     dev: float = MISSING
     test: float = MISSING
     split_seed: int = MISSING  # apart from `seed`, so that runs compare on one test split
+    # More to score on, by a name of your choice: a table of source TAB target, or a run, whose test
+    # split it is. Nothing of it is trained on.
+    tests: dict[str, str] = field(default_factory=dict)
 
 
 def key_of(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
@@ -134,6 +137,14 @@ def check_data(config: DataConfig) -> None:
         if not _NAME.fullmatch(name):
             raise UserError(f"data.sources: '{name}' is no name: use letters, digits and _")
         _check_source(config, name)
+    for name, where in config.tests.items():
+        if not _NAME.fullmatch(name) or name in SPLITS:
+            raise UserError(
+                f"data.tests: '{name}' is no name: use letters, digits and _, but not "
+                f"{', '.join(SPLITS)}"
+            )
+        if not where:
+            raise UserError(f"data.tests.{name} needs a file of pairs, or a run")
     if not any(source.split in ("shares", "train") for source in config.sources.values()):
         raise UserError("data.sources has nothing to train on: no source has split=shares or train")
     check_at_least("data.min_words", config.min_words, 1)

@@ -50,7 +50,11 @@ def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from flatten(value, f"{prefix}{item.name}.")
         elif isinstance(value, dict):
             for name, entry in value.items():
-                yield from flatten(entry, f"{prefix}{item.name}.{name}.")
+                key = f"{prefix}{item.name}.{name}"
+                if is_dataclass(entry):
+                    yield from flatten(entry, f"{key}.")
+                else:
+                    yield key, entry
         else:
             yield prefix + item.name, value
 
@@ -68,6 +72,8 @@ def known_keys() -> list[str]:
 
 def known_beside(key: str) -> list[str]:
     """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
+    if key.startswith("data.tests."):
+        return [key]  # of any name
     if not key.startswith(f"{SOURCES}."):
         return known_keys()
     source = ".".join(key.split(".")[:3])  # of any name

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
@@ -20,9 +21,9 @@ from rich.table import Table
 from nmt.config.data import SHORT, key_of
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
-from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines
+from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines, read_table
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, naming, nearest
 
 DUPLICATE = "duplicate"
 # Of so many lines, a source that keeps less than this share is worth a word.
@@ -54,6 +55,18 @@ class Corpus:
     rejected: dict[str, int]  # reason -> lines, the most frequent first
     lines: int  # read; rejected, or one pair of one split
     archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
+    tests: dict[str, list[Pair]] = field(default_factory=dict)  # by name: more to score on
+
+    def pairs_of(self, name: str) -> list[Pair]:
+        """Return what can be scored on, by its name: dev, test, or one of ``data.tests``.
+
+        Raises:
+            UserError: there is no such.
+        """
+        found = {DEV: self.dev, TEST: self.test} | self.tests
+        if name not in found:
+            raise UserError(f"there is no split '{name}'{nearest(name, found)}")
+        return found[name]
 
     @cached_property
     def train(self) -> list[Pair]:
@@ -65,6 +78,7 @@ def load_corpus(
     config: DataConfig,
     *,
     cache_dir: Path,
+    tests: Mapping[str, list[Pair]] = MappingProxyType({}),
     read_only: bool = False,
     rejected_file: Path | None = None,
     log: Callable[[str], None] = lambda message: None,
@@ -74,6 +88,7 @@ def load_corpus(
     Args:
         config: the ``data`` group of the configuration.
         cache_dir: folder that keeps a downloaded archive.
+        tests: what ``data.tests`` names: nothing of it is trained on.
         read_only: whether ``cache_dir`` is only looked into.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
@@ -89,7 +104,7 @@ def load_corpus(
         read_lines, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
     )
     with _rejected_sink(config, rejected_file) as sink:
-        reader = _Reader(config, sink)
+        reader = _Reader(config, sink, late=bool(tests))
         kept = {
             name: reader.read(name, read(name))
             for name, source in sources.items()
@@ -97,7 +112,7 @@ def load_corpus(
         }
         splits = _split_sources(config, kept, log)
         splits[TRAIN] |= _expand_grammars(sources)
-        reader.leave_out_held_out(splits)
+        reader.leave_out_held_out(splits, tests)
     parts = _weigh(sources, splits[TRAIN])
     if not parts:
         raise UserError(
@@ -111,6 +126,7 @@ def load_corpus(
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
         archives=archives,
+        tests=dict(tests),
     )
     _log_sizes(corpus, log)
     return corpus
@@ -120,9 +136,15 @@ BySource = dict[str, list[Pair]]
 
 
 class _Reader:
-    """Judges lines, and counts what it refuses."""
+    """Judges lines, and counts what it refuses.
 
-    def __init__(self, config: DataConfig, sink: TextIO | None) -> None:
+    Args:
+        config: the ``data`` group.
+        sink: takes the refused lines.
+        late: whether some may turn out to be held out once all are read.
+    """
+
+    def __init__(self, config: DataConfig, sink: TextIO | None, *, late: bool) -> None:
         self._config = config
         self._sink = sink
         self._seen: dict[str | None, set[Pair]] = {}  # tag -> pairs to train on
@@ -131,7 +153,7 @@ class _Reader:
         # The lines that may turn out to be held out: source -> pair -> line.
         self._kept: dict[str, dict[Pair, Line]] = {}
         read = [source for source in config.sources.values() if source.kind != "grammar"]
-        self._late = any(source.split != "shares" for source in read)
+        self._late = late or any(source.split != "shares" for source in read)
 
     def read(self, name: str, lines: Iterator[Line]) -> list[Pair]:
         """Return the usable pairs of a source.
@@ -165,19 +187,20 @@ class _Reader:
             warnings.warn(few, stacklevel=2)
         return pairs
 
-    def leave_out_held_out(self, splits: dict[str, BySource]) -> None:
-        """Take out of training what shares a side with dev or test, compared without accents.
+    def leave_out_held_out(
+        self, splits: dict[str, BySource], tests: Mapping[str, list[Pair]]
+    ) -> None:
+        """Take out of training what shares a side with dev or a test, compared without accents.
 
         Pairs of sources that dev and test are shares of share none: they were split by groups.
         """
         sources = self._config.sources
         files = [name for name, source in sources.items() if source.split in (DEV, TEST)]
-        held_out = [
-            pair for name in (DEV, TEST) for pairs in splits[name].values() for pair in pairs
-        ]
+        groups = [*splits[DEV].values(), *splits[TEST].values(), *tests.values()]
+        held_out = [pair for pairs in groups for pair in pairs]
         sides = [{normalized(pair[side]) for pair in held_out} for side in (0, 1)]
         for name, pairs in splits[TRAIN].items():
-            if sources[name].split == "shares" and not files:
+            if sources[name].split == "shares" and not files and not tests:
                 continue
             kept = []
             for pair in pairs:
@@ -293,6 +316,23 @@ def read_parallel(source: Path, reference: Path) -> list[Pair]:
     return pairs
 
 
+def read_pairs(path: Path, key: str) -> list[Pair]:
+    """Read a table of source TAB target, cleaned, to score on; what is no pair is left out.
+
+    Args:
+        path: of the table.
+        key: of the configuration, for messages.
+
+    Raises:
+        UserError: it is missing or damaged, or has no pair.
+    """
+    lines = read_table(path, key, (0, 1))
+    found = [pair for line in lines if isinstance(pair := _clean_pair(line), Pair)]
+    if not found:
+        raise UserError(f"{key}={path} has no line of source TAB target")
+    return found
+
+
 def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
     """Return pairs of `size` following pairs each, joined by spaces; what is over is left out.
 
@@ -324,6 +364,8 @@ def rejection_table(corpus: Corpus) -> Table:
     row("train", train)
     row("dev", len(corpus.dev))
     row("test", len(corpus.test))
+    for name, pairs in corpus.tests.items():
+        row(f"test: {name}", len(pairs))
     return table
 
 

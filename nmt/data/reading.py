@@ -115,13 +115,27 @@ def read_lines(
             yield from _columns(str(path), _zip_lines(path, key), source.columns)
     elif source.kind == "tsv":
         key, path = given("path")
-        yield from _columns(str(path), _file_lines(path, key), source.columns)
+        yield from read_table(path, key, source.columns)
     elif source.kind == "parallel":
         source_key, source_path = given("source_path")
         target_key, target_path = given("target_path")
         yield from read_aligned(source_path, target_path, source_key, target_key)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
+    """Yield the lines of a table, plain or .gz.
+
+    Args:
+        path: of the table.
+        key: of the configuration, for messages.
+        columns: source and target, from 0.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    yield from _columns(str(path), _file_lines(path, key), columns)
 
 
 def _columns(file: str, lines: Iterable[bytes], columns: Sequence[int]) -> Iterator[Line]:

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nmt.data.corpus import Corpus, load_corpus
+from nmt.config import DataConfig
+from nmt.data.corpus import Corpus, load_corpus, read_pairs
 from nmt.data.encoded import digest
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 
 
 def record_of(corpus: Corpus) -> dict[str, Any]:
     """Return what a run folder keeps of its corpus: counts, archives, digests of the splits."""
     splits = {name: getattr(corpus, name) for name in ("train", "dev", "test")}
+    splits |= {f"tests.{name}": pairs for name, pairs in corpus.tests.items()}
     return {
         "lines": corpus.lines,
         "rejected": corpus.rejected,
@@ -24,6 +28,24 @@ def record_of(corpus: Corpus) -> dict[str, Any]:
             for name, pairs in splits.items()
         },
     }
+
+
+def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
+    """Read what ``data.tests`` names: tables of pairs, and test splits of runs.
+
+    Raises:
+        UserError: one is neither, or has no pair.
+    """
+    tests = {}
+    for name, where in config.tests.items():
+        path = Path(where).expanduser()
+        if path.is_dir():
+            tests[name] = read_corpus(RunFolder.open(path), lambda line: None).test
+            if not tests[name]:
+                raise UserError(f"data.tests.{name}={where} is a run without a test split")
+        else:
+            tests[name] = read_pairs(path, f"data.tests.{name}")
+    return tests
 
 
 def has_changed(run: RunFolder, corpus: Corpus) -> bool:
@@ -37,7 +59,13 @@ def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
     Nothing is written, whatever the run's configuration says: it may come from elsewhere.
     """
     config = run.config
-    corpus = load_corpus(config.data, cache_dir=Path(config.cache_dir), read_only=True, log=log)
+    corpus = load_corpus(
+        config.data,
+        cache_dir=Path(config.cache_dir),
+        tests=read_tests(config.data),
+        read_only=True,
+        log=log,
+    )
     if has_changed(run, corpus):
         log("warning: the corpus has changed since this run was trained on it")
     return corpus

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.data.corpus import Corpus, rejection_table
+from nmt.data.splitting import TEST
 from nmt.errors import UserError, naming
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.locking import lock_run
@@ -30,6 +31,14 @@ LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it i
 
 
 @dataclass(frozen=True)
+class Tested:
+    """What a run makes of a set of pairs, and what the run did that it started from."""
+
+    evaluation: Evaluation
+    before: Evaluation | None  # None: it started from none, or from one that is not there any more
+
+
+@dataclass(frozen=True)
 class Run:
     """A run after training: its folder, what was reported, and what it makes of the test split."""
 
@@ -37,6 +46,7 @@ class Run:
     stopped_by: int | None  # the signal that stopped it; ``training.resume`` goes on
     best_score: float | None  # dev BLEU of the weights that are kept; None without a dev split
     evaluation: Evaluation | None  # of the test split; None without one, or while not complete
+    tests: Mapping[str, Tested] = field(default_factory=dict)  # by name: that, and ``data.tests``
 
     @property
     def complete(self) -> bool:
@@ -131,17 +141,39 @@ def train(config: Config, console: Console) -> Run:
     with lock_run(folder.path):
         tokenizer = _settle_run(folder, finished, corpus, console)
         trainer = _make_trainer(finished, corpus, folder, tokenizer, console)
-        evaluation = None
-        if trainer.train() and corpus.test:
-            from nmt.inference.evaluation import evaluate
-            from nmt.inference.translator import Translator
-            from nmt.startup.devices import gpus
+        tests = _test(folder, finished, corpus, console) if trainer.train() else {}
+    evaluation = tests[TEST].evaluation if TEST in tests else None
+    return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation, tests)
 
-            # What the GPU has been doing all the time it does better than the CPU.
-            translator = Translator.load(folder.path, engine="keras" if gpus() else "auto")
-            evaluation = evaluate(translator, corpus.test, console)
-            folder.write_json(TEST_SCORES_FILE, evaluation.as_json())
-    return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation)
+
+def _test(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> dict[str, Tested]:
+    """Score a complete run on the test split and on ``data.tests``, by name; write that down.
+
+    On the latter, the run that it started from is scored, too: what is learned, and what forgotten.
+    """
+    from nmt.inference.evaluation import evaluate
+    from nmt.inference.translator import Translator
+    from nmt.startup.devices import gpus
+
+    sets = ({TEST: corpus.test} if corpus.test else {}) | corpus.tests
+    if not sets:
+        return {}
+    # What the GPU has been doing all the time it does better than the CPU.
+    engine = "keras" if gpus() else "auto"
+    translator = Translator.load(folder.path, engine=engine)
+    start = config.training.start_from if corpus.tests else None
+    earlier = Translator.load(start, engine=engine) if start and Path(start).is_dir() else None
+    found = {}
+    for name, pairs in sets.items():
+        evaluation = evaluate(translator, pairs, console)
+        before = evaluate(earlier, pairs, console) if earlier else None
+        found[name] = Tested(evaluation, before)
+        file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
+        content = evaluation.as_json()
+        if before is not None:
+            content["before"] = {score.name: asdict(score) for score in before.scores}
+        folder.write_json(file, content)
+    return found
 
 
 def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> Tokenizer:

@@ -14,6 +14,7 @@ from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from nmt.errors import UserError
+from nmt.runs.corpus import read_tests
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
@@ -22,6 +23,7 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
     return load_corpus(
         config.data,
         cache_dir=Path(config.cache_dir),
+        tests=read_tests(config.data),
         rejected_file=Path(rejected) if rejected else None,
         log=console.print,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ from nmt.data.tokenizer import UNK
 from nmt.errors import UserError
 from nmt.runs.building import choose_weights, merge_adapters
 from nmt.runs.checkpoint import read_arrays
+from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.runs.verifying import verify_run
+from nmt.train import tabulate
 from nmt.training.adapting import TABLE, freeze, translate_table
 from nmt.training.defaults import START_SHARE, learning_rate_for
 from nmt.training.job import Run
@@ -294,3 +297,63 @@ def test_damaged_frozen_weights_are_said(shop: Workshop, general: Run) -> None:
         shop.train(f"training.resume={run.path}", "training.max_steps=4")
     with pytest.raises(UserError, match="does not fit the run's configuration"):
         folder.load_model()
+
+
+# --- Named test sets. -----------------------------------------------------------------------------
+
+
+def test_several_tests_are_scored_before_and_after(
+    shop: Workshop, general: Run, tmp_path: Path
+) -> None:
+    """What is learned and what is forgotten stand in one table, and nothing of it is trained on."""
+    corpus = next(one for one in shop.overrides if one.startswith("data.path=")).split("=", 1)[1]
+    lines = Path(corpus).read_text(encoding="utf-8").splitlines()
+    held_out = tmp_path / "held_out.tsv"
+    held_out.write_text("\n".join(lines[:10]) + "\nno pair\n", encoding="utf-8")
+    with shop.keeping():
+        tested = shop.train(*FEW[:-1], "name=tested", "data.test=16")
+    run = adapt(
+        shop,
+        tested,
+        STILL,
+        "data.test=8",
+        f"data.tests.verses={held_out}",
+        f"data.tests.before={tested.path}",
+    )
+    assert list(run.tests) == ["test", "verses", "before"]
+    assert run.evaluation == run.tests["test"].evaluation
+    assert tested.evaluation is not None
+    assert run.tests["before"].evaluation.pairs == tested.evaluation.pairs
+    assert len(run.tests["verses"].evaluation.pairs) == 10
+    for name, found in run.tests.items():
+        assert found.before is not None
+        assert found.before.outputs == found.evaluation.outputs  # it has not learned anything
+        file = "evaluation_test.json" if name == "test" else f"evaluation_test_{name}.json"
+        stored = json.loads((run.path / file).read_text(encoding="utf-8"))
+        assert stored["before"].keys() == stored["scores"].keys() == {"BLEU", "chrF2++", "TER"}
+    trained = read_corpus(run.folder, str).train
+    held = {
+        side for found in run.tests.values() for pair in found.evaluation.pairs for side in pair
+    }
+    assert not held & {side for pair in trained for side in pair}
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(tabulate(run.tests))
+    assert [
+        line.split("│")[1].strip() for line in shown.getvalue().splitlines() if "│" in line
+    ] == [*("test", "verses", "before")]
+    assert "BLEU before" in shown.getvalue()
+    with pytest.raises(UserError, match="there is no split 'verse'; did you mean 'verses'"):
+        read_corpus(run.folder, str).pairs_of("verse")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.tests.dev=x.tsv", "data.tests: 'dev' is no name"),
+        ("data.tests.verses=", "data.tests.verses needs a file of pairs, or a run"),
+        ("data.tests.verses=nowhere.tsv", "data.tests.verses=nowhere.tsv"),
+    ],
+)
+def test_a_test_that_is_none_is_refused(shop: Workshop, override: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shop.train(override)
