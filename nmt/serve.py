@@ -154,7 +154,7 @@ def run(arguments: argparse.Namespace) -> None:
         translator.translate([_WARM_UP])
 
     data = folder.config.data
-    about = About(folder.path.name, data.source_language, data.target_language, found)
+    about = About(folder.path.name, *data.languages, found)
     app = make_app(parts, about, Limits(**read_limits(arguments)))
 
     class Server(uvicorn.Server):

@@ -274,7 +274,7 @@ def prepare(overrides: list[str]) -> Ready:
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
-        batches = plan_training(config, corpus, tokenizer)
+        [batches] = plan_training(config, corpus, tokenizer)
         return Ready(config, len(corpus.train), tokenizer.vocabulary_size, batches)
     except UserError as error:
         fail(error)

@@ -248,6 +248,9 @@ def prepare_corpus(folder: Path) -> Prepared:
             dev=pick(data, (0, 1, 0.2)),
             test=pick(data, (0, 1, 0.2)),
             split_seed=1,
+            reverse=data.ConsumeBool(),
+            temperature=None,
+            stages=[],
         )
         path.write_bytes(rest(data))
         read_parallel(path, path)

@@ -18,7 +18,7 @@ from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
-SOURCE_KEYS = SourceConfig.__dataclass_fields__.keys()
+SOURCE_KEYS = SourceConfig.__dataclass_fields__.keys() - {"reverse"}
 
 
 def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) -> DataConfig:
@@ -42,6 +42,9 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "dev": 0,
         "test": 0,
         "split_seed": 1,
+        "reverse": False,
+        "temperature": None,
+        "stages": [],
     }
     return DataConfig(**(values | changes))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_one_of
-from nmt.errors import UserError
+from nmt.errors import UserError, nearest
 
 KINDS = ("phrasebook", "grammar", "zip", "tsv", "parallel")
 SPLITS = ("shares", "train", "dev", "test")
@@ -41,7 +41,8 @@ class SourceConfig:
     url: str | None = None  # zip: where it is fetched from
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
     path: str | None = None  # tsv: one file, plain or .gz
-    # All but parallel: source, target column from 0; the embedded corpus has Spanish, English.
+    # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. A
+    # third one holds how much a pair's loss weighs, 1 being usual; zip and tsv.
     columns: list[int] = field(default_factory=lambda: [0, 1])
     source_path: str | None = None  # parallel: two line-aligned files, plain or .gz
     target_path: str | None = None
@@ -53,6 +54,18 @@ class SourceConfig:
     # near it (those of a grammar never: it can make more). null: every pair once.
     weight: float | None = None
     tag: str | None = None  # a word put before every source sentence, such as <2en>
+    reverse: bool = False  # to translate the other way; splits are made before
+
+
+@dataclass
+class StageConfig:
+    """A part of training, and what it is trained on: it ends at whichever comes first."""
+
+    # Of sources, in place of their own; 0 leaves one out.
+    weights: dict[str, float] = field(default_factory=dict)
+    steps: int | None = None  # updates
+    minutes: float | None = None  # wall clock, validation included
+    plateau: int | None = None  # evaluations without a better dev BLEU
 
 
 @dataclass
@@ -63,6 +76,11 @@ class DataConfig:
     source_language: str = MISSING  # BCP 47 tag, for labels and scores only
     target_language: str = MISSING
     sources: dict[str, SourceConfig] = field(default_factory=dict)  # by a name of your choice
+    reverse: bool = MISSING  # every source, and every table of tests
+    # Weighs sources that have no weight by pairs ** (1 / temperature): 1 leaves them as they are, a
+    # large one makes all alike.
+    temperature: float | None = MISSING
+    stages: list[StageConfig] = MISSING  # one after the other; empty: there is one
 
     # Short for a key of the one source that has it; null in a finished configuration.
     archive: str | None = None
@@ -88,6 +106,12 @@ class DataConfig:
     # More to score on, by a name of your choice: a table of source TAB target, or a run, whose test
     # split it is. Nothing of it is trained on.
     tests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """What the model reads, and what it writes."""
+        languages = (self.source_language, self.target_language)
+        return languages[::-1] if self.reverse else languages
 
 
 def key_of(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
@@ -147,6 +171,9 @@ def check_data(config: DataConfig) -> None:
             raise UserError(f"data.tests.{name} needs a file of pairs, or a run")
     if not any(source.split in ("shares", "train") for source in config.sources.values()):
         raise UserError("data.sources has nothing to train on: no source has split=shares or train")
+    if config.temperature is not None:
+        check_at_least("data.temperature", config.temperature, 1)
+    _check_stages(config)
     check_at_least("data.min_words", config.min_words, 1)
     check_at_least("data.max_words", config.max_words, config.min_words)
     check_at_least("data.max_characters", config.max_characters, 1)
@@ -161,13 +188,15 @@ def _check_source(config: DataConfig, name: str) -> None:
     check_one_of(f"{key}.split", source.split, SPLITS)
     _check_files(config, name)
     columns = source.columns
-    if len(columns) != 2 or min(columns) < 0 or columns[0] == columns[1]:
+    if len(columns) not in (2, 3) or min(columns) < 0 or len(set(columns)) < len(columns):
         raise UserError(
             f"{key_of(config.sources, name, 'columns')}={columns}: give two different column "
-            "numbers, source then target, counted from 0"
+            "numbers, source then target, counted from 0; and a third one for weights, if any"
         )
     if source.kind == "grammar" and max(columns) > 1:
         raise UserError(f"{key}.columns={columns}: what a grammar makes has the columns 0 and 1")
+    if len(columns) == 3 and source.split in ("dev", "test"):
+        raise UserError(f"{key}.columns={columns}: weights are for pairs that are trained on")
     check_at_least(f"{key}.pairs", source.pairs, 0)
     if source.pairs and source.kind != "grammar":
         raise UserError(f"{key}.pairs={source.pairs} is for sources of kind grammar")
@@ -176,6 +205,32 @@ def _check_source(config: DataConfig, name: str) -> None:
     check_above_zero(f"{key}.weight", source.weight, ", or null")
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag='{source.tag}' must be one word, or null")
+
+
+def _check_stages(config: DataConfig) -> None:
+    """Check that every stage but the last ends, and has something to train on."""
+    for number, stage in enumerate(config.stages):
+        key = f"data.stages[{number}]"
+        for name, weight in stage.weights.items():
+            if name not in config.sources:
+                near = nearest(name, config.sources)
+                raise UserError(f"{key}.weights: there is no source '{name}'{near}")
+            check_at_least(f"{key}.weights.{name}", weight, 0)
+        trained = [
+            name
+            for name, source in config.sources.items()
+            if source.split in ("shares", "train") and stage.weights.get(name) != 0
+        ]
+        if not trained:
+            raise UserError(f"{key}.weights leave nothing to train on")
+        ends = {name: getattr(stage, name) for name in ("steps", "minutes", "plateau")}
+        for name, value in ends.items():
+            check_above_zero(f"{key}.{name}", value, ", or null")
+        last = number == len(config.stages) - 1
+        if last and any(value is not None for value in ends.values()):
+            raise UserError(f"{key} is the last, and ends with training: leave its end out")
+        if not last and all(value is None for value in ends.values()):
+            raise UserError(f"{key} has no end: set its steps, minutes or plateau")
 
 
 def _check_files(config: DataConfig, name: str) -> None:

@@ -24,21 +24,26 @@ from nmt.errors import UserError, nearest
 DEEPEST = 16  # nodes of YAML in each other; four are used
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
-_LATER_KEYS = {
+_LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
+    "data": {"reverse": False, "temperature": None, "stages": []},
+    "model": {"lora_rank": None},
     "training": {
         "attention_every": 250,
         "deterministic": False,
         "dropout_warmup_epochs": 0,
+        "freeze": [],
         "max_skipped": 30,
+        "new_vocabulary": False,
         "on_spike": "skip",
         "spike_factor": None,
         "parallel_parts": 1,
+        "start_from": None,
         "word_dropout": 0,
     },
 }
 
-_LATER_KEYS_OF_TRANSFORMERS = {
+_LATER_KEYS_OF_TRANSFORMERS: dict[str, Any] = {
     "kind": "transformer",
     "heads": "split",
     "key_value_heads": None,
@@ -188,7 +193,8 @@ def _later_keys(stored: DictConfig) -> dict[str, Any]:
     """Return what a stored configuration may lack: the first models were all transformers."""
     model = stored.get("model")
     older = isinstance(model, DictConfig) and "kind" not in model
-    return _LATER_KEYS | ({"model": _LATER_KEYS_OF_TRANSFORMERS} if older else {})
+    of_model = _LATER_KEYS["model"] | (_LATER_KEYS_OF_TRANSFORMERS if older else {})
+    return _LATER_KEYS | {"model": of_model}
 
 
 def _refuse_references(text: str) -> None:

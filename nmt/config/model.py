@@ -31,7 +31,7 @@ class ModelConfig:
     max_length: int = MISSING  # longest sequence in tokens, end mark included
     # Rank of the adapters that are trained in place of the matrices; null: there are none. They are
     # merged into the matrices where weights are loaded: the model itself knows nothing of them.
-    lora_rank: int | None = None
+    lora_rank: int | None = MISSING
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nmt.config.checks import (
     MISSING,
@@ -21,9 +21,9 @@ class TrainingConfig:
     """Where it begins, batches, objective, optimizer, limits and cadence."""
 
     # A run folder whose weights, tokenizer and sizes a new run begins with.
-    start_from: str | None = None
-    new_vocabulary: bool = False  # of the new corpus, instead of start_from's
-    freeze: list[str] = field(default_factory=list)  # weights that stay as they are, by pattern
+    start_from: str | None = MISSING
+    new_vocabulary: bool = MISSING  # of the new corpus, instead of start_from's
+    freeze: list[str] = MISSING  # weights that stay as they are, by pattern
     batch_tokens: int = MISSING  # positions per side in one micro-batch
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: int = MISSING  # micro-batches per update

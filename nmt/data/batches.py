@@ -219,7 +219,8 @@ class Batches:
 
         Returns:
             int32 arrays [R, L]: ``source``, ``target``, ``labels``; for each side ``_segments``
-            (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair).
+            (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). Where
+            pairs have weights in the loss, float32 [R, L] ``weights`` of the labels.
         """
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
@@ -255,6 +256,10 @@ class Batches:
                 shifted.reshape(-1)[_ranges(begin + 1, length - 1)] = ids
                 shifted.reshape(-1)[begin] = BOS
                 batch["target"] = shifted
+                if self._corpus.weights is not None:
+                    weights = np.zeros(size, np.float32)
+                    weights.reshape(-1)[cells] = np.repeat(self._corpus.weights[pairs], length)
+                    batch["weights"] = weights
         return batch
 
 

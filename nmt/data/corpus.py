@@ -6,9 +6,10 @@ reason; none disappears.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
+import numpy as np
 from rich.table import Table
 
 from nmt.config.data import SHORT, key_of
@@ -43,6 +45,7 @@ class Part:
     pairs: list[Pair]
     repeats: int  # how often an epoch has each of them
     read: bool  # from lines, and not made by a grammar
+    weights: list[float] | None = None  # of each pair in the loss; None: all alike
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Corpus:
     lines: int  # read; rejected, or one pair of one split
     archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # by name: more to score on
+    stages: tuple[tuple[Part, ...], ...] = ()  # what each stage is trained on; empty: there is one
 
     def pairs_of(self, name: str) -> list[Pair]:
         """Return what can be scored on, by its name: dev, test, or one of ``data.tests``.
@@ -71,7 +75,7 @@ class Corpus:
     @cached_property
     def train(self) -> list[Pair]:
         """An epoch: the pairs of every source, as often as it has them, in the order of files."""
-        return [pair for part in self.parts for pair in part.pairs * part.repeats]
+        return list_pairs(self.parts)
 
 
 def load_corpus(
@@ -88,7 +92,7 @@ def load_corpus(
     Args:
         config: the ``data`` group of the configuration.
         cache_dir: folder that keeps a downloaded archive.
-        tests: what ``data.tests`` names: nothing of it is trained on.
+        tests: what ``data.tests`` names, as the model sees it: nothing of it is trained on.
         read_only: whether ``cache_dir`` is only looked into.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
@@ -112,21 +116,25 @@ def load_corpus(
         }
         splits = _split_sources(config, kept, log)
         splits[TRAIN] |= _expand_grammars(sources)
-        reader.leave_out_held_out(splits, tests)
-    parts = _weigh(sources, splits[TRAIN])
-    if not parts:
+        reader.leave_out_held_out(splits, tests.values())
+    parts = _weigh(config, splits[TRAIN], reader.weights)
+    stages = tuple(
+        _weigh(config, splits[TRAIN], reader.weights, stage.weights) for stage in config.stages
+    )
+    if not all((parts, *stages)):
         raise UserError(
             f"data={config.name}: nothing is left to train on, every pair shares a side with one "
             "in dev or test"
         )
     corpus = Corpus(
         parts,
-        dev=_join(sources, splits[DEV]),
-        test=_join(sources, splits[TEST]),
+        dev=_join(config, splits[DEV]),
+        test=_join(config, splits[TEST]),
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
         archives=archives,
         tests=dict(tests),
+        stages=stages,
     )
     _log_sizes(corpus, log)
     return corpus
@@ -147,7 +155,9 @@ class _Reader:
     def __init__(self, config: DataConfig, sink: TextIO | None, *, late: bool) -> None:
         self._config = config
         self._sink = sink
-        self._seen: dict[str | None, set[Pair]] = {}  # tag -> pairs to train on
+        # Pairs to train on, of a tag and a direction.
+        self._seen: dict[tuple[str | None, bool], set[Pair]] = {}
+        self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
         self.rejected: Counter[str] = Counter()
         self.lines = 0
         # The lines that may turn out to be held out: source -> pair -> line.
@@ -163,7 +173,8 @@ class _Reader:
         """
         source = self._config.sources[name]
         training = source.split in ("shares", "train")
-        seen = self._seen.setdefault(source.tag, set())
+        seen = self._seen.setdefault((source.tag, source.reverse), set())
+        weights = self.weights.setdefault(name, {}) if len(source.columns) > 2 else None
         kept = self._kept.setdefault(name, {})
         pairs = []
         before, rejected = self.lines, self.rejected.copy()
@@ -171,9 +182,14 @@ class _Reader:
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
             verdict = _judge(line, self._config, seen) if training else _clean_pair(line)
+            weight = 1.0 if weights is None else _read_weight(line.weight)
+            if isinstance(verdict, Pair) and weight is None:
+                verdict = "weight that is no number"
             if not isinstance(verdict, Pair):
                 self._reject(verdict, line)
                 continue
+            if weights is not None and weight is not None:
+                weights[verdict] = weight
             pairs.append(verdict)
             if training:
                 seen.add(verdict)
@@ -187,20 +203,21 @@ class _Reader:
             warnings.warn(few, stacklevel=2)
         return pairs
 
-    def leave_out_held_out(
-        self, splits: dict[str, BySource], tests: Mapping[str, list[Pair]]
-    ) -> None:
+    def leave_out_held_out(self, splits: dict[str, BySource], tests: Iterable[list[Pair]]) -> None:
         """Take out of training what shares a side with dev or a test, compared without accents.
 
         Pairs of sources that dev and test are shares of share none: they were split by groups.
         """
         sources = self._config.sources
         files = [name for name, source in sources.items() if source.split in (DEV, TEST)]
-        groups = [*splits[DEV].values(), *splits[TEST].values(), *tests.values()]
+        # Tests are as the model sees them, what was split as it was read.
+        turned = self._config.reverse
+        tested = [Pair(*pair[::-1]) if turned else pair for pairs in tests for pair in pairs]
+        groups = [*splits[DEV].values(), *splits[TEST].values(), tested]
         held_out = [pair for pairs in groups for pair in pairs]
         sides = [{normalized(pair[side]) for pair in held_out} for side in (0, 1)]
         for name, pairs in splits[TRAIN].items():
-            if sources[name].split == "shares" and not files and not tests:
+            if sources[name].split == "shares" and not files and not tested:
                 continue
             kept = []
             for pair in pairs:
@@ -253,28 +270,87 @@ def _expand_grammars(sources: Mapping[str, SourceConfig]) -> BySource:
     }
 
 
-def _weigh(sources: Mapping[str, SourceConfig], train: BySource) -> tuple[Part, ...]:
+def _weigh(
+    config: DataConfig,
+    train: BySource,
+    in_loss: Mapping[str, Mapping[Pair, float]],
+    changed: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[Part, ...]:
     """Weigh the sources against each other.
 
     The source that has most pairs for its weight gives each of them once; the others repeat theirs
     to come near their weights, but for what a grammar makes: it can make more.
+
+    Args:
+        config: the ``data`` group.
+        train: pairs to train on.
+        in_loss: weights of single pairs, of the sources that have any.
+        changed: weights of sources, in place of the configuration's; 0 leaves one out.
     """
-    train = {name: train[name] for name in sources if train.get(name)}
-    weights = {name: weight for name in train if (weight := sources[name].weight) is not None}
+    sources = config.sources
+    train = {name: train[name] for name in sources if train.get(name) and changed.get(name) != 0}
+    weights = {
+        name: weight
+        for name in train
+        if (weight := changed.get(name, _weight_of(config, name, len(train[name])))) is not None
+    }
     per_weight = max((len(train[name]) / weights[name] for name in weights), default=0)
     parts = []
     for name, pairs in train.items():
         made = sources[name].kind == "grammar"
         wanted = 0 if made else round(per_weight * weights.get(name, 0) / len(pairs))
-        parts.append(Part(name, _join(sources, {name: pairs}), max(1, wanted), read=not made))
+        weighed = [in_loss[name][pair] for pair in pairs] if name in in_loss else None
+        joined = _join(config, {name: pairs})
+        parts.append(Part(name, joined, max(1, wanted), read=not made, weights=weighed))
     return tuple(parts)
 
 
-def _join(sources: Mapping[str, SourceConfig], pairs: BySource) -> list[Pair]:
-    """Return pairs in the order of their sources, with the tag of each before its sentences."""
+def _weight_of(config: DataConfig, name: str, pairs: int) -> float | None:
+    """Return the weight of a source, by the temperature where it has none of its own.
+
+    Arivazhagan et al. 2019, Massively Multilingual Neural Machine Translation in the Wild, 4.2.
+    """
+    source = config.sources[name]
+    if source.weight is not None or config.temperature is None or source.kind == "grammar":
+        return source.weight
+    return pairs ** (1 / config.temperature)
+
+
+def _read_weight(text: str) -> float | None:
+    """Return the weight of a pair; None if it is not a finite number of at least 0."""
+    try:
+        weight = float(text)
+    except ValueError:
+        return None
+    return weight if 0 <= weight < math.inf else None
+
+
+def list_pairs(parts: Sequence[Part]) -> list[Pair]:
+    """Return an epoch: the pairs of every part, as often as it has them, in the order of files."""
+    return [pair for part in parts for pair in part.pairs * part.repeats]
+
+
+def list_weights(parts: Sequence[Part]) -> np.ndarray | None:
+    """Return the weight in the loss of each pair that `list_pairs` returns: float32 [pairs].
+
+    None: all are 1.
+    """
+    if all(part.weights is None for part in parts):
+        return None
+    found = [(part.weights or [1.0] * len(part.pairs)) * part.repeats for part in parts]
+    return np.array([weight for weights in found for weight in weights], np.float32)
+
+
+def _join(config: DataConfig, pairs: BySource) -> list[Pair]:
+    """Return pairs in the order of their sources, as the model is to see them.
+
+    Turned around where they are to be, and with the tag of each source before its sentences.
+    """
     joined: list[Pair] = []
-    for name, source in sources.items():
+    for name, source in config.sources.items():
         of_source = pairs.get(name, [])
+        if source.reverse != config.reverse:
+            of_source = [Pair(pair.target, pair.source) for pair in of_source]
         if source.tag is None:
             joined += of_source
         else:
@@ -292,6 +368,9 @@ def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
         f"corpus: {corpus.lines:,} lines, {kept:,} pairs kept: "
         f"{train:,} train, {len(corpus.dev):,} dev, {len(corpus.test):,} test"
     )
+    for number, parts in enumerate(corpus.stages, 1):
+        mixed = ", ".join(f"{part.source} {len(part.pairs) * part.repeats:,}" for part in parts)
+        log(f"stage {number}: {mixed} pairs an epoch")
     if len(corpus.parts) > 1 or any(part.repeats > 1 for part in corpus.parts):
         for part in corpus.parts:
             times = f", {part.repeats} times an epoch" if part.repeats > 1 else ""

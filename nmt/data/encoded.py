@@ -50,13 +50,22 @@ class Sequences:
 
 
 class EncodedCorpus:
-    """Aligned source and target sequences, without begin and end marks."""
+    """Aligned source and target sequences, without begin and end marks.
 
-    def __init__(self, source: Sequences, target: Sequences) -> None:
+    Args:
+        source: ids of the source side.
+        target: ids of the target side.
+        weights: float32 [pairs], of each pair in the loss; None: all are 1.
+    """
+
+    def __init__(
+        self, source: Sequences, target: Sequences, weights: np.ndarray | None = None
+    ) -> None:
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source sequences, {len(target)} target sequences")
         self.source = source
         self.target = target
+        self.weights = weights
 
     def __len__(self) -> int:
         return len(self.source)

@@ -44,6 +44,7 @@ class Line(NamedTuple):
     raw: str  # the beginning where it is too long
     sides: tuple[str, str] | None  # None: a column is missing
     fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG
+    weight: str = ""  # of the pair, as it stands there; empty: there is none
 
 
 def phrasebook_dir() -> Path:
@@ -130,7 +131,7 @@ def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
     Args:
         path: of the table.
         key: of the configuration, for messages.
-        columns: source and target, from 0.
+        columns: source and target, from 0, and that of weights if there is one.
 
     Raises:
         UserError: it is missing or damaged.
@@ -139,12 +140,13 @@ def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
 
 
 def _columns(file: str, lines: Iterable[bytes], columns: Sequence[int]) -> Iterator[Line]:
-    source, target = columns
+    source, target, *weight = columns
     for number, (raw, fault) in enumerate(map(_decode, lines), 1):
         cells = raw.split("\t")
-        complete = max(source, target) < len(cells)
+        complete = max(columns) < len(cells)
         sides = (cells[source], cells[target]) if complete else None
-        yield Line(file, number, raw, sides, fault)
+        weighed = cells[weight[0]] if complete and weight else ""
+        yield Line(file, number, raw, sides, fault, weighed)
 
 
 def read_aligned(

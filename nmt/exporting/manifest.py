@@ -139,8 +139,8 @@ def make_content(
         "nmt": version("nmt"),
         "run": run,
         "scores": scores,
-        "source_language": config.data.source_language,
-        "target_language": config.data.target_language,
+        "source_language": config.data.languages[0],
+        "target_language": config.data.languages[1],
         "tokenizer": {
             "kind": config.tokenizer.kind,
             "fingerprint": tokenizer.fingerprint,

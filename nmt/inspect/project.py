@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         counts = Counts.of(
             encode_pairs(corpus.train, tokenizer),  # in memory: nothing is written for a reader
             tokenizer.vocabulary_size,
-            (data.source_language, data.target_language),
+            data.languages,
         )
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     for path in write_projector(folder.logs, model.token_table(), pieces, counts):

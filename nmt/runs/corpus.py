@@ -33,6 +33,8 @@ def record_of(corpus: Corpus) -> dict[str, Any]:
 def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
     """Read what ``data.tests`` names: tables of pairs, and test splits of runs.
 
+    They come in the direction in which the model translates.
+
     Raises:
         UserError: one is neither, or has no pair.
     """
@@ -40,11 +42,16 @@ def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
     for name, where in config.tests.items():
         path = Path(where).expanduser()
         if path.is_dir():
-            tests[name] = read_corpus(RunFolder.open(path), lambda line: None).test
+            run = RunFolder.open(path)
+            tests[name] = read_corpus(run, lambda line: None).test
+            turned = run.config.data.languages == config.languages[::-1] != config.languages
             if not tests[name]:
                 raise UserError(f"data.tests.{name}={where} is a run without a test split")
         else:
             tests[name] = read_pairs(path, f"data.tests.{name}")
+            turned = config.reverse
+        if turned:
+            tests[name] = [Pair(pair.target, pair.source) for pair in tests[name]]
     return tests
 
 

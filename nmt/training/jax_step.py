@@ -195,7 +195,13 @@ class JaxStep:
         with keras.StatelessScope(state_mapping=values):
             logits = self._model(batch, dropout_key=key)
         counted = batch["target_segments"] > 0
-        return cross_entropy(logits, batch["labels"], counted, label_smoothing=label_smoothing)
+        return cross_entropy(
+            logits,
+            batch["labels"],
+            counted,
+            label_smoothing=label_smoothing,
+            weights=batch.get("weights"),
+        )
 
     def _nll(self, weights: Arrays, fixed: Arrays, batch: Any) -> tuple[Any, Any]:
         loss = self._loss(self._groups.part(weights), fixed, batch, None, 0.0)

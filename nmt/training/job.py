@@ -215,13 +215,13 @@ def _make_trainer(
     from nmt.training.preparation import plan_training, plan_validation
 
     training = config.training
-    batches = plan_training(config, corpus, tokenizer)
+    stages = plan_training(config, corpus, tokenizer)
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
     settle_weights(model, config, folder, tokenizer, console.print)
-    summary = describe(config, batches, model)
+    summary = describe(config, stages, model)
     console.print(summary)
-    if batches.skipped > LONG_SHARE * (batches.pairs + batches.skipped):
+    if any(one.skipped > LONG_SHARE * (one.pairs + one.skipped) for one in stages):
         longest = max(training.row_lengths)
         console.print(
             f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
@@ -233,7 +233,7 @@ def _make_trainer(
         config=config,
         model=model,
         step=make_step(model, training, seed=config.seed),
-        batches=batches,
+        stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),
         translator=Translator(KerasEngine(model), tokenizer, config.decoding),
@@ -242,28 +242,37 @@ def _make_trainer(
     )
 
 
-def describe(config: Config, batches: Batches, model: Model) -> str:
+def describe(config: Config, stages: Sequence[Batches], model: Model) -> str:
     """Say in a few lines what is trained on, and what is trained.
 
     Args:
         config: finished.
-        batches: of the training split.
+        stages: batches of the training split, of each stage.
         model: built.
     """
     from nmt.inspection.anatomy.counts import count_by_part
     from nmt.model.costs import count_training_flops_per_token
 
     flops = count_training_flops_per_token(model.sizes.costs)
-    shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
     return "\n".join(
         [
-            f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "
-            f"positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long",
+            *(
+                (f"stage {number}: " if len(stages) > 1 else "") + _say_batches(batches)
+                for number, batches in enumerate(stages, 1)
+            ),
             f"{model.count_params():,} parameters{_say_trained(model)}, "
             f"{config.training.precision}, dropout {config.model.dropout}:",
             *(f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()),
             f"{flops / 1e6:,.1f} MFLOP per token in training",
         ]
+    )
+
+
+def _say_batches(batches: Batches) -> str:
+    shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
+    return (
+        f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "
+        f"positions; padding {batches.padding:.1%}; {batches.skipped} pairs too long"
     )
 
 

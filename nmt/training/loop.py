@@ -53,6 +53,10 @@ class Position:
     skipped_in_row: int = 0  # of them, those since the last one that was made
     norms: list[float] = field(default_factory=list)  # of gradients, in the last reports
     order: int = 0  # of the batches: how often training went back
+    stage: int = 0  # of ``data.stages``, from 0
+    stage_step: int = 0  # updates made before it
+    stage_seconds: float = 0.0  # spent before it
+    stage_epochs: float = 0.0  # made before it
 
 
 @dataclass
@@ -82,7 +86,7 @@ class Trainer:
         config: the run's configuration.
         model: the model, freshly built.
         step: its compiled update.
-        batches: training batches.
+        stages: training batches of each stage; there is at least one.
         dev_batches: validation batches; None without a dev split.
         dev: the dev pairs that are translated at an evaluation.
         translator: translates with `model`.
@@ -97,7 +101,7 @@ class Trainer:
         config: Config,
         model: Model,
         step: Step,
-        batches: Batches,
+        stages: Sequence[Batches],
         dev_batches: Batches | None,
         dev: Sequence[Pair],
         translator: Translator,
@@ -109,7 +113,7 @@ class Trainer:
         self._training = config.training
         self._model = model
         self._step = step
-        self._batches = batches
+        self._stages = stages
         self._dev_batches = dev_batches
         self._dev = dev
         self._translator = translator
@@ -151,10 +155,10 @@ class Trainer:
                 "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
             )
             while not self._is_complete() and stop.number is None:
+                self._enter_stage()
                 position = self.position
                 rate = learning_rate(training, position.step + 1, self._progress())
-                batch = self._batches.batch(position.step, position.order)
-                share = dropout_share(training, position.step / self._batches.steps_per_epoch)
+                batch, share = self._batch(), dropout_share(training, self._epochs())
                 position.step += 1
                 update = self._step.update(batch, rate, position.step, share, self._norm_limit())
                 self._window.add(update, batch)
@@ -201,13 +205,53 @@ class Trainer:
         return factor * statistics.median(norms)
 
     def _progress(self) -> float:
-        steps, seconds = self.position.step, self.position.seconds
-        return self._limits.progress(steps, self._batches.steps_per_epoch, seconds)
+        return self._limits.progress(self.position.step, self._epochs(), self.position.seconds)
+
+    def _epochs(self) -> float:
+        """Return how often the corpus was gone through, that of each stage."""
+        position = self.position
+        made = position.step - position.stage_step
+        return position.stage_epochs + made / self._stages[position.stage].steps_per_epoch
+
+    def _batch(self) -> Batch:
+        """Return the batch of the next update."""
+        position = self.position
+        batches = self._stages[position.stage]
+        return batches.batch(position.step - position.stage_step, position.order)
 
     def _is_complete(self) -> bool:
+        in_last = self.position.stage == len(self._stages) - 1
+        return (in_last and self._is_tired()) or self._progress() >= 1
+
+    def _is_tired(self) -> bool:
         patience = self._training.early_stopping
-        tired = patience is not None and self.position.since_best >= patience
-        return tired or self._progress() >= 1
+        return patience is not None and self.position.since_best >= patience
+
+    def _enter_stage(self) -> None:
+        """Go on to the next stage where one has come to its end.
+
+        That depends on what a checkpoint holds alone, so that a resumed run does the same.
+        """
+        position = self.position
+        while position.stage < len(self._stages) - 1:
+            stage = self._config.data.stages[position.stage]
+            ended = self._is_tired()
+            if stage.steps is not None:
+                ended |= position.step - position.stage_step >= stage.steps
+            if stage.minutes is not None:
+                ended |= position.seconds - position.stage_seconds >= 60 * stage.minutes
+            if stage.plateau is not None:
+                ended |= position.since_best >= stage.plateau
+            if not ended:
+                return
+            self._count_skipped()  # what is looked at later is of one stage
+            position.stage_epochs = self._epochs()
+            position.stage += 1
+            position.stage_step, position.stage_seconds = position.step, position.seconds
+            position.since_best = 0
+            self._console.print(
+                f"update {position.step}: stage {position.stage + 1} of {len(self._stages)}"
+            )
 
     def _count_skipped(self) -> None:
         """Count the updates that were not made since this was last asked; waits for the device.
@@ -275,8 +319,11 @@ class Trainer:
 
     def _give_up(self, step: int) -> NoReturn:
         """Write down what is known of an update that cannot be made, and stop."""
-        batch = self._batches.batch(step - 1, self.position.order)
-        share = dropout_share(self._training, (step - 1) / self._batches.steps_per_epoch)
+        at = self.position
+        batches = self._stages[at.stage]
+        batch = batches.batch(step - 1 - at.stage_step, at.order)
+        epochs = at.stage_epochs + (step - 1 - at.stage_step) / batches.steps_per_epoch
+        share = dropout_share(self._training, epochs)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
         with replace_whole(path) as file:
             np.savez(file, **batch)  # type: ignore[arg-type]
@@ -308,7 +355,7 @@ class Trainer:
             gradient_norm=float(window.updates[-1].gradient_norm),
             tokens_per_second=window.real / window.seconds,
             padding=1 - window.real / window.positions,
-            epoch=self.position.step / self._batches.steps_per_epoch,
+            epoch=self._epochs(),
             skipped=self.position.skipped,
         )
 

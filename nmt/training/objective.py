@@ -41,7 +41,12 @@ def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, 
 
 
 def cross_entropy(
-    logits: Tensor, labels: Tensor, counted: Tensor, *, label_smoothing: float
+    logits: Tensor,
+    labels: Tensor,
+    counted: Tensor,
+    *,
+    label_smoothing: float,
+    weights: Tensor | None = None,
 ) -> TokenLoss:
     """Cross-entropy against labels smoothed over the vocabulary (Szegedy et al. 2016, section 7).
 
@@ -52,6 +57,8 @@ def cross_entropy(
         labels: int [...].
         counted: bool [...], False for padding.
         label_smoothing: e.
+        weights: float32 [...], by which the objective of each label is multiplied; None: 1. What is
+            reported does not know them, nor does what sums are divided by.
     """
     logits = ops.cast(logits, "float32")
     weight = ops.cast(counted, "float32")
@@ -63,7 +70,7 @@ def cross_entropy(
         uniform = normalizer - ops.mean(logits, axis=-1)
         objective = (1 - label_smoothing) * nll + label_smoothing * uniform
     return TokenLoss(
-        objective=ops.sum(objective * weight),
+        objective=ops.sum(objective * (weight if weights is None else weight * weights)),
         nll=ops.sum(nll * weight),
         tokens=ops.sum(weight),
     )

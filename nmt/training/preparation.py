@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.data.batches import Batches
-from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from nmt.errors import UserError
@@ -46,13 +47,18 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     return load_tokenizer(folder)
 
 
-def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches:
-    """Encode the training split and plan its batches.
+def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> list[Batches]:
+    """Encode the training split and plan the batches of each stage; there is at least one.
 
     Raises:
-        UserError: no pair fits into a row.
+        UserError: no pair of a stage fits into a row.
     """
-    encoded = load_encoded(corpus.train, tokenizer, Path(config.cache_dir))
+    return [_plan_stage(config, parts, tokenizer) for parts in corpus.stages or (corpus.parts,)]
+
+
+def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> Batches:
+    encoded = load_encoded(list_pairs(parts), tokenizer, Path(config.cache_dir))
+    encoded.weights = list_weights(parts)
     batches = _batches(config, encoded)
     if not batches.pairs:
         raise UserError(

@@ -23,19 +23,19 @@ class Limits:
         """Take the limits out of a configuration."""
         return cls(config.max_steps, config.max_epochs, config.max_minutes)
 
-    def progress(self, step: int, steps_per_epoch: int, seconds: float) -> float:
+    def progress(self, step: int, epochs: float, seconds: float) -> float:
         """Return the share of the run that is behind, 0 to 1.
 
         Args:
             step: updates made.
-            steps_per_epoch: updates per epoch.
+            epochs: made of the corpus, stage by stage.
             seconds: wall-clock time spent, all sessions of the run together.
         """
         shares = [0.0]
         if self.steps is not None:
             shares.append(step / self.steps)
         if self.epochs is not None:
-            shares.append(step / (self.epochs * steps_per_epoch))
+            shares.append(epochs / self.epochs)
         if self.minutes is not None:
             shares.append(seconds / (60 * self.minutes))
         return min(1.0, max(shares))

@@ -162,6 +162,7 @@ class TensorFlowStep:
                 batch["labels"],
                 tf.greater(batch["target_segments"], 0),
                 label_smoothing=self._config.label_smoothing,
+                weights=batch.get("weights"),
             )
             # Sums over a batch overflow float16: gradients are taken of about the mean.
             objective = loss.objective / self._normalizer

@@ -56,7 +56,7 @@ OF_SOURCES = [
     ("needs data.archive=FILE", sources(one={"kind": "zip"})),
     *[
         ("data.columns=[", sources(one=TSV | {"columns": columns}))
-        for columns in ([0], [0, 1, 2], [], [1, 1], [-1, 0], [0, -1])
+        for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1])
     ],
     ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
     ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=GRAMMAR | {"columns": [0, 2]})),

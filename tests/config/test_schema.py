@@ -203,7 +203,7 @@ def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
     of_sources = {key for key in flat if key.startswith("data.sources.")}
     groups = {"data", "tokenizer", "model", "training", "decoding"}
     of_rnn = {key for key, _ in flatten(configured("model=rnn"))}
-    assert set(known) - flat == groups | {"data.sources"} | (of_rnn - flat)
+    assert set(known) - flat == groups | {"data.sources", "data.tests"} | (of_rnn - flat)
     assert {"model.cell", "model.bridge"} <= of_rnn - flat
     assert flat - of_sources <= set(known)
     for source in ("written", "patterns"):
@@ -230,6 +230,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
         assert of_model.kind == kind
     assert with_value == {
         "data.sources",
+        "data.tests",
         "data.archive",
         "data.url",
         "data.sha256",

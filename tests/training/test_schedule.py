@@ -126,7 +126,7 @@ def test_rates_are_never_negative_nor_above_the_peak(schedule: str) -> None:
     ],
 )
 def test_progress(limits: Limits, step: int, seconds: float, share: float) -> None:
-    assert limits.progress(step, 10, seconds) == pytest.approx(share)
+    assert limits.progress(step, step / 10, seconds) == pytest.approx(share)
 
 
 def test_limits_come_from_the_configuration() -> None:

@@ -1,0 +1,71 @@
+"""Training in stages, each on a mixture of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from conftest import corpus_lines
+
+from nmt.runs.checkpoint import read_arrays
+from nmt.training.job import Run
+
+if TYPE_CHECKING:
+    from workshop import Workshop
+
+pytest_plugins = ("workshop",)
+pytestmark = pytest.mark.xdist_group("workshop")
+
+FEW = ("training.evaluate_every=2", "decoding.beam_size=1", "data.test=0", "training.samples=2")
+
+
+def sources(folder: Path) -> list[str]:
+    """Write two corpora, the second with weights; return the overrides that name them."""
+    lines = corpus_lines(120)
+    one, other = folder / "one.tsv", folder / "other.tsv"
+    one.write_text("\n".join(lines[:90]) + "\n", encoding="utf-8")
+    weighed = [f"{line}\t{1 + number % 3}" for number, line in enumerate(lines[90:])]
+    other.write_text("\n".join(weighed) + "\n", encoding="utf-8")
+    return [
+        f"data.sources.pairs.path={one}",
+        "data.sources.other.kind=tsv",
+        f"data.sources.other.path={other}",
+        "data.sources.other.columns=[0,1,2]",
+        "data.sources.other.split=train",
+    ]
+
+
+def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    return read_arrays(run.folder.checkpoints.path(step))
+
+
+@pytest.mark.parametrize("until", ["steps:3", "plateau:1"])
+def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
+    shop: Workshop, tmp_path: Path, until: str
+) -> None:
+    stages = f"data.stages=[{{weights:{{other:0}},{until}}},{{weights:{{pairs:1,other:3}}}}]"
+    given = [*sources(tmp_path), *FEW, stages]
+    kept = [one for one in shop.overrides if not one.startswith("data.path=")]
+    plain, shop.overrides = shop.overrides, kept
+    try:
+        with shop.keeping():
+            whole = shop.train(*given, "training.max_steps=8")
+            arrays, position = last(whole, 8)
+            for stop in (2, 6):
+                part = shop.train(*given, f"training.max_steps={stop}")
+                assert part.complete
+                again = shop.train(f"training.resume={part.path}", "training.max_steps=8")
+                found, where = last(again, 8)
+                for name, array in arrays.items():
+                    np.testing.assert_array_equal(found[name], array, err_msg=name)
+                assert where["stage"] == position["stage"] == 1
+                assert where["stage_step"] == position["stage_step"] >= 2
+    finally:
+        shop.overrides = plain
+    if until.startswith("steps"):
+        assert position["stage_step"] == 3
+    stored = json.loads((whole.path / "corpus.json").read_text(encoding="utf-8"))
+    assert stored["pairs"]["train"] > 100
