@@ -27,6 +27,22 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
 
 
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add ``--run``, which may be repeated: several runs translate together."""
+    parser.add_argument(
+        "--run",
+        type=Path,
+        action="append",
+        dest="runs",
+        help="may be repeated: runs of one tokenizer translate together (runs/latest)",
+    )
+
+
+def chosen_runs(arguments: argparse.Namespace) -> list[Path]:
+    """Return the run folders that the command line names; there is at least one."""
+    return arguments.runs or [Path("runs/latest")]
+
+
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Add what `chosen_engine` reads: what searches, in how long texts, and whether to say."""
     parser.add_argument(

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nmt.arguments import Parser, add_engine, add_run, chosen_engine, count, not_negative, positive
+from nmt.arguments import (
+    Parser,
+    add_engine,
+    add_runs,
+    chosen_engine,
+    chosen_runs,
+    count,
+    not_negative,
+    positive,
+)
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
@@ -26,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="BLEU, chrF2++ and TER with 95%% confidence intervals, by sacreBLEU; or the "
         "probability of given translations.",
     )
-    add_run(parser)
+    add_runs(parser)
     add_engine(parser)
     parser.add_argument(
         "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
@@ -77,7 +86,8 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Score what the command line names."""
     check(arguments)
-    folder = RunFolder.open(arguments.run)
+    runs = chosen_runs(arguments)
+    folder = RunFolder.open(runs[0])
     other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
@@ -96,8 +106,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.join > 1:
         pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"
     engine = chosen_engine(arguments)
-    translator = Translator.load(folder.path, **engine)
+    translator = Translator.load(runs, **engine)
     how += "_whole" if arguments.whole else ""
+    how += f"_with_{len(runs) - 1}_more" if len(runs) > 1 else ""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:

@@ -12,8 +12,9 @@ from nmt.arguments import (
     Parser,
     above_zero,
     add_engine,
-    add_run,
+    add_runs,
     chosen_engine,
+    chosen_runs,
     not_negative,
     positive,
     share,
@@ -43,7 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
         "per input line, in order.",
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
-    add_run(parser)
+    add_runs(parser)
     add_engine(parser)
     files = parser.add_argument_group("files")
     files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
@@ -131,6 +132,8 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("give sentences or --file, not both")
     if arguments.file and not arguments.file.is_file():
         raise UserError(f"there is no file {arguments.file}")
+    if arguments.attention and len(chosen_runs(arguments)) > 1:
+        raise UserError("--attention is that of one run, and several are given")
     if arguments.resume and not (arguments.file and arguments.output):
         raise UserError("--resume needs --file and --output")
     if arguments.resume and arguments.nbest > 1:
@@ -172,7 +175,8 @@ def own_reason(arguments: argparse.Namespace) -> str:
 def run(arguments: argparse.Namespace) -> None:
     """Translate what the command line names."""
     check(arguments)
-    folder = RunFolder.open(arguments.run)
+    runs = chosen_runs(arguments)
+    folder = RunFolder.open(runs[0])
     beam = arguments.beam or max(folder.config.decoding.beam_size, arguments.nbest)
     if beam < arguments.nbest:
         raise UserError(
@@ -184,7 +188,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     how = describe_search(arguments, beam)
     own = {"engine": "keras"} if own_reason(arguments) else {}
-    translator = Translator.load(folder.path, **chosen_engine(arguments) | own)
+    translator = Translator.load(runs, **chosen_engine(arguments) | own)
 
     def formatted(found: list[list[Translation]]) -> list[str]:
         return [

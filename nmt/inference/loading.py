@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from nmt.config.decoding import ENGINES
 from nmt.data.tokenizer import Tokenizer
@@ -17,6 +17,7 @@ from nmt.startup.quiet import quiet_start
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
     from nmt.inference.engine import KerasEngine
+    from nmt.model.contract import Model
 
 
 def load_engine(
@@ -68,6 +69,39 @@ def load_engine(
             return engine, load_own if name == "auto" else None
     say(f"engine: the model itself{reason}")
     return load_own(), None
+
+
+def load_ensemble(
+    folders: Sequence[RunFolder], name: str, say: Callable[[str], object]
+) -> KerasEngine:
+    """Load the best weights of several runs that write together.
+
+    Args:
+        folders: of the runs.
+        name: of the engine: "auto" or "keras".
+        say: is told in one line what it is.
+
+    Raises:
+        UserError: there are no weights, the runs do not have one tokenizer, or another engine is
+            asked for.
+    """
+    if name not in ("auto", "keras"):
+        raise UserError(f"--engine {name} holds one run: several are for --engine keras")
+    first = folders[0].load_tokenizer().fingerprint
+    for folder in folders[1:]:
+        if folder.load_tokenizer().fingerprint != first:
+            raise UserError(
+                f"{folder.path} has another tokenizer than {folders[0].path}: only runs of one "
+                "tokenizer can write together"
+            )
+    with quiet_start():
+        from nmt.inference.engine import KerasEngine
+        from nmt.inference.ensemble import Ensemble
+
+        together = Ensemble([folder.load_model() for folder in folders])
+        engine = KerasEngine(cast("Model", together))  # as far as an engine goes
+    say(f"engine: {len(folders)} models together")
+    return engine
 
 
 def _load_ctranslate2(

@@ -79,17 +79,18 @@ class Translator:
     @classmethod
     def load(
         cls,
-        run: str | Path = "runs/latest",
+        run: str | Path | Sequence[str | Path] = "runs/latest",
         *,
         engine: str = "auto",
         quantization: str | None = None,
         whole: bool = False,
         say: Callable[[str], object] = lambda line: None,
     ) -> Translator:
-        """Load the best weights of a run folder.
+        """Load the best weights of a run folder, or of several that write together.
 
         Args:
-            run: the folder.
+            run: the folder; or several of one tokenizer, whose log-probabilities are averaged. Only
+                the models themselves do that, and there is no attention then.
             engine: one of `nmt.config.decoding.ENGINES`: "keras", the model itself;
                 "ctranslate2", the same model in C++, which neither samples nor shows attention;
                 "auto", the latter where it can hold the model, and the model itself for what else
@@ -101,13 +102,20 @@ class Translator:
             say: is told which engine it is.
 
         Raises:
-            UserError: there is no run, or it has no weights yet, or the engine cannot hold them.
+            UserError: there is no run, or it has no weights yet, or the engine cannot hold them; or
+                several do not have one tokenizer.
         """
-        from nmt.inference.loading import load_engine
+        from nmt.inference.loading import load_engine, load_ensemble
         from nmt.runs.folder import RunFolder
 
-        folder = RunFolder.open(Path(run))
-        config = folder.config
+        paths = [run] if isinstance(run, str | Path) else run
+        folders = [RunFolder.open(Path(path)) for path in paths]
+        folder, config = folders[0], folders[0].config
+        if len(folders) > 1:
+            shortest = min(max(one.config.training.row_lengths) for one in folders)
+            together = load_ensemble(folders, engine, say)
+            longest = None if whole else shortest
+            return cls(together, folder.load_tokenizer(), config.decoding, longest=longest)
         tokenizer = folder.load_tokenizer()
         found, load_own = load_engine(folder, tokenizer, engine, quantization, say)
         longest = None if whole else max(config.training.row_lengths)

@@ -8,7 +8,17 @@ from rich.console import Console
 
 from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
-from nmt.inspect import align, attribute, project, report, summary, trace, verify, weights
+from nmt.inspect import (
+    align,
+    attribute,
+    average,
+    project,
+    report,
+    summary,
+    trace,
+    verify,
+    weights,
+)
 from nmt.startup.commands import start_translating
 
 
@@ -16,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(prog="python -m nmt.inspect", description="Look inside.")
     subcommands = parser.add_subparsers(dest="command", required=True)
-    for subcommand in (summary, trace, attribute, project, weights, report, align, verify):
+    for subcommand in (summary, trace, attribute, project, weights, report, align, verify, average):
         subcommand.add(subcommands)
     return parser
 

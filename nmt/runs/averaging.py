@@ -1,0 +1,79 @@
+"""One model of several: the mean of their weights."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.data.tokenizer import find_tokenizer_file
+from nmt.errors import UserError, naming
+from nmt.runs.building import check_weight, choose_weights, make_sizes
+from nmt.runs.checkpoint import read_arrays, write_arrays
+from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, RunFolder
+
+
+def average(origins: Sequence[Path], output: Path) -> RunFolder:
+    """Write a run whose weights are the mean of those of runs, or of checkpoints.
+
+    It has the configuration and the tokenizer of the first, and no training to go on with.
+
+    Args:
+        origins: run folders, whose best weights are taken, or files in their ``checkpoints``.
+        output: a folder that is not there yet.
+
+    Raises:
+        UserError: there are fewer than two, one has no weights, they are of different models or
+            tokenizers, or the output is there.
+    """
+    if len(origins) < 2:
+        raise UserError("give two or more runs or checkpoints: the mean of one is itself")
+    if output.exists():
+        raise UserError(f"{output} is there already: name another folder")
+    runs = [_run_of(origin) for origin in origins]
+    first = runs[0]
+    tokenizer = first.load_tokenizer()
+    sizes = _sizes_of(first, tokenizer.vocabulary_size)
+    total: dict[str, np.ndarray] = {}
+    for origin, run in zip(origins, runs, strict=True):
+        if run.load_tokenizer().fingerprint != tokenizer.fingerprint:
+            raise UserError(f"{run.path} has another tokenizer than {first.path}")
+        if _sizes_of(run, tokenizer.vocabulary_size) != sizes:
+            raise UserError(f"{run.path} has a model of other sizes than {first.path}")
+        weights = _read_weights(origin, run)
+        total = total or {name: np.zeros(array.shape) for name, array in weights.items()}
+        for name, array in total.items():
+            check_weight(origin, name, weights.get(name), array.shape)
+            array += weights[name]
+    means = {f"model/{name}": (a / len(origins)).astype(np.float32) for name, a in total.items()}
+    with naming(output):
+        output.mkdir(parents=True)
+        tokenizer_file = find_tokenizer_file(first.path)
+        assert tokenizer_file is not None, "it was loaded"
+        for name in (CONFIG_FILE, CORPUS_FILE, tokenizer_file.name):
+            shutil.copyfile(first.path / name, output / name)
+    averaged = RunFolder.open(output)
+    write_arrays(averaged.checkpoints.best, means, {"mean_of": [str(one) for one in origins]})
+    return averaged
+
+
+def _run_of(origin: Path) -> RunFolder:
+    if origin.is_file() and origin.parent.name == "checkpoints":
+        return RunFolder.open(origin.parent.parent)
+    return RunFolder.open(origin)
+
+
+def _sizes_of(run: RunFolder, vocabulary_size: int) -> dict[str, Any]:
+    """Return what a model is, but for what is dropped in training."""
+    sizes = asdict(make_sizes(run.config.model, vocabulary_size))
+    return {name: size for name, size in sizes.items() if "dropout" not in name}
+
+
+def _read_weights(origin: Path, run: RunFolder) -> dict[str, np.ndarray]:
+    if origin.is_file():
+        return choose_weights(run.checkpoints.read_start() | read_arrays(origin)[0])
+    return choose_weights(run.load_weights()[0])
