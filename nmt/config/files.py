@@ -50,6 +50,8 @@ _LATER_KEYS_OF_TRANSFORMERS: dict[str, Any] = {
     "attention_biases": True,
     "attention_output": True,
     "qk_norm": False,
+    "norm_epsilon": 1e-6,
+    "output_bias": False,
 }
 
 # What earlier versions called otherwise.
@@ -192,8 +194,9 @@ def load(path: Path) -> Config:
 def _later_keys(stored: DictConfig) -> dict[str, Any]:
     """Return what a stored configuration may lack: the first models were all transformers."""
     model = stored.get("model")
-    older = isinstance(model, DictConfig) and "kind" not in model
-    of_model = _LATER_KEYS["model"] | (_LATER_KEYS_OF_TRANSFORMERS if older else {})
+    kind = model.get("kind", "transformer") if isinstance(model, DictConfig) else None
+    of_kind = _LATER_KEYS_OF_TRANSFORMERS if kind == "transformer" else {}
+    of_model = _LATER_KEYS["model"] | of_kind
     return _LATER_KEYS | {"model": of_model}
 
 

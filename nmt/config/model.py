@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nmt.config.checks import MISSING, check_at_least, check_between, check_one_of
+from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_between, check_one_of
 from nmt.errors import UserError
 
 KINDS = ("transformer", "rnn")
-POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
-ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
+POSITIONS = (*SINUSOIDAL, "learned", "rotary", "relative", "alibi", "none")
+ACTIVATIONS = ("relu", "relu2", "gelu", "silu", "swiglu")
 HEADS = ("split", "own", "pooled")
 KERNELS = ("explicit", "fused", "chunked")
 CELLS = ("gru", "lstm")
@@ -47,8 +48,11 @@ class TransformerConfig(ModelConfig):
     qk_norm: bool = MISSING  # normalise queries and keys
     ffn_width: int = MISSING  # F
     norm: str = MISSING  # pre | post
-    positions: str = MISSING  # sinusoidal | learned | rotary | relative | alibi | none
-    activation: str = MISSING  # relu | relu2 | gelu | swiglu
+    norm_epsilon: float = MISSING  # added to the variances
+    # sinusoidal | sinusoidal_halves | learned | rotary | relative | alibi | none
+    positions: str = MISSING
+    activation: str = MISSING  # relu | relu2 | gelu | silu | swiglu
+    output_bias: bool = MISSING  # whether the logits have a bias
     attention_dropout: float = MISSING  # on attention weights
     ffn_dropout: float = MISSING  # inside the feed-forward block
     attention_kernel: str = MISSING  # explicit | fused | chunked
@@ -94,7 +98,8 @@ def _check_transformer(config: TransformerConfig) -> None:
     for key in ("num_heads", "ffn_width"):
         check_at_least(f"model.{key}", getattr(config, key), 1)
     _check_heads("model.d_model", config.d_model, config.num_heads)
-    if config.positions == "sinusoidal" and config.d_model % 2:
+    check_above_zero("model.norm_epsilon", config.norm_epsilon)
+    if config.positions in SINUSOIDAL and config.d_model % 2:
         raise UserError(f"model.d_model={config.d_model} must be even for sinusoidal positions")
     check_one_of("model.norm", config.norm, ("pre", "post"))
     check_one_of("model.positions", config.positions, POSITIONS)

@@ -75,7 +75,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     """Encode pairs in memory."""
     return EncodedCorpus(
         Sequences.of(tokenizer.encode([pair.source for pair in pairs])),
-        Sequences.of(tokenizer.encode([pair.target for pair in pairs])),
+        Sequences.of(tokenizer.target.encode([pair.target for pair in pairs])),
     )
 
 
@@ -155,7 +155,7 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
             for start in range(0, len(pairs), _CHUNK):
                 chunk = pairs[start : start + _CHUNK]
                 sides[0].extend(tokenizer.encode([pair.source for pair in chunk]))
-                sides[1].extend(tokenizer.encode([pair.target for pair in chunk]))
+                sides[1].extend(tokenizer.target.encode([pair.target for pair in chunk]))
                 progress.advance(task, len(chunk))
         for name, side in zip(("source", "target"), sides, strict=True):
             sequences = Sequences.of(side)

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from nmt.config import TokenizerConfig
+from nmt.data.paired import PAIR_FILE, PairedTokenizer
+from nmt.data.spans import spans_of
 from nmt.errors import UserError
 from nmt.startup.quiet import quiet_start
 
@@ -27,6 +29,7 @@ PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 
 MODEL_FILE = "tokenizer.model"  # SentencePiece's own format
 VOCABULARY_FILE = "tokenizer.vocab.json"  # WordPiece: the pieces in id order
+TOKENIZER_FILES = (MODEL_FILE, VOCABULARY_FILE, PAIR_FILE)
 _BYTES = 256  # byte fallback gives every byte a piece
 _SLACK = 0.05  # share by which a WordPiece vocabulary may stay below its size
 _THREADS = 4  # fixed, so that a trained model does not depend on the machine
@@ -38,6 +41,11 @@ class Tokenizer(Protocol):
     """Text to ids and back. Ids carry neither begin nor end mark; those belong to the batches."""
 
     vocabulary_size: int
+
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of target texts, over the same ids: itself, but where sides differ."""
+        ...
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
@@ -89,6 +97,11 @@ class SentencePieceTokenizer:
             raise UserError(f"it is a SentencePiece model of {self.vocabulary_size} pieces")
         self._in_graph: Any = None
 
+    @property
+    def target(self) -> SentencePieceTokenizer:
+        """Itself: both sides are cut alike."""
+        return self
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
         if not texts:
@@ -108,7 +121,7 @@ class SentencePieceTokenizer:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
         # The package can tell them itself, but each of its releases in another way.
         ids = self._processor.encode(text)
-        return _spans(
+        return spans_of(
             [
                 1 if self._processor.is_byte(i) else _size(self._processor.id_to_piece(i))
                 for i in ids
@@ -167,6 +180,11 @@ class WordPieceTokenizer:
         self._split = lru_cache(_WORDS_KEPT)(self._split_anew)
         self._in_graph: Any = None
 
+    @property
+    def target(self) -> WordPieceTokenizer:
+        """Itself: both sides are cut alike."""
+        return self
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
         return [
@@ -207,7 +225,7 @@ class WordPieceTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
-        return _spans(
+        return spans_of(
             [
                 _size(word) if piece == _SPECIAL_PIECES[UNK] else _size(piece.removeprefix(SUFFIX))
                 for word in _pretokenized(text)
@@ -254,25 +272,9 @@ def _size(piece: str) -> int:
     return len(piece.replace("▁", " ").encode())
 
 
-def _spans(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
-    """Return the characters [begin, end) of pieces of so many bytes each.
-
-    The pieces spell the text with one space before it.
-    """
-    characters = np.repeat(np.arange(len(text)), [len(sign.encode()) for sign in text])  # by byte
-    ends = np.cumsum(sizes, dtype=np.int64) - 1  # without the space
-    spans = []
-    begin = 0
-    for end in ends:
-        here = characters[begin:end]
-        spans.append((int(here[0]), int(here[-1]) + 1) if len(here) else (0, 0))
-        begin = int(end)
-    return spans
-
-
 def find_tokenizer_file(folder: Path) -> Path | None:
     """Return the file that `load_tokenizer` reads, or None if the folder holds none."""
-    paths = (folder / name for name in (MODEL_FILE, VOCABULARY_FILE))
+    paths = (folder / name for name in TOKENIZER_FILES)
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -284,10 +286,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     path = find_tokenizer_file(folder)
     if path is None:
-        raise UserError(f"{folder} holds no tokenizer ({MODEL_FILE} or {VOCABULARY_FILE})")
+        raise UserError(f"{folder} holds no tokenizer ({' or '.join(TOKENIZER_FILES)})")
     try:
         if path.name == MODEL_FILE:
             return SentencePieceTokenizer(path.read_bytes())
+        if path.name == PAIR_FILE:
+            return PairedTokenizer.parse(path.read_text(encoding="utf-8"))
         return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, UserError) as error:
         raise UserError(f"{path} is damaged: {error}") from error

@@ -17,6 +17,7 @@ from keras.export import ExportArchive
 
 from nmt.config import DecodingConfig
 from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
+from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
 from nmt.inference.contract import Beam
 from nmt.inference.engine import search_in_graph
@@ -135,7 +136,7 @@ def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any],
     import tensorflow_text
 
     in_graph = tokenizer.in_graph()
-    if isinstance(tokenizer, SentencePieceTokenizer):
+    if isinstance(tokenizer, SentencePieceTokenizer | PairedTokenizer):
 
         def decode(ids: Any) -> Any:
             return in_graph.detokenize(tf.ragged.boolean_mask(ids, ids > UNK))

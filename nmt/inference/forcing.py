@@ -37,10 +37,8 @@ def encode_both(
     tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the ids of the sources, and of the targets."""
-    source, target = (
-        tokenizer.encode([clean_input(pair[side]) for pair in pairs]) for side in (0, 1)
-    )
-    return source, target
+    sources, targets = ([clean_input(pair[side]) for pair in pairs] for side in (0, 1))
+    return tokenizer.encode(sources), tokenizer.target.encode(targets)
 
 
 def score_pairs(

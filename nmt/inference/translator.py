@@ -469,7 +469,7 @@ class Translator:
             UserError: the prefix is too long.
         """
         cleaned = clean_input(prefix)
-        ids = self.tokenizer.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
+        ids = self.tokenizer.target.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
         if len(ids) >= self.engine.max_length:
             raise UserError(f"the prefix has {len(ids)} tokens, more than the model can write")
         return ids

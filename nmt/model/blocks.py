@@ -10,19 +10,30 @@ from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dropout import dropout, fold
-from nmt.model.sizes import NORM_EPSILON, RecurrentSizes, Sizes
+from nmt.model.sizes import RecurrentSizes, Sizes
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable("nmt")
 class TokenEmbedding(keras.layers.Layer):
-    """One table [V, D] for source tokens, target tokens and output logits (Press & Wolf 2017)."""
+    """One table [V, D] for source tokens, target tokens and output logits (Press & Wolf 2017).
 
-    def __init__(self, vocabulary_size: int, d_model: int, **kwargs: Any) -> None:
+    Args:
+        vocabulary_size: V.
+        d_model: D.
+        output_bias: whether logits have a bias [V].
+        **kwargs: of every Keras layer.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, d_model: int, *, output_bias: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
+        self.output_bias = output_bias
+        self.bias: Any = None
 
     def build(self, *input_shapes: Any) -> None:
         """Create the table."""
@@ -31,6 +42,10 @@ class TokenEmbedding(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
             name="table",
         )
+        if self.output_bias:
+            self.bias = self.add_weight(
+                shape=(self.vocabulary_size,), initializer="zeros", name="bias"
+            )
         self.built = True
 
     def call(self, ids: Tensor) -> Tensor:
@@ -41,13 +56,17 @@ class TokenEmbedding(keras.layers.Layer):
     def logits(self, x: Tensor) -> Tensor:
         """Score every token of the vocabulary: [..., D] -> float32 [..., V]."""
         table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)
-        return ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        if self.bias is None:
+            return logits
+        return logits + ops.cast(ops.convert_to_tensor(self.bias), "float32")
 
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
         return super().get_config() | {
             "vocabulary_size": self.vocabulary_size,
             "d_model": self.d_model,
+            "output_bias": self.output_bias,
         }
 
 
@@ -76,8 +95,8 @@ class Sized(keras.layers.Layer):
 class FeedForward(Sized):
     """Position-wise feed-forward block: Vaswani et al. 2017, equation 2.
 
-    "relu", "gelu" and "relu2" (the square of relu: So et al. 2021, section 4) have two matrices;
-    "swiglu" (Shazeer 2020) multiplies by a gate and has three.
+    "relu", "gelu", "silu" (both Hendrycks & Gimpel 2016) and "relu2" (the square of relu: So et al.
+    2021, section 4) have two matrices; "swiglu" (Shazeer 2020) multiplies by a gate and has three.
     """
 
     sizes: Sizes
@@ -105,8 +124,8 @@ class FeedForward(Sized):
         hidden = self.inner(x)  # [B, L, F]
         if self.gate is not None:
             hidden = ops.silu(self.gate(x)) * hidden
-        elif self.sizes.activation == "gelu":
-            hidden = ops.gelu(hidden)
+        elif self.sizes.activation in ("gelu", "silu"):
+            hidden = getattr(ops, self.sizes.activation)(hidden)
         else:
             hidden = ops.relu(hidden)
             if self.sizes.activation == "relu2":
@@ -126,7 +145,7 @@ class _Block(Sized):
 
     def _normalization(self, name: str) -> keras.layers.Layer:
         return keras.layers.LayerNormalization(
-            epsilon=NORM_EPSILON, name=name, dtype=self.dtype_policy
+            epsilon=self.sizes.norm_epsilon, name=name, dtype=self.dtype_policy
         )
 
     def build(self, *input_shapes: Any, **named_shapes: Any) -> None:

@@ -1,7 +1,7 @@
 """How a model knows the order of tokens: by vectors, by rotation, or by bias of attention.
 
-- "sinusoidal", "learned": a vector for each position is added to the embeddings
-  (`PositionEmbedding`).
+- "sinusoidal", "sinusoidal_halves", "learned": a vector for each position is added to the
+  embeddings (`PositionEmbedding`).
 - "rotary": queries and keys of self-attention are turned by angles that grow with their position
   (`rotate`), so that a score depends on the distance between the two.
 - "relative", "alibi": a number for each distance and head is added to the scores of self-attention
@@ -24,10 +24,11 @@ from keras import ops
 from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import RELATIVE_BUCKETS as BUCKETS
 from nmt.model.sizes import RELATIVE_FARTHEST as FARTHEST
+from nmt.model.sizes import SINUSOIDAL
 
 Tensor = Any
 
-EMBEDDED = ("sinusoidal", "learned")  # kinds with a vector for each position
+EMBEDDED = (*SINUSOIDAL, "learned")  # kinds with a vector for each position
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -37,7 +38,7 @@ class PositionEmbedding(keras.layers.Layer):
     def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kind not in EMBEDDED:
-            raise ValueError(f"positions={kind!r} is neither 'sinusoidal' nor 'learned'")
+            raise ValueError(f"positions={kind!r} is none of {', '.join(map(repr, EMBEDDED))}")
         self.kind = kind
         self.max_length = max_length
         self.d_model = d_model
@@ -51,7 +52,8 @@ class PositionEmbedding(keras.layers.Layer):
                 name="table",
             )
         else:
-            self.table = sinusoids(self.max_length, self.d_model)
+            halves = self.kind == "sinusoidal_halves"
+            self.table = sinusoids(self.max_length, self.d_model, halves=halves)
         self.built = True
 
     def call(self, positions: Tensor) -> Tensor:

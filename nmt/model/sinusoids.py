@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """Return the position table [length, width] of Vaswani et al. 2017, section 3.5."""
+def sinusoids(length: int, width: int, *, halves: bool = False) -> np.ndarray:
+    """Return the position table [length, width] of Vaswani et al. 2017, section 3.5.
+
+    Args:
+        length: of positions.
+        width: even.
+        halves: whether all sines stand before all cosines, not each before its own: as in
+            tensor2tensor, and in Marian.
+    """
     position = np.arange(length)[:, None]
     frequency = 10000.0 ** (-np.arange(0, width, 2) / width)
     table = np.empty((length, width), dtype=np.float32)
-    table[:, 0::2] = np.sin(position * frequency)
-    table[:, 1::2] = np.cos(position * frequency)
+    sines, cosines = slice(0, None, 2), slice(1, None, 2)
+    if halves:
+        sines, cosines = slice(0, width // 2), slice(width // 2, None)
+    table[:, sines] = np.sin(position * frequency)
+    table[:, cosines] = np.cos(position * frequency)
     return table

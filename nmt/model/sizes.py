@@ -10,14 +10,15 @@ if TYPE_CHECKING:
     from nmt.model.costs import Costs
 
 NORMS = ("pre", "post")
-POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "alibi", "none")
-ACTIVATIONS = ("relu", "relu2", "gelu", "swiglu")
+SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
+POSITIONS = (*SINUSOIDAL, "learned", "rotary", "relative", "alibi", "none")
+ACTIVATIONS = ("relu", "relu2", "gelu", "silu", "swiglu")
 KERNELS = ("explicit", "fused", "chunked")
 HEADS = ("split", "own", "pooled")
 CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general", "cross")
 RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # of relative positions, as in T5
-NORM_EPSILON = 1e-6  # of every layer normalisation
+NORM_EPSILON = 1e-6  # of every layer normalisation that is not told another
 
 
 class _Sizes:
@@ -133,9 +134,11 @@ class Sizes(_Sizes):
         encoder_layers: number of encoder blocks.
         decoder_layers: number of decoder blocks.
         norm: "pre" or "post" (the paper's).
-        positions: "sinusoidal", "learned", "rotary", "relative", "alibi" or "none", see
-            `nmt.model.positions`.
-        activation: "relu", "relu2", "gelu" or "swiglu".
+        norm_epsilon: added to the variances of layer normalisation.
+        positions: "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi" or
+            "none", see `nmt.model.positions`.
+        activation: "relu", "relu2", "gelu", "silu" or "swiglu".
+        output_bias: whether the logits have a bias [V].
         dropout: rate on embeddings and residual branches.
         attention_dropout: rate on attention weights.
         ffn_dropout: rate inside the feed-forward block.
@@ -159,8 +162,10 @@ class Sizes(_Sizes):
     encoder_layers: int
     decoder_layers: int
     norm: str
+    norm_epsilon: float = NORM_EPSILON
     positions: str
     activation: str
+    output_bias: bool = False
     dropout: float
     attention_dropout: float
     ffn_dropout: float

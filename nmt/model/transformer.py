@@ -21,7 +21,7 @@ from nmt.model.contract import CROSS, DECODER, ENCODER, AttentionKind
 from nmt.model.dropout import dropout, fold
 from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
-from nmt.model.sizes import NORM_EPSILON, Sizes
+from nmt.model.sizes import Sizes
 
 Tensor = Any
 
@@ -49,7 +49,11 @@ class Transformer(EncoderDecoder):
         super().__init__(sizes, **kwargs)
         policy = self.dtype_policy
         self.embedding = TokenEmbedding(
-            sizes.vocabulary_size, sizes.d_model, name="embedding", dtype=policy
+            sizes.vocabulary_size,
+            sizes.d_model,
+            output_bias=sizes.output_bias,
+            name="embedding",
+            dtype=policy,
         )
         self.positions = None
         if sizes.positions in EMBEDDED:
@@ -72,10 +76,10 @@ class Transformer(EncoderDecoder):
         self.encoder_norm = self.decoder_norm = None
         if sizes.norm == "pre":
             self.encoder_norm = keras.layers.LayerNormalization(
-                epsilon=NORM_EPSILON, name="encoder_norm", dtype=policy
+                epsilon=sizes.norm_epsilon, name="encoder_norm", dtype=policy
             )
             self.decoder_norm = keras.layers.LayerNormalization(
-                epsilon=NORM_EPSILON, name="decoder_norm", dtype=policy
+                epsilon=sizes.norm_epsilon, name="decoder_norm", dtype=policy
             )
         self.build()
 

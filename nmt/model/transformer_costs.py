@@ -88,7 +88,11 @@ class TransformerCosts:
         of_feed_forward = "3·D·F + 2·F + D" if self._gated else "2·D·F + F + D"
         norms = 2 * encoder + 3 * decoder + (2 if self._pre else 0)
         parts = [
-            Part(_EMBEDDINGS, "V·D", sizes.vocabulary_size * width),
+            Part(
+                _EMBEDDINGS,
+                "V·D + V" if sizes.output_bias else "V·D",
+                sizes.vocabulary_size * (width + sizes.output_bias),
+            ),
             self._count_positions(),
             Part(_ENCODER, f"E·({formula})", encoder * attention),
             Part(_DECODER, f"C·({formula})", decoder * attention),
@@ -219,7 +223,7 @@ class TransformerCosts:
     def _count_feed_forward_numbers(self) -> int:
         """Return how many [N, F] the feed-forward block keeps."""
         activation = self._sizes.activation
-        numbers = {"relu": 1, "relu2": 2, "gelu": 5, "swiglu": 4}[activation]
+        numbers = {"relu": 1, "relu2": 2, "gelu": 5, "silu": 2, "swiglu": 4}[activation]
         # What the outer matrix reads is among them; relu needs its own output, dropped from or not.
         return numbers + (1 if self._sizes.ffn_dropout and activation == "relu" else 0)
 

@@ -20,9 +20,9 @@ from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from nmt.errors import UserError
 from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import (
-    NORM_EPSILON,
     RELATIVE_BUCKETS,
     RELATIVE_FARTHEST,
+    SINUSOIDAL,
     RecurrentSizes,
     Sizes,
 )
@@ -181,7 +181,7 @@ def write_model(
     spec.config.unk_token = pieces[UNK]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[BOS]
     spec.config.eos_token = pieces[EOS]
-    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.config.layer_norm_epsilon = sizes.norm_epsilon
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(folder))
@@ -205,6 +205,8 @@ class _Specification:
         # Embeddings are multiplied by sqrt(D) on both sides, which CTranslate2 does by default.
         spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight = table
         spec.decoder.projection.weight = table
+        if sizes.output_bias:
+            spec.decoder.projection.bias = self._take("embedding/bias", sizes.vocabulary_size)
         for stack in (spec.encoder, spec.decoder):
             if hasattr(stack, "position_encodings"):
                 stack.position_encodings.encodings = self._list_positions()
@@ -242,6 +244,7 @@ class _Specification:
             "relu": (Activation.RELU, False),
             "relu2": (Activation.RELU, True),
             "gelu": (Activation.GELUTanh, False),  # Keras's default is the approximation by tanh
+            "silu": (Activation.SWISH, False),
             "swiglu": (Activation.SWISH, True),
         }[sizes.activation]
         options: dict[str, Any] = {
@@ -262,8 +265,8 @@ class _Specification:
         shape = (self._sizes.max_length, self._sizes.d_model)
         if self._sizes.positions == "learned":
             return self._take("positions/table", *shape)
-        if self._sizes.positions == "sinusoidal":
-            return sinusoids(*shape)
+        if self._sizes.positions in SINUSOIDAL:
+            return sinusoids(*shape, halves=self._sizes.positions == "sinusoidal_halves")
         return np.zeros(shape, np.float32)
 
     def _take(self, name: str, *shape: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.tokenizer import MODEL_FILE, VOCABULARY_FILE
+from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import Checkpoints, read_arrays
@@ -22,7 +22,7 @@ from nmt.runs.ctranslate2_form import FORM_FILE, check_form_file
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
 
 _NEEDED = (CONFIG_FILE, CORPUS_FILE)
-_TOKENIZER_FILES = {MODEL_FILE, VOCABULARY_FILE}
+_TOKENIZER_FILES = set(TOKENIZER_FILES)
 _MISSING = "it is missing"
 
 Shapes = dict[str, tuple[int, ...]]

@@ -201,6 +201,8 @@ VARIANTS = [
     {"attention_output": False, "positions": "none"},
     {"positions": "rotary"},
     {"positions": "relative", "norm": "post"},
+    {"positions": "sinusoidal_halves", "norm": "post", "activation": "silu", "output_bias": True},
+    {"norm_epsilon": 0.1},
 ]
 
 

@@ -81,6 +81,7 @@ def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
         ("mixed_bfloat16", {"activation": "swiglu", "attention_dropout": 0.1}),
         ("float32", {"activation": "relu2", "dropout": 0.0, "ffn_dropout": 0.1}),
         ("mixed_bfloat16", {"ffn_dropout": 0.1}),
+        ("float32", {"activation": "silu", "output_bias": True}),
         ("float32", {"key_value_heads": 1}),
         ("float32", {"heads": "pooled"}),
         ("float32", {"attention_kernel": "chunked"}),

@@ -294,7 +294,7 @@ def test_layers_of_positions_serialise(made: Callable[[], Any]) -> None:
 
 
 def test_other_kinds_of_vectors_are_refused() -> None:
-    with pytest.raises(ValueError, match="positions='rotary' is neither 'sinusoidal' nor"):
+    with pytest.raises(ValueError, match="positions='rotary' is none of 'sinusoidal'"):
         PositionEmbedding("rotary", 12, 4)
 
 

@@ -125,9 +125,9 @@ def logits_and_gradients(
 # --- The transcription, in float64. ---------------------------------------------------------------
 
 
-def normalised(x: Array, w: dict[str, Array], name: str) -> Array:
+def normalised(x: Array, w: dict[str, Array], name: str, epsilon: float = 1e-6) -> Array:
     centred = x - x.mean(-1, keepdims=True)
-    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
     return scaled * w[f"{name}/gamma"] + w[f"{name}/beta"]
 
 
@@ -158,6 +158,8 @@ def feed_forward(x: Array, w: dict[str, Array], name: str, activation: str) -> A
     elif activation == "gelu":  # its tanh approximation, Keras's default
         cubic = math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)
         hidden = hidden * 0.5 * (1 + np.tanh(cubic))
+    elif activation == "silu":
+        hidden = hidden / (1 + np.exp(-hidden))
     else:
         gate = dense(x, w, f"{name}/gate")
         hidden = gate / (1 + np.exp(-gate)) * hidden
@@ -174,13 +176,18 @@ def transcription(model: Transformer, source: Array, target: Array, **config: An
         if config["positions"] == "learned":
             places = w["positions/table"][: len(ids)]
         else:
-            places = np.array([[angle(p, i, width) for i in range(width)] for p in range(len(ids))])
+            order = list(range(width))
+            if config["positions"] == "sinusoidal_halves":
+                order = order[::2] + order[1::2]
+            places = np.array([[angle(p, i, width) for i in order] for p in range(len(ids))])
         return w["embedding/table"][ids] * math.sqrt(width) + places
+
+    epsilon = config.get("norm_epsilon", 1e-6)
 
     def residual(x: Array, norm: str, branch: Callable[[Array], Array]) -> Array:
         if pre:
-            return x + branch(normalised(x, w, norm))
-        return normalised(x + branch(x), w, norm)
+            return x + branch(normalised(x, w, norm, epsilon))
+        return normalised(x + branch(x), w, norm, epsilon)
 
     def feeding(x: Array, block: str) -> Array:
         return residual(
@@ -198,7 +205,7 @@ def transcription(model: Transformer, source: Array, target: Array, **config: An
             memory, f"{of_self}_norm", lambda y, n=of_self: attention(y, y, everything, w, n)
         )
         memory = feeding(memory, block)
-    memory = normalised(memory, w, "encoder_norm") if pre else memory
+    memory = normalised(memory, w, "encoder_norm", epsilon) if pre else memory
 
     x = embedded(target)
     causal = np.tril(np.ones((len(target), len(target)), bool))
@@ -211,8 +218,8 @@ def transcription(model: Transformer, source: Array, target: Array, **config: An
             x, f"{of_cross}_norm", lambda y, n=of_cross: attention(y, memory, across, w, n)
         )
         x = feeding(x, block)
-    x = normalised(x, w, "decoder_norm") if pre else x
-    return x @ w["embedding/table"].T
+    x = normalised(x, w, "decoder_norm", epsilon) if pre else x
+    return x @ w["embedding/table"].T + w.get("embedding/bias", 0)
 
 
 def angle(position: int, dimension: int, width: int) -> float:
@@ -239,6 +246,20 @@ def test_logits_equal_the_transcription(norm: str, positions: str, activation: s
         np.testing.assert_allclose(logits, expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_logits_of_a_marian_model_equal_the_transcription(norm: str) -> None:
+    changes = {"norm": norm, "positions": "sinusoidal_halves", "activation": "silu"}
+    changes |= {"output_bias": True, "norm_epsilon": 0.01}
+    model = make(**changes)
+    assert "embedding/bias" in model.named_weights()
+    found = logits_of(model, FULL)
+    for logits, source, target in zip(found, FULL["source"], FULL["target"], strict=True):
+        expected = transcription(model, source, target, **TINY | changes)
+        np.testing.assert_allclose(logits, expected, atol=2e-5)
+    assert model.count_params() == make(norm=norm).count_params() + 11
+    assert sum(part.parameters for part in model.sizes.costs.list_parts()) == model.count_params()
+
+
 # --- Parts. ---------------------------------------------------------------------------------------
 
 
@@ -251,6 +272,13 @@ def test_sinusoids_follow_the_paper() -> None:
     # Position 1: wavelengths 2 pi, 2 pi 10000^(1/3) and 2 pi 10000^(2/3).
     np.testing.assert_allclose(
         table[1], [0.841471, 0.540302, 0.046399, 0.998923, 0.002154, 0.999998], atol=1e-6
+    )
+
+
+def test_sinusoids_in_halves_are_the_same_numbers() -> None:
+    table = sinusoids(40, 6)
+    np.testing.assert_array_equal(
+        sinusoids(40, 6, halves=True), np.concatenate([table[:, ::2], table[:, 1::2]], axis=1)
     )
 
 
@@ -583,8 +611,8 @@ def test_mixed_precision(policy: str, digits: int) -> None:
     [
         ({"num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
         ({"norm": "middle"}, "norm='middle' is none of 'pre', 'post'"),
-        ({"positions": "round"}, "positions='round' is none of 'sinusoidal', 'learned'"),
-        ({"activation": "tanh"}, "activation='tanh' is none of 'relu', 'relu2', 'gelu', 'swiglu'"),
+        ({"positions": "round"}, "positions='round' is none of 'sinusoidal', 'sinusoidal_halves'"),
+        ({"activation": "tanh"}, "activation='tanh' is none of 'relu', 'relu2', 'gelu', 'silu'"),
         ({"attention_kernel": "flash"}, "kernel='flash' is none of 'explicit', 'fused'"),
     ],
 )

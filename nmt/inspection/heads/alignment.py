@@ -93,7 +93,7 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
     None stands for a pair with nothing to align: a side without words, or with more pieces than the
     model has positions.
     """
-    spans = translator.tokenizer.spans
+    tokenizer = translator.tokenizer
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
         lengths = translator.lengths([(pair.source, pair.target) for pair in batch])
@@ -109,8 +109,8 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
                 if not fit
                 else weigh_words(
                     next(attentions).cross,
-                    share_out(spans(pair.source), pair.source_words),
-                    share_out(spans(pair.target), pair.target_words),
+                    share_out(tokenizer.spans(pair.source), pair.source_words),
+                    share_out(tokenizer.target.spans(pair.target), pair.target_words),
                 )
             )
 

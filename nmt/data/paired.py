@@ -1,0 +1,112 @@
+"""Two SentencePiece models over one table of ids, as MarianMT has them: one for each side."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt.data.spans import spans_of
+from nmt.errors import UserError
+
+UNK = 3  # as in every tokenizer
+PAIR_FILE = "tokenizer.pair.json"
+
+
+class PairedTokenizer:
+    """A `nmt.data.tokenizer.Tokenizer` that cuts source and target texts by models of their own.
+
+    This one is for sources; `target` is for targets. Both decode as targets.
+
+    Args:
+        models: SentencePiece's own format, of source and target.
+        pieces: in the order of ids, the four special ones first. What a model gives that is not
+            among them is unknown.
+        side: whose texts are encoded: 0, the source's, or 1.
+    """
+
+    def __init__(self, models: tuple[bytes, bytes], pieces: Sequence[str], side: int = 0) -> None:
+        import sentencepiece
+
+        if len(pieces) <= UNK + 1 or not all(isinstance(piece, str) for piece in pieces):
+            raise UserError("it has no list of pieces")
+        try:
+            "".join(pieces).encode()
+            self._processors = [
+                sentencepiece.SentencePieceProcessor(model_proto=model) for model in models
+            ]
+        except (RuntimeError, UnicodeEncodeError) as error:
+            raise UserError(f"it holds no two SentencePiece models ({error})") from error
+        self._models, self._pieces, self._side = models, list(pieces), side
+        self._ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
+        self.vocabulary_size = len(self._pieces)
+
+    @classmethod
+    def parse(cls, text: str) -> PairedTokenizer:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        try:
+            stored = json.loads(text)
+            source, target = (
+                base64.b64decode(stored[side], validate=True) for side in ("source", "target")
+            )
+            return cls((source, target), list(stored["pieces"]))
+        except (KeyError, TypeError, binascii.Error) as error:
+            raise UserError(f"it is no pair of SentencePiece models ({error})") from error
+
+    @cached_property
+    def target(self) -> PairedTokenizer:
+        """The same for target texts."""
+        return PairedTokenizer(self._models, self._pieces, side=1)
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the ids int32 [length] of each text."""
+        found = self._processors[self._side].encode(list(texts), out_type=str) if texts else []
+        return [np.array([self._ids.get(one, UNK) for one in row], np.int32) for row in found]
+
+    def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
+        """Return the text of each id sequence of a target; special ids are left out."""
+        return [
+            self._processors[1].decode_pieces([self._pieces[int(i)] for i in ids if i > UNK])
+            for ids in sequences
+        ]
+
+    def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
+        """Return what each id stands for."""
+        return [self._pieces[int(i)] for i in ids]
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
+        cut = self._processors[self._side].encode(text, out_type=str)
+        return spans_of([len(piece.replace("▁", " ").encode()) for piece in cut], text)
+
+    def in_graph(self) -> Any:
+        """Return the same in tensorflow-text's operations, for use in graphs."""
+        from nmt.data.paired_in_graph import PairedInGraph
+
+        return PairedInGraph(self._models, self._pieces)
+
+    def save(self, folder: Path) -> None:
+        """Write both models and the pieces."""
+        models = zip(("source", "target"), self._models, strict=True)
+        stored: dict[str, Any] = {side: base64.b64encode(one).decode() for side, one in models}
+        text = json.dumps(stored | {"pieces": self._pieces}, ensure_ascii=False, indent=0)
+        (folder / PAIR_FILE).write_text(text, encoding="utf-8")
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of both models and the pieces."""
+        state = hashlib.blake2b(digest_size=16)
+        for part in (*self._models, "\n".join(self._pieces).encode()):
+            state.update(len(part).to_bytes(8, "little") + part)
+        return state.hexdigest()

@@ -1,0 +1,125 @@
+"""Two SentencePiece models over one table of ids."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+from conftest import corpus_lines
+
+from nmt.data.paired import PAIR_FILE, PairedTokenizer
+from nmt.data.tokenizer import UNK, find_tokenizer_file, load_tokenizer
+from nmt.errors import UserError
+
+SPECIAL = ["<blank>", "<pad>", "</s>", "<unk>"]
+TEXTS = ["¿Dónde está la estación?", "Hoy hace frío.", "Sí.", "Tengo 3 gatos"]
+
+
+def model_of(texts: list[str]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=180, minloglevel=3
+    )
+    return model.getvalue()
+
+
+@pytest.fixture(scope="module")
+def models() -> tuple[bytes, bytes]:
+    source, target = zip(*(line.split("\t")[:2] for line in corpus_lines(300)), strict=True)
+    return model_of(list(source)), model_of(list(target))
+
+
+@pytest.fixture(scope="module")
+def paired(models: tuple[bytes, bytes]) -> PairedTokenizer:
+    """A table of the pieces of both, but for one that the source model has."""
+    pieces: dict[str, None] = {}
+    for model in models:
+        own = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces |= dict.fromkeys(own.id_to_piece(i) for i in range(3, own.get_piece_size()))
+    del pieces["í"]
+    return PairedTokenizer(models, [*SPECIAL, *pieces])
+
+
+def test_each_side_is_cut_by_its_own_model(
+    paired: PairedTokenizer, models: tuple[bytes, bytes]
+) -> None:
+    for tokenizer, model in zip((paired, paired.target), models, strict=True):
+        own = sentencepiece.SentencePieceProcessor(model_proto=model)
+        for text, ids in zip(TEXTS, tokenizer.encode(TEXTS), strict=True):
+            assert ids.dtype == np.int32
+            cut = own.encode(text, out_type=str)
+            known = [piece if piece in paired._pieces else "<unk>" for piece in cut]
+            assert tokenizer.pieces(ids) == known
+    assert [ids.tolist() for ids in paired.encode(TEXTS)] != [
+        ids.tolist() for ids in paired.target.encode(TEXTS)
+    ]
+    assert paired.encode([]) == []
+
+
+def test_unknown_pieces_are_unknown_and_special_ones_are_never_met(paired: PairedTokenizer) -> None:
+    [ids] = paired.encode(["í"])
+    assert UNK in ids
+    [marked] = paired.encode(["</s> <pad>"])
+    assert not {0, 1, 2} & set(marked.tolist())
+
+
+def test_targets_are_decoded_by_their_model(paired: PairedTokenizer) -> None:
+    english = ["Where is the station?", "It is cold today."]
+    ids = paired.target.encode(english)
+    assert paired.decode([[1, *row, 2] for row in ids]) == english
+    assert paired.target.decode(ids) == english
+
+
+def test_spans_are_those_of_its_side(paired: PairedTokenizer) -> None:
+    for text in TEXTS:
+        spans = paired.spans(text)
+        assert len(spans) == len(paired.encode([text])[0])
+        assert spans[-1][1] == len(text)
+        assert "".join(text[begin:end] for begin, end in spans) == text
+
+
+def test_it_is_saved_and_read_back(paired: PairedTokenizer, tmp_path: Path) -> None:
+    paired.save(tmp_path)
+    assert find_tokenizer_file(tmp_path) == tmp_path / PAIR_FILE
+    again = load_tokenizer(tmp_path)
+    assert isinstance(again, PairedTokenizer)
+    assert again.fingerprint == paired.fingerprint == paired.target.fingerprint
+    assert again.vocabulary_size == paired.vocabulary_size
+    for ids, expected in zip(again.encode(TEXTS), paired.encode(TEXTS), strict=True):
+        np.testing.assert_array_equal(ids, expected)
+
+
+def test_another_order_of_pieces_is_another_tokenizer(
+    paired: PairedTokenizer, models: tuple[bytes, bytes]
+) -> None:
+    turned = PairedTokenizer(models, [*SPECIAL, *paired._pieces[:UNK:-1]])
+    assert turned.fingerprint != paired.fingerprint
+
+
+@pytest.mark.parametrize("key", ["source", "target", "pieces"])
+@pytest.mark.parametrize("value", [None, "", "?", 3, [1], "bm8gbW9kZWw="])
+def test_a_damaged_one_is_refused(
+    paired: PairedTokenizer, tmp_path: Path, key: str, value: object
+) -> None:
+    paired.save(tmp_path)
+    path = tmp_path / PAIR_FILE
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(stored | {key: value}), encoding="utf-8")
+    with pytest.raises(UserError, match="is damaged"):
+        load_tokenizer(tmp_path)
+
+
+def test_graphs_do_the_same(paired: PairedTokenizer) -> None:
+    import tensorflow as tf
+
+    in_graph = paired.in_graph()
+    found = in_graph.tokenize(tf.constant([*TEXTS, ""])).to_list()
+    assert found == [*(ids.tolist() for ids in paired.encode(TEXTS)), []]
+    ids = paired.target.encode(["Where is the station?", "Yes."])
+    ragged = tf.ragged.constant([row.tolist() for row in ids], dtype=tf.int32)
+    decoded = in_graph.detokenize(ragged).numpy().tolist()
+    assert [text.decode() for text in decoded] == paired.decode(ids)
