@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.join > 1:
         pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"
     engine = chosen_engine(arguments)
-    translator = Translator.load(runs, **engine)
+    translator = Translator.load(runs if runs[1:] else folder.path, **engine)
     how += "_whole" if arguments.whole else ""
     how += f"_with_{len(runs) - 1}_more" if len(runs) > 1 else ""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}

@@ -188,7 +188,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     how = describe_search(arguments, beam)
     own = {"engine": "keras"} if own_reason(arguments) else {}
-    translator = Translator.load(runs, **chosen_engine(arguments) | own)
+    translator = Translator.load(
+        runs if runs[1:] else folder.path, **chosen_engine(arguments) | own
+    )
 
     def formatted(found: list[list[Translation]]) -> list[str]:
         return [

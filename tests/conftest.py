@@ -204,6 +204,10 @@ class Letters:
     vocabulary = ("<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
     vocabulary_size = len(vocabulary)
 
+    @property
+    def target(self) -> Letters:
+        return self
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array([self.vocabulary.index(c) for c in text], np.int32) for text in texts]
 

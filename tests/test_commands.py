@@ -166,7 +166,7 @@ def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(
     kept = Translator.load(tiny_run, engine="keras")
 
     def load(
-        run: Path, *, engine: str, quantization: str | None, say: Callable[[str], object]
+        run: Path, *, engine: str, quantization: str | None, say: Callable[[str], object], **_: Any
     ) -> Translator:
         say(f"{engine} {quantization}")
         return kept

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
-import numpy as np
 from rich.table import Table
 
 from nmt.config.data import SHORT, key_of
@@ -31,7 +30,9 @@ DUPLICATE = "duplicate"
 # Of so many lines, a source that keeps less than this share is worth a word.
 MANY, FEW = 100, 0.2
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`
+    import numpy as np
+
     from nmt.config import DataConfig, SourceConfig
 
 _HELD_OUT = "in dev or test"  # why a line that is fit to train on is not trained on
@@ -335,6 +336,8 @@ def list_weights(parts: Sequence[Part]) -> np.ndarray | None:
 
     None: all are 1.
     """
+    import numpy as np
+
     if all(part.weights is None for part in parts):
         return None
     found = [(part.weights or [1.0] * len(part.pairs)) * part.repeats for part in parts]

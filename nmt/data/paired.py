@@ -35,8 +35,10 @@ class PairedTokenizer:
     def __init__(self, models: tuple[bytes, bytes], pieces: Sequence[str], side: int = 0) -> None:
         import sentencepiece
 
-        if len(pieces) <= UNK + 1 or not all(isinstance(piece, str) for piece in pieces):
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
             raise UserError("it has no list of pieces")
+        if len(pieces) <= UNK + 1 or not all(models):
+            raise UserError("a model or its list of pieces is empty")
         try:
             "".join(pieces).encode()
             self._processors = [
@@ -60,7 +62,7 @@ class PairedTokenizer:
             source, target = (
                 base64.b64decode(stored[side], validate=True) for side in ("source", "target")
             )
-            return cls((source, target), list(stored["pieces"]))
+            return cls((source, target), stored["pieces"])
         except (KeyError, TypeError, binascii.Error) as error:
             raise UserError(f"it is no pair of SentencePiece models ({error})") from error
 
@@ -92,9 +94,9 @@ class PairedTokenizer:
 
     def in_graph(self) -> Any:
         """Return the same in tensorflow-text's operations, for use in graphs."""
-        from nmt.data.paired_in_graph import PairedInGraph
+        from nmt.data.paired_in_graph import make_in_graph
 
-        return PairedInGraph(self._models, self._pieces)
+        return make_in_graph(self._models, self._pieces)
 
     def save(self, folder: Path) -> None:
         """Write both models and the pieces."""

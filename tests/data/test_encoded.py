@@ -40,6 +40,10 @@ class Letters:
         self._fail_after = fail_after
         self.asked: list[list[str]] = []
 
+    @property
+    def target(self) -> Letters:
+        return self
+
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         self.asked.append(list(texts))
         if self._fail_after is not None and len(self.asked) > self._fail_after:

@@ -20,7 +20,9 @@ from nmt.runs.resuming import compose_config
 from nmt.startup.devices import Gpu
 from nmt.training import defaults, job
 from nmt.training.defaults import (
+    RECURRENT_SHARE,
     SMALL_CORPUS,
+    START_SHARE,
     dropout_for,
     finish_config,
     learning_rate_for,
@@ -113,6 +115,24 @@ def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> 
     assert changed(finished, OPEN) == given  # nothing else is touched
     open_still = {key for key, value in flatten(finished) if value == "auto"}
     assert not open_still
+
+
+@pytest.mark.parametrize(
+    ("overrides", "share"),
+    [
+        (["model=tiny"], 1),
+        (["model=rnn", "model.d_model=64"], RECURRENT_SHARE),
+        (["model=tiny", "training.start_from=runs/general"], START_SHARE),
+        # Adapters begin as nothing, and are trained as what is drawn at random.
+        (["model=tiny", "training.start_from=runs/general", "model.lora_rank=4"], 1),
+    ],
+)
+def test_the_rate_depends_on_where_training_begins_and_on_what(
+    monkeypatch: pytest.MonkeyPatch, overrides: list[str], share: float
+) -> None:
+    with_devices(monkeypatch)
+    rate = finish_config(configured(*overrides), 200).training.learning_rate
+    assert rate == pytest.approx(share * learning_rate_for(64))
 
 
 def test_what_is_settled_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
     tokenizer = prepare_tokenizer(config, CORPUS, console())
     training = replace(config.training, row_lengths=[32], accumulate=2)
     config = replace(config, training=training)
-    batches = plan_training(config, CORPUS, tokenizer)
+    [batches] = plan_training(config, CORPUS, tokenizer)
     assert (batches.pairs, batches.skipped) == (40, 0)
     assert batches.shapes == [(8, 32)]  # two micro-batches of 128 positions
     dev = plan_validation(config, CORPUS, tokenizer)
