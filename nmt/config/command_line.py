@@ -130,6 +130,12 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
     return found[0]
 
 
+def _list_keys(overrides: Sequence[str]) -> list[str]:
+    """Return what each override sets: a key, or a group."""
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    return [override.get_key_element().lstrip("+") for override in parsed]
+
+
 def resume_config(
     composed: DictConfig, overrides: Sequence[str], stored: Config, where: Path
 ) -> Config:
@@ -147,8 +153,7 @@ def resume_config(
     changed = OmegaConf.structured(stored)
     # A folder that comes from elsewhere must not say where to write.
     changed.data.rejected_file = None
-    for override in OverridesParser.create().parse_overrides(list(overrides)):
-        key = override.get_key_element().lstrip("+")
+    for key in _list_keys(overrides):
         if not _CHANGEABLE.fullmatch(key):
             raise UserError(
                 f"a resumed run keeps its {key}: {where} holds its configuration; start a new run "
@@ -182,8 +187,7 @@ def start_config(
     """
     # How much dropout depends on the new corpus; adapters were merged.
     model = OmegaConf.structured(replace(stored.model, dropout=None, lora_rank=None))
-    for override in OverridesParser.create().parse_overrides(list(overrides)):
-        key = override.get_key_element().lstrip("+")
+    for key in _list_keys(overrides):
         if key == "model" or key.startswith("model."):
             if not _CHANGEABLE_AT_START.fullmatch(key):
                 raise UserError(

@@ -49,6 +49,7 @@ class PairedTokenizer:
         self._models, self._pieces, self._side = models, list(pieces), side
         self._ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
         self.vocabulary_size = len(self._pieces)
+        self._in_graph: Any = None
 
     @classmethod
     def parse(cls, text: str) -> PairedTokenizer:
@@ -94,9 +95,11 @@ class PairedTokenizer:
 
     def in_graph(self) -> Any:
         """Return the same in tensorflow-text's operations, for use in graphs."""
-        from nmt.data.paired_in_graph import make_in_graph
+        if self._in_graph is None:
+            from nmt.data.paired_in_graph import make_in_graph
 
-        return make_in_graph(self._models, self._pieces)
+            self._in_graph = make_in_graph(self._models, self._pieces)
+        return self._in_graph
 
     def save(self, folder: Path) -> None:
         """Write both models and the pieces."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-UNK = 3  # as in every tokenizer
+from nmt.data.paired import UNK
 
 
 def make_in_graph(models: tuple[bytes, bytes], pieces: Sequence[str]) -> Any:

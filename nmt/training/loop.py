@@ -158,7 +158,7 @@ class Trainer:
                 self._enter_stage()
                 position = self.position
                 rate = learning_rate(training, position.step + 1, self._progress())
-                batch, share = self._batch(), dropout_share(training, self._epochs())
+                batch, share = self._plan(position.step)
                 position.step += 1
                 update = self._step.update(batch, rate, position.step, share, self._norm_limit())
                 self._window.add(update, batch)
@@ -205,19 +205,21 @@ class Trainer:
         return factor * statistics.median(norms)
 
     def _progress(self) -> float:
-        return self._limits.progress(self.position.step, self._epochs(), self.position.seconds)
-
-    def _epochs(self) -> float:
-        """Return how often the corpus was gone through, that of each stage."""
         position = self.position
-        made = position.step - position.stage_step
+        return self._limits.progress(position.step, self._epochs(position.step), position.seconds)
+
+    def _epochs(self, step: int) -> float:
+        """Return how often the corpus, that of each stage, was gone through in so many updates."""
+        position = self.position
+        made = step - position.stage_step
         return position.stage_epochs + made / self._stages[position.stage].steps_per_epoch
 
-    def _batch(self) -> Batch:
-        """Return the batch of the next update."""
+    def _plan(self, step: int) -> tuple[Batch, float]:
+        """Return the batch of the update after ``step``, of this stage, and its dropout share."""
         position = self.position
         batches = self._stages[position.stage]
-        return batches.batch(position.step - position.stage_step, position.order)
+        batch = batches.batch(step - position.stage_step, position.order)
+        return batch, dropout_share(self._training, self._epochs(step))
 
     def _is_complete(self) -> bool:
         in_last = self.position.stage == len(self._stages) - 1
@@ -245,7 +247,7 @@ class Trainer:
             if not ended:
                 return
             self._count_skipped()  # what is looked at later is of one stage
-            position.stage_epochs = self._epochs()
+            position.stage_epochs = self._epochs(position.step)
             position.stage += 1
             position.stage_step, position.stage_seconds = position.step, position.seconds
             position.since_best = 0
@@ -319,11 +321,7 @@ class Trainer:
 
     def _give_up(self, step: int) -> NoReturn:
         """Write down what is known of an update that cannot be made, and stop."""
-        at = self.position
-        batches = self._stages[at.stage]
-        batch = batches.batch(step - 1 - at.stage_step, at.order)
-        epochs = at.stage_epochs + (step - 1 - at.stage_step) / batches.steps_per_epoch
-        share = dropout_share(self._training, epochs)
+        batch, share = self._plan(step - 1)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
         with replace_whole(path) as file:
             np.savez(file, **batch)  # type: ignore[arg-type]
@@ -355,7 +353,7 @@ class Trainer:
             gradient_norm=float(window.updates[-1].gradient_norm),
             tokens_per_second=window.real / window.seconds,
             padding=1 - window.real / window.positions,
-            epoch=self._epochs(),
+            epoch=self._epochs(self.position.step),
             skipped=self.position.skipped,
         )
 
