@@ -14,6 +14,7 @@ import keras
 from keras import ops
 
 from nmt.model.chunked import MASKED_SCORE, SegmentMask, chunked_attention
+from nmt.model.dense import Dense
 from nmt.model.dropout import dropout, fold
 from nmt.model.positions import rotate, spread
 from nmt.model.sizes import NORM_EPSILON, AttentionSizes
@@ -220,7 +221,7 @@ class HeadProjections(keras.layers.Layer):
     def __init__(self, heads: int, width: int, *, biases: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.heads = [
-            keras.layers.Dense(width, use_bias=biases, name=f"head_{i}", dtype=self.dtype_policy)
+            Dense(width, use_bias=biases, name=f"head_{i}", dtype=self.dtype_policy)
             for i in range(heads)
         ]
 
@@ -276,7 +277,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value = self._projection("value", sizes.groups, sizes.value_width)
         self.output_projection = None
         if sizes.output:
-            self.output_projection = keras.layers.Dense(
+            self.output_projection = Dense(
                 sizes.d_model, use_bias=sizes.biases, name="output", dtype=self.dtype_policy
             )
         self.query_norm = self._normalization("query_norm")
@@ -286,7 +287,7 @@ class MultiHeadAttention(keras.layers.Layer):
         biases, policy = self.sizes.biases, self.dtype_policy
         if self.sizes.heads == "own":
             return HeadProjections(heads, width, biases=biases, name=name, dtype=policy)
-        return keras.layers.Dense(heads * width, use_bias=biases, name=name, dtype=policy)
+        return Dense(heads * width, use_bias=biases, name=name, dtype=policy)
 
     def _normalization(self, name: str) -> keras.layers.Layer | None:
         if not self.sizes.qk_norm:

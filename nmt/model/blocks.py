@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
+from nmt.model.dense import Dense
 from nmt.model.dropout import dropout, fold
 from nmt.model.sizes import RecurrentSizes, Sizes
 
@@ -109,7 +110,7 @@ class FeedForward(Sized):
         self.outer = self._projection("outer", sizes.d_model)
 
     def _projection(self, name: str, width: int) -> keras.layers.Layer:
-        return keras.layers.Dense(width, name=name, dtype=self.dtype_policy)
+        return Dense(width, name=name, dtype=self.dtype_policy)
 
     def build(self, *input_shapes: Any) -> None:
         """Create the weights; their shapes depend on D and F alone."""

@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from nmt.model.dense import Dense
 from nmt.model.loops import bias_gradient, call_with_gradient, earlier, kernel_gradient, scan
 
 Tensor = Any
@@ -298,7 +299,7 @@ class RecurrentLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.input_width, self.width, self.cell = input_width, width, cell
         self.kind = CELLS[cell]
-        self.inputs = keras.layers.Dense(
+        self.inputs = Dense(
             self.kind.gates * width,
             bias_initializer=lambda shape, dtype=None: ops.convert_to_tensor(
                 self.kind.begin_bias(width), dtype
@@ -306,7 +307,7 @@ class RecurrentLayer(keras.layers.Layer):
             name="inputs",
             dtype=self.dtype_policy,
         )
-        self.recurrent = keras.layers.Dense(
+        self.recurrent = Dense(
             self.kind.gates * width,
             use_bias=self.kind.recurrent_bias,
             kernel_initializer="orthogonal",

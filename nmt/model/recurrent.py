@@ -17,6 +17,7 @@ from nmt.model.attention import segment_mask
 from nmt.model.blocks import TokenEmbedding
 from nmt.model.cells import BidirectionalLayer, RecurrentLayer, States, find_begins, keep_within
 from nmt.model.contract import CROSS, AttentionKind
+from nmt.model.dense import Dense
 from nmt.model.dropout import dropout, fold
 from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
 from nmt.model.feeding import LayerWeights, Masks, Rows, Segments, decode
@@ -66,7 +67,7 @@ class Recurrent(EncoderDecoder):
             for i in range(sizes.decoder_layers)
         ]
         self.bridges = [
-            keras.layers.Dense(width, activation="tanh", name=f"bridge_{i}", dtype=policy)
+            Dense(width, activation="tanh", name=f"bridge_{i}", dtype=policy)
             for i in range(sizes.decoder_layers if sizes.bridge else 0)
         ]
         self.reading = Reading(sizes, name="reading", dtype=policy)

@@ -4,11 +4,14 @@ Every score gives weights softmax(score(h, m_s)) over the encoder's states m_1 �
 segment, and the context, which is their weighted mean:
 
 - "additive": v^T tanh(W_q h + W_k m), Bahdanau et al. 2015, appendix A.1.2;
-- "dot": h · m, Luong et al. 2015, equation 8;
-- "general": h^T W m, the same;
+- "dot": h · m / sqrt(R), Luong et al. 2015, equation 8;
+- "general": h^T W m / sqrt(R), the same;
 - "cross": this project's own `CrossAttention`, whose heads are Q K^T / sqrt(K).
 
-The last three are products of a query with keys (`Product`), the first is not (`Sum`). What can be
+The last three are products of a query with keys (`Product`), the first is not (`Sum`). Luong et al.
+do not divide by sqrt(R) (Vaswani et al. 2017, section 3.2.1, do). For "general" that is no other
+function, as W is learned, but it is another beginning: without it, each update moves scores so far
+that all weight soon lies on one state, and no gradient leads away from there. What can be
 computed of the encoder's states alone is, once for each sentence: keys and values.
 """
 
@@ -22,6 +25,7 @@ from keras import ops
 from nmt.model.attention import CrossAttention
 from nmt.model.blocks import Sized
 from nmt.model.chunked import MASKED_SCORE
+from nmt.model.dense import Dense
 from nmt.model.dropout import dropout
 from nmt.model.loops import bias_gradient, call_with_gradient
 from nmt.model.sizes import RecurrentSizes
@@ -33,12 +37,7 @@ class Memory(NamedTuple):
     """The encoder's states, as a decoder reads them; C is the width of a head: R / H."""
 
     keys: Tensor  # [B, H, S, C]
-    values: Tensor | tuple[()]  # [B, H, S, C]; (): the keys are the values, too
-
-    @property
-    def read(self) -> Tensor:
-        """What the context is made of."""
-        return self.keys if isinstance(self.values, tuple) else self.values
+    values: Tensor  # [B, H, S, C]
 
 
 def part_heads(x: Tensor, heads: int) -> Tensor:
@@ -251,7 +250,7 @@ class Reading(Sized):
         self.combine = self._projection("combine", sizes.d_model, biased=True)
 
     def _projection(self, name: str, width: int, *, biased: bool) -> keras.layers.Layer:
-        return keras.layers.Dense(width, use_bias=biased, name=name, dtype=self.dtype_policy)
+        return Dense(width, use_bias=biased, name=name, dtype=self.dtype_policy)
 
     @property
     def num_heads(self) -> int:
@@ -307,9 +306,10 @@ class Reading(Sized):
             keys, values = self.cross.project(states)  # [B, S, H, C]
             keys = keys * keys.shape[-1] ** -0.5
             return Memory(ops.transpose(keys, (0, 2, 1, 3)), ops.transpose(values, (0, 2, 1, 3)))
-        if self.key is not None:
-            return Memory(ops.expand_dims(self.key(states), 1), ops.expand_dims(states, 1))
-        return Memory(ops.expand_dims(states, 1), ())
+        keys, values = states if self.key is None else self.key(states), states
+        if self.kind is Product:
+            keys = keys * keys.shape[-1] ** -0.5
+        return Memory(ops.expand_dims(keys, 1), ops.expand_dims(values, 1))
 
     def call(
         self, h: Tensor, memory: Memory, mask: Tensor, dropout_key: Tensor | None = None
@@ -330,7 +330,7 @@ class Reading(Sized):
         score = Sum.scores_of_all if self.kind is Sum else self.kind.scores
         weights = weigh(score(queries, memory.keys, reader.v), mask)
         kept = dropout(weights, self.sizes.attention_dropout, dropout_key)
-        return reader.join(join_heads(read(kept, memory.read)), h), weights
+        return reader.join(join_heads(read(kept, memory.values)), h), weights
 
     def step(self, h: Tensor, memory: Memory, mask: Tensor, places: int) -> tuple[Tensor, Tensor]:
         """Read for k = ``places`` hypotheses per sentence, without dropout.
@@ -350,7 +350,7 @@ class Reading(Sized):
         queries = part_heads(ops.reshape(queries, (-1, places, width)), self.num_heads)
         v = self._cast(self.v) if self.kind is Sum else ()
         weights = weigh(self.kind.scores(queries, memory.keys, v), mask)
-        context = ops.reshape(join_heads(read(weights, memory.read)), (-1, width))
+        context = ops.reshape(join_heads(read(weights, memory.values)), (-1, width))
         if self.cross is not None:
             context = self.cross.output_projection(context)
         return ops.tanh(self.combine(ops.concatenate([context, h], axis=-1))), weights

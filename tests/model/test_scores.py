@@ -81,9 +81,9 @@ def score_by_hand(score: str, w: dict[str, Array], h: Array, m: Array, heads: in
         hidden = np.tanh(h @ w["query/kernel"] + m @ w["key/kernel"])
         return np.array([w["v"] @ hidden])
     if score == "dot":
-        return np.array([h @ m])
+        return np.array([h @ m]) / np.sqrt(len(h))
     if score == "general":
-        return np.array([h @ (m @ w["key/kernel"])])
+        return np.array([h @ (m @ w["key/kernel"])]) / np.sqrt(len(h))
     query, key = (
         (x @ w[f"cross_attention/{name}/kernel"] + w[f"cross_attention/{name}/bias"]).reshape(
             heads, -1
