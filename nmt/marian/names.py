@@ -1,0 +1,52 @@
+"""What MarianMT's weights are called there, and here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+TABLE, BIAS = "model.shared.weight", "final_logits_bias"
+OUR_TABLE, OUR_BIAS = "embedding/table", "embedding/bias"
+EPSILON = 1e-5  # of every layer normalisation there: PyTorch's default
+
+# The same functions under other names. Its "gelu" is exact; Keras's default is the approximation.
+ACTIVATIONS = {
+    "swish": "silu",
+    "silu": "silu",
+    "relu": "relu",
+    "relu2": "relu2",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+}
+ACTIVATIONS_OUT = {"silu": "swish", "relu": "relu", "relu2": "relu2", "gelu": "gelu_new"}
+
+_ATTENTIONS = {
+    "encoder": {"self_attention": "self_attn"},
+    "decoder": {"causal_self_attention": "self_attn", "cross_attention": "encoder_attn"},
+}
+_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+
+
+def list_dense(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, str]]:
+    """Yield each dense layer's name here, and there; a kernel there is the transpose of ours."""
+    for stack, here, there in _list_layers(encoder_layers, decoder_layers):
+        for ours, theirs in _ATTENTIONS[stack].items():
+            for projection, name in _PROJECTIONS.items():
+                yield f"{here}/{ours}/{projection}", f"{there}.{theirs}.{name}"
+        yield f"{here}/feed_forward/inner", f"{there}.fc1"
+        yield f"{here}/feed_forward/outer", f"{there}.fc2"
+
+
+def list_norms(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, str]]:
+    """Yield each layer normalisation's name here, and there."""
+    for stack, here, there in _list_layers(encoder_layers, decoder_layers):
+        for ours, theirs in _ATTENTIONS[stack].items():
+            yield f"{here}/{ours}_norm", f"{there}.{theirs}_layer_norm"
+        yield f"{here}/feed_forward_norm", f"{there}.final_layer_norm"
+
+
+def _list_layers(
+    encoder_layers: int, decoder_layers: int
+) -> Iterator[tuple[str, str, str]]:
+    for stack, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
+        for number in range(layers):
+            yield stack, f"{stack}_{number}", f"model.{stack}.layers.{number}"
