@@ -16,7 +16,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
 
-FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras")
+FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras", "transformers")
 _NEED_TENSORFLOW = ("savedmodel", "tflite")
 _QUANTIZE = ("ctranslate2", "tflite")
 

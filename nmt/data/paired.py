@@ -46,7 +46,7 @@ class PairedTokenizer:
             ]
         except (RuntimeError, UnicodeEncodeError) as error:
             raise UserError(f"it holds no two SentencePiece models ({error})") from error
-        self._models, self._pieces, self._side = models, list(pieces), side
+        self.models, self._pieces, self._side = models, list(pieces), side
         self._ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
         self.vocabulary_size = len(self._pieces)
         self._in_graph: Any = None
@@ -70,7 +70,7 @@ class PairedTokenizer:
     @cached_property
     def target(self) -> PairedTokenizer:
         """The same for target texts."""
-        return PairedTokenizer(self._models, self._pieces, side=1)
+        return PairedTokenizer(self.models, self._pieces, side=1)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
@@ -98,12 +98,12 @@ class PairedTokenizer:
         if self._in_graph is None:
             from nmt.data.paired_in_graph import make_in_graph
 
-            self._in_graph = make_in_graph(self._models, self._pieces)
+            self._in_graph = make_in_graph(self.models, self._pieces)
         return self._in_graph
 
     def save(self, folder: Path) -> None:
         """Write both models and the pieces."""
-        models = zip(("source", "target"), self._models, strict=True)
+        models = zip(("source", "target"), self.models, strict=True)
         stored: dict[str, Any] = {side: base64.b64encode(one).decode() for side, one in models}
         text = json.dumps(stored | {"pieces": self._pieces}, ensure_ascii=False, indent=0)
         (folder / PAIR_FILE).write_text(text, encoding="utf-8")
@@ -112,6 +112,6 @@ class PairedTokenizer:
     def fingerprint(self) -> str:
         """A digest of both models and the pieces."""
         state = hashlib.blake2b(digest_size=16)
-        for part in (*self._models, "\n".join(self._pieces).encode()):
+        for part in (*self.models, "\n".join(self._pieces).encode()):
             state.update(len(part).to_bytes(8, "little") + part)
         return state.hexdigest()

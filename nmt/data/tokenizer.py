@@ -82,12 +82,16 @@ class Tokenizer(Protocol):
 
 
 class SentencePieceTokenizer:
-    """A SentencePiece model (unigram or BPE)."""
+    """A SentencePiece model (unigram or BPE).
+
+    Args:
+        model: in SentencePiece's own format.
+    """
 
     def __init__(self, model: bytes) -> None:
         import sentencepiece
 
-        self._model = model
+        self.model = model
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
@@ -137,18 +141,18 @@ class SentencePieceTokenizer:
 
             with quiet_start():
                 self._in_graph = tensorflow_text.SentencepieceTokenizer(
-                    model=self._model, out_type=tf.int32
+                    model=self.model, out_type=tf.int32
                 )
         return self._in_graph
 
     def save(self, folder: Path) -> None:
         """Write the model."""
-        (folder / MODEL_FILE).write_bytes(self._model)
+        (folder / MODEL_FILE).write_bytes(self.model)
 
     @property
     def fingerprint(self) -> str:
         """A digest of the model."""
-        return hashlib.blake2b(self._model, digest_size=16).hexdigest()
+        return hashlib.blake2b(self.model, digest_size=16).hexdigest()
 
 
 # A word or one other character, with the space before it: concatenating the matches gives the text

@@ -38,7 +38,7 @@ def export_run(
     Args:
         folder: of the run.
         place: folder of the export; another export in it is replaced.
-        format_name: "savedmodel", "ctranslate2", "tflite" or "keras".
+        format_name: "savedmodel", "ctranslate2", "tflite", "keras" or "transformers".
         quantization: of the weights: "float32", "int8" or "float16".
         beam_size: of the export's search; None: the run's.
         length_penalty: the same.
@@ -119,6 +119,11 @@ def _write(
         tflite.write(model, tokenizer, config.decoding, folder, **settings)
         details["signature"] = tflite.describe_signature(positions)
         found = tflite.translate(folder, sources)
+    elif format_name == "transformers":
+        from nmt.marian import writing
+
+        writing.write(model, tokenizer, config, folder)
+        found = _best(writing.load(folder), sources)
     else:
         from nmt.exporting import keras_file
 

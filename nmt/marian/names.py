@@ -44,9 +44,7 @@ def list_norms(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, 
         yield f"{here}/feed_forward_norm", f"{there}.final_layer_norm"
 
 
-def _list_layers(
-    encoder_layers: int, decoder_layers: int
-) -> Iterator[tuple[str, str, str]]:
+def _list_layers(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, str, str]]:
     for stack, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         for number in range(layers):
             yield stack, f"{stack}_{number}", f"model.{stack}.layers.{number}"

@@ -294,5 +294,3 @@ def _translate_weights(
         weights[f"{here}/gamma"] = take(f"{there}.weight")
         weights[f"{here}/beta"] = take(f"{there}.bias")
     return weights
-
-

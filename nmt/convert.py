@@ -1,0 +1,66 @@
+"""Bring a MarianMT folder in: ``python -m nmt.convert opus-mt-es-en``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from nmt.arguments import Parser
+from nmt.errors import UserError, exit_on_user_error
+from nmt.startup.quiet import quiet_start
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = Parser(
+        prog="python -m nmt.convert",
+        description="Turn a MarianMT folder as published (config.json, model.safetensors or "
+        "pytorch_model.bin, source.spm, target.spm, vocab.json) into a run, which translates, "
+        "draws attention, is fine-tuned, served and exported like any other.",
+    )
+    parser.add_argument("folder", type=Path, help="of the OPUS-MT models, for example")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="the run's folder (runs/NAME OF THE FOLDER)"
+    )
+    parser.add_argument(
+        "--languages",
+        type=languages,
+        metavar="ES,EN",
+        help="source and target, as BCP 47 tags (as the folder's tokenizer_config.json says)",
+    )
+    return parser
+
+
+def languages(text: str) -> tuple[str, str]:
+    """Read ``es,en``."""
+    found = re.fullmatch(r"([\w-]+),([\w-]+)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no pair of languages such as es,en")
+    return found[1], found[2]
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Convert what the command line names."""
+    folder: Path = arguments.folder
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}")
+    output = arguments.output or Path("runs") / folder.resolve().name
+    with quiet_start():
+        from nmt.marian.reading import convert
+    made = convert(folder, output, arguments.languages)
+    console.print(f"written to {made.path}")
+    console.print(f'try it: python -m nmt.translate --run {output} "…"', markup=False)
+
+
+@exit_on_user_error
+def main() -> None:
+    """Parse the command line and run."""
+    run(make_parser().parse_args(), Console(soft_wrap=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
