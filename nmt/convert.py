@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -53,14 +52,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.marian.reading import convert
     made = convert(folder, output, arguments.languages)
     console.print(f"written to {made.path}")
-    console.print(f'try it: python -m nmt.translate --run {output} "…"', markup=False)
+    console.print(f'try it: python -m nmt.translate --run {output} "…"')
 
 
-@exit_on_user_error
 def main() -> None:
     """Parse the command line and run."""
-    run(make_parser().parse_args(), Console(soft_wrap=True))
+    arguments = make_parser().parse_args()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    exit_on_user_error(lambda: run(arguments, console))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

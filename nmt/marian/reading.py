@@ -112,7 +112,7 @@ def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Maria
     by_id = {i: piece for piece, i in vocabulary.items()}
     pieces = _name_pieces([by_id.get(i) for i in order])
     tokenizer = PairedTokenizer(_read_models(folder), pieces)
-    weights = _translate_weights(folder, _read_weights(folder), config, order)
+    weights = _translate_weights(folder, read_weights(folder), config, order)
     return Marian(config, tokenizer, weights)
 
 
@@ -143,7 +143,12 @@ def _read_models(folder: Path) -> tuple[bytes, bytes]:
     return source, target
 
 
-def _read_weights(folder: Path) -> dict[str, np.ndarray]:
+def read_weights(folder: Path) -> dict[str, np.ndarray]:
+    """Return the weights of a folder by their names there, in float32.
+
+    Raises:
+        UserError: there are none, or they are damaged.
+    """
     if (folder / SAFETENSORS).is_file():
         from safetensors import SafetensorError
         from safetensors.numpy import load_file

@@ -1,8 +1,8 @@
-"""The weights in a ``pytorch_model.bin``, read as data: nothing that is written there is executed.
+"""The weights in a ``pytorch_model.bin``, read as data: nothing written there is executed.
 
-Such a file holds a pickle that names what makes a tensor (storage, offset, shape, strides) and, apart
-from it, the storages as bytes. A pickle may name any function of any package; this reader knows those
-six that tensors are made of, and refuses all others.
+Such a file holds a pickle that names what makes a tensor (storage, offset, shape, strides) and,
+apart from it, the storages as bytes. A pickle may name any function of any package; this reader
+knows the few that tensors are made of, and refuses all others.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _T
 def _make(tensor: _Tensor, take: Take) -> np.ndarray:
     """Return what a tensor is of its storage."""
     dtype = _DTYPES[tensor.storage.type]
-    values = np.frombuffer(take(tensor.storage), dtype)
+    values: np.ndarray = np.frombuffer(take(tensor.storage), dtype)
     if tensor.storage.type == _BFLOAT16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     shape, strides = tensor.shape, tensor.strides
