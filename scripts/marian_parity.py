@@ -6,7 +6,8 @@ Two environments take turns, as neither has the other's packages:
 - reference (transformers'): models of random weights there, their ids, logits and translations;
 - compare (this program's): the same of the converted runs, which are then exported again;
 - reference --again: what transformers makes of the exports;
-- report: all differences in one table.
+- report: all differences in one table;
+- record (transformers'): what the tests compare with, --work tests/marian/recorded.
 """
 
 from __future__ import annotations
@@ -35,12 +36,19 @@ SHAPES: dict[str, tuple[int, int, int, int, int, str, str]] = {
 }
 BEAM_SHAPE, SENTENCES, BEAM, LONGEST = "narrow", 200, 4, 40
 LINES = "lines.json"
+RECORDED_SHAPE = (8, 2, 16, 2, 1, "swish", "safetensors")
+RECORDED = (  # source, target
+    ("El gato duerme.", "The cat sleeps."),
+    ("La casa es grande.", "The house is big."),
+    ("¿Dónde está el perro?", "Where is the dog?"),
+    ("El perro duerme en la casa.", "The dog sleeps in the house."),
+    ("El gato está en la casa grande.", "The cat is in the big house."),
+    ("¿Es grande el gato?", "Is the cat big?"),
+)
 
 
 def prepare(work: Path) -> None:
     """Train a tokenizer for each side, and write the texts."""
-    import sentencepiece
-
     from nmt.data.corpus import load_corpus
     from nmt.runs.resuming import compose_config
 
@@ -68,9 +76,6 @@ def prepare(work: Path) -> None:
     write_json(folder / "vocab.json", {piece: i for i, piece in enumerate(named)})
     languages = {"source_lang": "es", "target_lang": "en"}
     write_json(folder / "tokenizer_config.json", languages)
-    lines = [pair[0] for pair in corpus.test][: SENTENCES - 4]
-    lines += [">>fra<< " + lines[0], ">>deu<< " + lines[1], "¿Qué 漢字 es «esto»?", "A  b\u00a0c"]
-    write_json(work / LINES, lines)
 
 
 def reference(work: Path, *, again: bool) -> None:
@@ -91,14 +96,7 @@ def reference(work: Path, *, again: bool) -> None:
         opened = folder.with_name("opened") if (folder.with_name("opened")).is_dir() else folder
         model = MarianMTModel.from_pretrained(folder if again else opened, dtype=torch.float32)
         model.eval()
-        ids = tokenizer(lines)["input_ids"]
-        found: dict[str, Any] = {"ids": ids}
-        with torch.no_grad():
-            source = torch.tensor([ids[0]])
-            target = torch.tensor([[model.config.decoder_start_token_id, *ids[1][:-1]]])
-            logits = model(input_ids=source, decoder_input_ids=target).logits[0].numpy()
-            if name == BEAM_SHAPE:
-                found["beam"] = [translate(torch, model, tokenizer, one) for one in ids]
+        found, logits = ask(torch, model, tokenizer, lines, beam=name == BEAM_SHAPE)
         write_json(folder / "found.json", found)
         np.save(folder / "logits.npy", logits)
         print(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
@@ -152,6 +150,19 @@ def make_model(
         torch.save(state, path, _use_new_zipfile_serialization=form == "bin")
 
 
+def ask(torch: Any, model: Any, tokenizer: Any, lines: list[str], *, beam: bool) -> Any:
+    """Return the ids of lines and what a beam makes of them, and the logits [T, V] of one pair."""
+    ids = tokenizer(lines)["input_ids"]
+    found: dict[str, Any] = {"ids": ids}
+    with torch.no_grad():
+        source = torch.tensor([ids[0]])
+        target = torch.tensor([[model.config.decoder_start_token_id, *ids[1][:-1]]])
+        logits = model(input_ids=source, decoder_input_ids=target).logits[0].numpy()
+        if beam:
+            found["beam"] = [translate(torch, model, tokenizer, one) for one in ids]
+    return found, logits
+
+
 def translate(torch: Any, model: Any, tokenizer: Any, ids: list[int]) -> tuple[str, float]:
     """Return what a beam finds, and its log-probability; lengths are not weighed."""
     found = model.generate(
@@ -166,6 +177,27 @@ def translate(torch: Any, model: Any, tokenizer: Any, ids: list[int]) -> tuple[s
     )
     text = tokenizer.decode(found.sequences[0], skip_special_tokens=True)
     return text, float(found.sequences_scores[0])
+
+
+def record(folder: Path) -> None:
+    """Write the small folder, and what transformers makes of it, that the tests compare with."""
+    import torch
+    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+
+    shutil.rmtree(folder, ignore_errors=True)
+    # The rule of normalization that is smallest.
+    options = {"vocab_size": 60, "normalization_rule_name": "identity", "model_type": "bpe"}
+    train_tokenizers(folder, RECORDED, **options)
+    size = len(read_json(folder / "vocab.json"))
+    make_model(torch, MarianConfig, MarianMTModel, folder, RECORDED_SHAPE, size, seed=1)
+    tokenizer = MarianTokenizer.from_pretrained(folder)
+    model = MarianMTModel.from_pretrained(folder).eval()
+    for form in ("bin", "legacy"):
+        state = {key: weight.clone() for key, weight in model.state_dict().items()}
+        torch.save(state, folder / f"{form}.bin", _use_new_zipfile_serialization=form == "bin")
+    lines = [source for source, _ in RECORDED] + [f">>fra<< {RECORDED[0][0]}", "¿漢?"]
+    found = ask(torch, model, tokenizer, lines, beam=True)
+    write_json(folder / "found.json", {"lines": lines, **found[0], "logits": found[1].tolist()})
 
 
 def compare(work: Path) -> None:
@@ -275,14 +307,15 @@ def write_json(path: Path, content: Any) -> None:
 def main() -> None:
     """Run one of the steps."""
     parser = argparse.ArgumentParser(description="Compare with transformers: see check_marian.sh.")
-    parser.add_argument("step", choices=("prepare", "reference", "compare", "report"))
+    parser.add_argument("step", choices=("prepare", "reference", "compare", "report", "record"))
     parser.add_argument("--work", type=Path, default=Path(".cache/marian"))
     parser.add_argument("--again", action="store_true", help="take the exports")
     arguments = parser.parse_args()
     if arguments.step == "reference":
         reference(arguments.work, again=arguments.again)
     else:
-        {"prepare": prepare, "compare": compare, "report": report}[arguments.step](arguments.work)
+        steps = {"prepare": prepare, "compare": compare, "report": report, "record": record}
+        steps[arguments.step](arguments.work)
 
 
 if __name__ == "__main__":

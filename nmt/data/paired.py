@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +18,16 @@ from nmt.data.spans import spans_of
 from nmt.errors import UserError
 
 UNK = 3  # as in every tokenizer
+CODE = "^>>[^<>]+<<"
+_CODE = re.compile(CODE)
 PAIR_FILE = "tokenizer.pair.json"
 
 
 class PairedTokenizer:
     """A `nmt.data.tokenizer.Tokenizer` that cuts source and target texts by models of their own.
 
-    This one is for sources; `target` is for targets. Both decode as targets.
+    This one is for sources; `target` is for targets. Both decode as targets. A source may begin with
+    the code of a language to translate into, such as ``>>fra<<``, which is one piece.
 
     Args:
         models: SentencePiece's own format, of source and target.
@@ -74,8 +78,18 @@ class PairedTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
-        found = self._processors[self._side].encode(list(texts), out_type=str) if texts else []
-        return [np.array([self._ids.get(one, UNK) for one in row], np.int32) for row in found]
+        return [
+            np.array([self._ids.get(piece, UNK) for piece in code + self._cut(rest)], np.int32)
+            for code, rest in map(self._split_code, texts)
+        ]
+
+    def _split_code(self, text: str) -> tuple[list[str], str]:
+        """Return the code of a language that a source begins with, if it does, and the rest."""
+        found = _CODE.match(text) if self._side == 0 else None
+        return ([found[0]], text[found.end() :]) if found else ([], text)
+
+    def _cut(self, text: str) -> list[str]:
+        return self._processors[self._side].encode(text, out_type=str)
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """Return the text of each id sequence of a target; special ids are left out."""
@@ -90,8 +104,11 @@ class PairedTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
-        cut = self._processors[self._side].encode(text, out_type=str)
-        return spans_of([len(piece.replace("▁", " ").encode()) for piece in cut], text)
+        code, rest = self._split_code(text)
+        begin = len(text) - len(rest.lstrip())
+        sizes = [len(piece.replace("▁", " ").encode()) for piece in self._cut(rest)]
+        spans = spans_of(sizes, text[begin:])
+        return [(0, len(one)) for one in code] + [(begin + a, begin + b) for a, b in spans]
 
     def in_graph(self) -> Any:
         """Return the same in tensorflow-text's operations, for use in graphs."""

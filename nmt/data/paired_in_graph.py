@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nmt.data.paired import UNK
+from nmt.data.paired import CODE, UNK
 
 
 def make_in_graph(models: tuple[bytes, bytes], pieces: Sequence[str]) -> Any:
@@ -32,7 +32,14 @@ def make_in_graph(models: tuple[bytes, bytes], pieces: Sequence[str]) -> Any:
             self._pieces = tf.constant(list(pieces))
 
         def tokenize(self, texts: Any) -> Any:
-            return tf.ragged.map_flat_values(self._ids.lookup, self._source.tokenize(texts))
+            rest = tf.strings.regex_replace(texts, CODE, "", replace_global=False)
+            lengths = tf.strings.length(texts) - tf.strings.length(rest)
+            codes = tf.strings.substr(texts, tf.zeros_like(lengths), lengths)
+            code = tf.RaggedTensor.from_row_lengths(
+                tf.boolean_mask(codes, lengths > 0), tf.cast(lengths > 0, tf.int64)
+            )
+            pieces = tf.concat([code, self._source.tokenize(rest)], axis=1)
+            return tf.ragged.map_flat_values(self._ids.lookup, pieces)
 
         def detokenize(self, ids: Any) -> Any:
             pieces = tf.ragged.map_flat_values(lambda flat: tf.gather(self._pieces, flat), ids)

@@ -142,7 +142,7 @@ def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _T
 def _make(tensor: _Tensor, take: Take) -> np.ndarray:
     """Return what a tensor is of its storage."""
     dtype = _DTYPES[tensor.storage.type]
-    values: np.ndarray = np.frombuffer(take(tensor.storage), dtype)
+    values: Any = np.frombuffer(take(tensor.storage), dtype)
     if tensor.storage.type == _BFLOAT16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     shape, strides = tensor.shape, tensor.strides
@@ -151,7 +151,6 @@ def _make(tensor: _Tensor, take: Take) -> np.ndarray:
     last = tensor.offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     if 0 not in shape and last >= len(values):
         raise ValueError("a tensor is larger than what is stored of it")
-    view = np.lib.stride_tricks.as_strided(
-        values[tensor.offset :], shape, [step * values.itemsize for step in strides]
-    )
+    steps = [step * values.itemsize for step in strides]
+    view = np.lib.stride_tricks.as_strided(values[tensor.offset :], shape, steps)
     return np.array(view, np.float32 if view.dtype.kind == "f" else view.dtype)
