@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +53,27 @@ def prepare(work: Path) -> None:
     from nmt.data.corpus import load_corpus
     from nmt.runs.resuming import compose_config
 
-    corpus = load_corpus(
-        compose_config(["data=phrasebook"]).data, Path(".cache"), lambda line: None
-    )
-    folder = work / "tokenizer"
+    data = compose_config(["data=phrasebook"]).data
+    corpus = load_corpus(data, cache_dir=Path(".cache"))
     shutil.rmtree(work / "models", ignore_errors=True)
+    train_tokenizers(work / "tokenizer", corpus.train, vocab_size=1000)
+    lines = [pair[0] for pair in corpus.test][: SENTENCES - 4]
+    lines += [">>fra<< " + lines[0], ">>deu<< " + lines[1], "¿Qué 漢字 es «esto»?", "A  b"]
+    write_json(work / LINES, lines)
+
+
+def train_tokenizers(folder: Path, pairs: Sequence[Sequence[str]], **options: Any) -> None:
+    """Write source.spm, target.spm, vocab.json and tokenizer_config.json."""
+    import sentencepiece
+
     folder.mkdir(parents=True, exist_ok=True)
     pieces: dict[str, None] = {}
     for side, name in enumerate(("source", "target")):
-        texts = [pair[side] for pair in corpus.train]
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
+            sentence_iterator=iter([pair[side] for pair in pairs]),
             model_prefix=str(folder / name),
-            vocab_size=1000,
             minloglevel=2,
+            **options,
         )
         (folder / f"{name}.model").rename(folder / f"{name}.spm")
         (folder / f"{name}.vocab").unlink()

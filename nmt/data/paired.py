@@ -26,8 +26,8 @@ PAIR_FILE = "tokenizer.pair.json"
 class PairedTokenizer:
     """A `nmt.data.tokenizer.Tokenizer` that cuts source and target texts by models of their own.
 
-    This one is for sources; `target` is for targets. Both decode as targets. A source may begin with
-    the code of a language to translate into, such as ``>>fra<<``, which is one piece.
+    This one is for sources; `target` is for targets. Both decode as targets. A source may begin
+    with the code of a language to translate into, such as ``>>fra<<``, which is one piece.
 
     Args:
         models: SentencePiece's own format, of source and target.
@@ -79,8 +79,8 @@ class PairedTokenizer:
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Return the ids int32 [length] of each text."""
         return [
-            np.array([self._ids.get(piece, UNK) for piece in code + self._cut(rest)], np.int32)
-            for code, rest in map(self._split_code, texts)
+            np.array([self._ids.get(piece, UNK) for piece in pieces], np.int32)
+            for pieces in map(self._cut, texts)
         ]
 
     def _split_code(self, text: str) -> tuple[list[str], str]:
@@ -89,7 +89,8 @@ class PairedTokenizer:
         return ([found[0]], text[found.end() :]) if found else ([], text)
 
     def _cut(self, text: str) -> list[str]:
-        return self._processors[self._side].encode(text, out_type=str)
+        code, rest = self._split_code(text)
+        return code + self._processors[self._side].encode(rest, out_type=str)
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """Return the text of each id sequence of a target; special ids are left out."""
@@ -106,7 +107,8 @@ class PairedTokenizer:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
         code, rest = self._split_code(text)
         begin = len(text) - len(rest.lstrip())
-        sizes = [len(piece.replace("▁", " ").encode()) for piece in self._cut(rest)]
+        pieces = self._cut(text)[len(code) :]
+        sizes = [len(piece.replace("▁", " ").encode()) for piece in pieces]
         spans = spans_of(sizes, text[begin:])
         return [(0, len(one)) for one in code] + [(begin + a, begin + b) for a, b in spans]
 

@@ -8,6 +8,7 @@ knows the few that tensors are made of, and refuses all others.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -21,7 +22,7 @@ import numpy as np
 from nmt.errors import UserError
 
 _MAGIC = 0x1950A86A20F9469CFC6C  # begins a file of before PyTorch 1.6
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "FloatStorage": np.dtype("<f4"),
     "HalfStorage": np.dtype("<f2"),
     "DoubleStorage": np.dtype("<f8"),
@@ -142,15 +143,15 @@ def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _T
 def _make(tensor: _Tensor, take: Take) -> np.ndarray:
     """Return what a tensor is of its storage."""
     dtype = _DTYPES[tensor.storage.type]
-    values: Any = np.frombuffer(take(tensor.storage), dtype)
+    values: np.ndarray[Any, Any] = np.frombuffer(take(tensor.storage), dtype)
     if tensor.storage.type == _BFLOAT16:
         values = (values.astype(np.uint32) << 16).view(np.float32)
     shape, strides = tensor.shape, tensor.strides
     if len(shape) != len(strides) or min((*shape, *strides, tensor.offset), default=0) < 0:
         raise ValueError("a tensor's shape and strides do not fit")
     last = tensor.offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    if 0 not in shape and last >= len(values):
+    if 0 not in shape and (last >= len(values) or math.prod(shape) > len(values)):
         raise ValueError("a tensor is larger than what is stored of it")
     steps = [step * values.itemsize for step in strides]
     view = np.lib.stride_tricks.as_strided(values[tensor.offset :], shape, steps)
-    return np.array(view, np.float32 if view.dtype.kind == "f" else view.dtype)
+    return np.array(view, np.float32 if values.dtype.kind == "f" else values.dtype)
