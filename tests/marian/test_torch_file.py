@@ -7,7 +7,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ class Writer(pickle._Pickler):
         else:
             super().save_global(obj, name)
 
-    dispatch = {**pickle._Pickler.dispatch, Global: save_global}
+    dispatch: ClassVar[dict[Any, Any]] = {**pickle._Pickler.dispatch, Global: save_global}
 
 
 def tensor(
