@@ -40,7 +40,8 @@ ROOMS = {
     "inspection.dashboard": {"data", "errors", "viewer"},
     "training": {"config", "data", "errors", "inference", "model", "runs", "startup", "viewer"}
     | {"inspection.anatomy", "inspection.heads", "inspection.pictures"},
-    "exporting": {"config", "data", "errors", "inference", "model", "runs", "startup"},
+    "marian": {"config", "data", "errors", "inference", "model", "runs", "training"},
+    "exporting": {"config", "data", "errors", "inference", "marian", "model", "runs", "startup"},
     "serving": {"errors", "inference", "viewer"},
     "arguments": {"config", "errors"},
     "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`

@@ -37,6 +37,7 @@ VOCABULARY, MODELS = "vocab.json", ("source.spm", "target.spm")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 # Nothing there is padding that is scored: it has no logit.
 _NEVER = -1e9
+_NO_CORPUS = "pairs.tsv"
 _MANY = 10**6  # pairs, of whatever it was trained on: it settles how much dropout there is
 # What must be so, by key of its configuration: any of the values; the first where there is none.
 _EXPECTED: dict[str, tuple[Any, ...]] = {
@@ -207,7 +208,9 @@ def _translate_config(
     source, target = languages or _find_languages(folder)
     config = compose_config(
         [
-            *("data=tsv", f"data.source_language={source}", f"data.target_language={target}"),
+            # No corpus comes with it: a file of this name, given later, is what it is scored on.
+            *("data=tsv", f"data.path={_NO_CORPUS}"),
+            *(f"data.source_language={source}", f"data.target_language={target}"),
             *("model=marian", f"model.d_model={sizes['d_model']}"),
             f"model.num_heads={sizes['attention_heads']}",
             f"model.ffn_width={sizes['ffn_dim']}",
