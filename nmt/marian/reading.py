@@ -25,6 +25,8 @@ from nmt.marian.names import (
     list_norms,
 )
 from nmt.marian.torch_file import read_torch_file
+from nmt.model.sizes import Sizes
+from nmt.runs.building import check_weight, make_sizes
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
 
@@ -271,12 +273,14 @@ def _translate_weights(
 ) -> dict[str, np.ndarray]:
     """Return the weights by our names, rows of pieces in our order."""
 
-    def take(name: str) -> np.ndarray:
-        if name not in found:
-            raise UserError(f"{folder} has no weight {name}")
+    def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
+        check_weight(folder, name, found.get(name), shape)
         return found[name]
 
-    table = take(TABLE)
+    rows = np.array(order[PAD + 1 :])
+    table = take(TABLE, (len(rows), config.model.d_model))
+    bias = found.get(BIAS, np.zeros((1, len(rows)), np.float32))
+    check_weight(folder, BIAS, bias, (1, len(rows)))
     for tied in (
         "model.encoder.embed_tokens.weight",
         "model.decoder.embed_tokens.weight",
@@ -284,21 +288,22 @@ def _translate_weights(
     ):
         if tied in found and not np.array_equal(found[tied], table):
             raise UserError(f"{folder} has vectors of its own in {tied}; here all are one table")
-    rows = np.array(order[PAD + 1 :])
-    if table.ndim != 2 or len(table) != len(rows):
-        raise UserError(f"{folder} has {len(table)} vectors; its configuration says {len(rows)}")
-    bias = found.get(BIAS, np.zeros(len(rows), np.float32)).reshape(-1)
-    if len(bias) != len(rows):
-        raise UserError(f"{folder} has {len(bias)} biases of logits for {len(rows)} pieces")
     weights = {
         OUR_TABLE: np.concatenate([np.zeros_like(table[:1]), table[rows]]),
-        OUR_BIAS: np.concatenate([np.full(1, _NEVER, bias.dtype), bias[rows]]),
+        OUR_BIAS: np.concatenate([np.full(1, _NEVER, bias.dtype), bias[0, rows]]),
     }
-    layers = config.model.encoder_layers, config.model.decoder_layers
+    sizes = make_sizes(config.model, len(order))
+    assert isinstance(sizes, Sizes)
+    layers = sizes.encoder_layers, sizes.decoder_layers
     for here, there in list_dense(*layers):
-        weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight").T)
-        weights[f"{here}/bias"] = take(f"{there}.bias")
+        widths = {
+            "inner": (sizes.d_model, sizes.ffn_width),
+            "outer": (sizes.ffn_width, sizes.d_model),
+        }
+        shape = widths.get(here.rpartition("/")[2], (sizes.d_model, sizes.d_model))
+        weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight", shape[::-1]).T)
+        weights[f"{here}/bias"] = take(f"{there}.bias", shape[1:])
     for here, there in list_norms(*layers):
-        weights[f"{here}/gamma"] = take(f"{there}.weight")
-        weights[f"{here}/beta"] = take(f"{there}.bias")
+        weights[f"{here}/gamma"] = take(f"{there}.weight", (sizes.d_model,))
+        weights[f"{here}/beta"] = take(f"{there}.bias", (sizes.d_model,))
     return weights

@@ -138,12 +138,18 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "another beginning": (configured(decoder_start_token_id=3), "begins decoding with another id"),
     "other ids": (configured(eos_token_id=5), "or has other ids"),
     "no number": (configured(d_model="8"), "d_model is '8'"),
-    "more layers": (configured(encoder_layers=3), r"has no weight model\.encoder\.layers\.2"),
+    "more layers": (
+        configured(encoder_layers=3),
+        r"model\.encoder\.layers\.2\.self_attn\.q_proj\.weight is missing",
+    ),
     "fewer rows": (configured(vocab_size=90, decoder_vocab_size=90), "more ids than"),
-    "more rows": (configured(vocab_size=110, decoder_vocab_size=110), "has 100 vectors"),
+    "more rows": (
+        configured(vocab_size=110, decoder_vocab_size=110),
+        r"model\.shared\.weight is of shape \(100, 8\)",
+    ),
     "a weight of another shape": (
         weighing(lambda arrays: arrays.update({"model.decoder.layers.0.fc1.bias": np.zeros(3)})),
-        "decoder_0/feed_forward/inner/bias is of shape",
+        r"model\.decoder\.layers\.0\.fc1\.bias is of shape",
     ),
     "vectors of its own": (
         weighing(lambda arrays: arrays.update({"lm_head.weight": np.zeros((100, 8))})),

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import corpus_lines
 from made_configurations import configured
 from safetensors.numpy import load_file
 
+from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import BOS, Tokenizer
 from nmt.errors import UserError
 from nmt.marian.reading import convert, read_marian
 from nmt.marian.writing import load, write
 from nmt.runs.building import build_model, make_sizes, set_seed
-from nmt.runs.folder import RunFolder
 
 RECORDED = Path(__file__).parent / "recorded"
 MADE = ["model=marian", "model.d_model=16", "model.ffn_width=24", "model.num_heads=4"]
@@ -41,6 +42,13 @@ REFUSED = {
     "model.heads=pooled": ["model.heads=pooled"],
     "model.qk_norm=true": ["model.qk_norm=true"],
 }
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 300, 1.0, 0)
+    return train_tokenizer(config, texts, lambda line: None)
 
 
 def test_a_folder_that_came_in_goes_out_as_it_was(tmp_path: Path) -> None:
@@ -77,8 +85,7 @@ def make(tokenizer: Tokenizer, overrides: list[str]) -> tuple:
 
 
 @pytest.mark.parametrize("name", HOLDS)
-def test_every_form_it_holds_says_the_same(tmp_path: Path, tiny_run: RunFolder, name: str) -> None:
-    tokenizer = tiny_run.load_tokenizer()
+def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer, name: str) -> None:
     config, model = make(tokenizer, HOLDS[name])
     assert make_sizes(config.model, tokenizer.vocabulary_size) == model.sizes
     write(model, tokenizer, config, tmp_path)
@@ -95,8 +102,8 @@ def test_every_form_it_holds_says_the_same(tmp_path: Path, tiny_run: RunFolder, 
 
 
 @pytest.mark.parametrize("said", REFUSED)
-def test_what_it_cannot_hold_is_said(tmp_path: Path, tiny_run: RunFolder, said: str) -> None:
-    config, model = make(tiny_run.load_tokenizer(), REFUSED[said])
+def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, said: str) -> None:
+    config, model = make(tokenizer, REFUSED[said])
     with pytest.raises(UserError, match=f"MarianMT has no {said}"):
-        write(model, tiny_run.load_tokenizer(), config, tmp_path)
+        write(model, tokenizer, config, tmp_path)
     assert list(tmp_path.iterdir()) == []
