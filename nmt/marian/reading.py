@@ -301,8 +301,8 @@ def _translate_weights(
             "outer": (sizes.ffn_width, sizes.d_model),
         }
         shape = widths.get(here.rpartition("/")[2], (sizes.d_model, sizes.d_model))
-        weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight", shape[::-1]).T)
-        weights[f"{here}/bias"] = take(f"{there}.bias", shape[1:])
+        weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight", (out, into)).T)
+        weights[f"{here}/bias"] = take(f"{there}.bias", (out,))
     for here, there in list_norms(*layers):
         weights[f"{here}/gamma"] = take(f"{there}.weight", (sizes.d_model,))
         weights[f"{here}/beta"] = take(f"{there}.bias", (sizes.d_model,))

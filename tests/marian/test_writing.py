@@ -12,7 +12,7 @@ from made_configurations import configured
 from safetensors.numpy import load_file
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import BOS, Tokenizer
+from nmt.data.tokenizer import BOS, Tokenizer, train_tokenizer
 from nmt.errors import UserError
 from nmt.marian.reading import convert, read_marian
 from nmt.marian.writing import load, write
@@ -47,7 +47,7 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
-    config = TokenizerConfig("unigram", 300, 1.0, 0)
+    config = TokenizerConfig("unigram", 300, 0, 1.0)
     return train_tokenizer(config, texts, lambda line: None)
 
 
