@@ -296,11 +296,8 @@ def _translate_weights(
     assert isinstance(sizes, Sizes)
     layers = sizes.encoder_layers, sizes.decoder_layers
     for here, there in list_dense(*layers):
-        widths = {
-            "inner": (sizes.d_model, sizes.ffn_width),
-            "outer": (sizes.ffn_width, sizes.d_model),
-        }
-        shape = widths.get(here.rpartition("/")[2], (sizes.d_model, sizes.d_model))
+        out = sizes.ffn_width if here.endswith("/inner") else sizes.d_model
+        into = sizes.ffn_width if here.endswith("/outer") else sizes.d_model
         weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight", (out, into)).T)
         weights[f"{here}/bias"] = take(f"{there}.bias", (out,))
     for here, there in list_norms(*layers):
