@@ -260,7 +260,13 @@ def compare_beam(run: Any, lines: list[str], expected: list[tuple[str, float]]) 
     from nmt.inference.translator import Translator
 
     translator = Translator.load(run.path, engine="keras")
-    translator.decoding = replace(translator.decoding, beam_size=BEAM, length_penalty=0.0)
+    translator.decoding = replace(
+        translator.decoding,
+        beam_size=BEAM,
+        length_penalty=0.0,
+        max_length_ratio=0.0,
+        max_length_margin=LONGEST - 1,  # theirs counts what decoding begins with
+    )
     found = [one[0] for one in translator.hypotheses(lines)]
     pairs = list(zip(found, expected, strict=True))
     return {
