@@ -146,6 +146,7 @@ def make_model(
                 weight.normal_(std=2 / width**0.5 if weight.ndim > 1 else 0.1)
         model.model.shared.weight.normal_(std=width**-0.5)
         model.final_logits_bias.normal_(std=0.5)
+        model.final_logits_bias[0, 0] = 4.0  # so that sentences end
     if form == "float16":
         model = model.half()
     folder.mkdir(parents=True, exist_ok=True)

@@ -93,11 +93,15 @@ class PairedTokenizer:
         return code + self._processors[self._side].encode(rest, out_type=str)
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
-        """Return the text of each id sequence of a target; special ids are left out."""
-        return [
+        """Return the text of each id sequence of a target; special ids are left out.
+
+        Pieces that the target's model does not know are spelled as they are.
+        """
+        spelled = (
             self._processors[1].decode_pieces([self._pieces[int(i)] for i in ids if i > UNK])
             for ids in sequences
-        ]
+        )
+        return [text.replace("▁", " ").strip() for text in spelled]
 
     def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         """Return what each id stands for."""

@@ -43,6 +43,7 @@ def make_in_graph(models: tuple[bytes, bytes], pieces: Sequence[str]) -> Any:
 
         def detokenize(self, ids: Any) -> Any:
             pieces = tf.ragged.map_flat_values(lambda flat: tf.gather(self._pieces, flat), ids)
-            return self._target.detokenize(pieces)
+            spelled = self._target.detokenize(pieces)
+            return tf.strings.strip(tf.strings.regex_replace(spelled, "▁", " "))
 
     return InGraph()

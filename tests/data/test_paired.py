@@ -123,3 +123,43 @@ def test_graphs_do_the_same(paired: PairedTokenizer) -> None:
     ragged = tf.ragged.constant([row.tolist() for row in ids], dtype=tf.int32)
     decoded = in_graph.detokenize(ragged).numpy().tolist()
     assert [text.decode() for text in decoded] == paired.decode(ids)
+
+
+CODED = ["ºa >>fra<< b", ">>fra<< Sí.", ">>fra<<Sí.", ">>deu<< Hoy hace frío.", ">> Sí. <<", "Sí."]
+
+
+def test_a_source_begins_with_the_code_of_a_language(models: tuple[bytes, bytes]) -> None:
+    own = sentencepiece.SentencePieceProcessor(model_proto=models[0])
+    pieces = [own.id_to_piece(i) for i in range(3, own.get_piece_size())]
+    paired = PairedTokenizer(models, [*SPECIAL, *pieces, ">>fra<<"])
+    code, plain = paired.vocabulary_size - 1, paired.encode(["Sí."])[0].tolist()
+    found = [ids.tolist() for ids in paired.encode(CODED)]
+    assert found[1] == found[2] == [code, *plain]
+    assert found[3] == [UNK, *paired.encode(["Hoy hace frío."])[0]]
+    assert found[5] == plain
+    assert code not in found[0] + found[4]
+    assert code not in paired.target.encode(CODED)[1]  # of a target it is plain text
+    assert [ids.tolist() for ids in paired.in_graph().tokenize(CODED)] == found
+    for text, ids in zip(CODED, found, strict=True):
+        spans = paired.spans(text)
+        assert len(spans) == len(ids)
+        assert spans[-1][1] == len(text)
+    assert paired.spans(CODED[1])[:1] == [(0, 7)]
+    assert CODED[1][slice(*paired.spans(CODED[1])[1])].strip() != ""
+
+
+def test_pieces_of_the_source_alone_are_spelled_as_they_are(paired: PairedTokenizer) -> None:
+    target = sentencepiece.SentencePieceProcessor(model_proto=paired.models[1])
+    foreign = [
+        i
+        for i, piece in enumerate(paired.pieces(range(paired.vocabulary_size)))
+        if i > UNK and piece.startswith("▁") and len(piece) > 2
+        if target.piece_to_id(piece) == target.unk_id()
+    ]
+    assert foreign
+    expected = " ".join(paired.pieces([i])[0][1:] for i in foreign)
+    assert paired.decode([foreign]) == [expected]
+    import tensorflow as tf
+
+    ragged = tf.ragged.constant([foreign], dtype=tf.int32)
+    assert paired.in_graph().detokenize(ragged)[0].numpy().decode() == expected
