@@ -125,7 +125,7 @@ def test_graphs_do_the_same(paired: PairedTokenizer) -> None:
     assert [text.decode() for text in decoded] == paired.decode(ids)
 
 
-CODED = ["ºa >>fra<< b", ">>fra<< Sí.", ">>fra<<Sí.", ">>deu<< Hoy hace frío.", ">> Sí. <<", "Sí."]
+CODED = ["a >>fra<< b", ">>fra<< Sí.", ">>fra<<Sí.", ">>deu<< Hoy hace frío.", ">> Sí. <<", "Sí."]
 
 
 def test_a_source_begins_with_the_code_of_a_language(models: tuple[bytes, bytes]) -> None:
@@ -139,7 +139,7 @@ def test_a_source_begins_with_the_code_of_a_language(models: tuple[bytes, bytes]
     assert found[5] == plain
     assert code not in found[0] + found[4]
     assert code not in paired.target.encode(CODED)[1]  # of a target it is plain text
-    assert [ids.tolist() for ids in paired.in_graph().tokenize(CODED)] == found
+    assert paired.in_graph().tokenize(CODED).to_list() == found
     for text, ids in zip(CODED, found, strict=True):
         spans = paired.spans(text)
         assert len(spans) == len(ids)
