@@ -47,7 +47,7 @@ ROOMS = {
     "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
 }
 
-COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"}
+COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert", "synthesize"}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 

@@ -1,0 +1,349 @@
+"""Pairs made of text in one language: translated by a run, filtered, and written as a corpus.
+
+- Back-translation (Sennrich et al. 2016): text of the language to translate *into*, which a run of
+  the other direction translates. What is learned to be written is then human text.
+- Forward translation, or sequence-level distillation (Kim & Rush 2016): text of the language to
+  translate *from*, which a better or larger run translates.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nmt.config import DataConfig
+from nmt.data.cleaning import clean_text
+from nmt.data.digests import digest_file
+from nmt.errors import UserError, naming
+from nmt.inference.contract import Draw, Search
+from nmt.inference.lines import translate_file
+from nmt.inference.metrics import sentence_scores
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator
+from nmt.runs.files import format_json, write_inside
+
+RECORD, REJECTED = ".json", ".rejected.tsv"  # behind the name of the output
+_CERTAIN = 0.9  # probability of a language from which on it counts
+_DROPPED, _WINDOW = 0.1, 3  # of noise: share of words, and how far words may move
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What pairs have to be like.
+
+    Attributes:
+        min_score: mean log-probability of a translation's tokens, in nats; None: any.
+        max_repeats: how often a word, or two or three in a row, may follow itself.
+        max_length_ratio: longer side / shorter side, in characters.
+        length_ratio_margin: characters by which any pair may differ all the same.
+        languages: what both sides should be, (given, translated); None: not looked at.
+        min_round_trip: chrF2++ (0 to 100) of the text against itself translated there and back;
+            None: not looked at.
+    """
+
+    min_score: float | None
+    max_repeats: int
+    max_length_ratio: float
+    length_ratio_margin: int
+    languages: tuple[str, str] | None = None
+    min_round_trip: float | None = None
+
+
+class Made(NamedTuple):
+    """What became of one line."""
+
+    text: str
+    translation: str
+    reason: str  # why it is rejected; empty: it is kept
+
+
+class Synthesis:
+    """Translates lines and filters the pairs.
+
+    Args:
+        translator: of the run, or of several.
+        how: to translate.
+        filters: what is kept.
+        noisy: whether words of translations are dropped, and moved by up to three places (Edunov
+            et al. 2018, section 3, without their filler word).
+        seed: of that noise.
+        back: translates back, for ``filters.min_round_trip``; None: nothing does.
+
+    Raises:
+        UserError: languages are to be identified, and what does that is not installed, or does not
+            know them.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        how: Search | Draw,
+        filters: Filters,
+        *,
+        noisy: bool = False,
+        seed: int = 1,
+        back: Translator | None = None,
+    ) -> None:
+        self.translator, self.how, self.filters, self.back = translator, how, filters, back
+        self.noisy, self.seed = noisy, seed
+        self._identify = make_identifier(filters.languages) if filters.languages else None
+
+    def make(self, lines: Sequence[str], first: int) -> list[Made]:
+        """Return what becomes of lines; the same whatever lines come before them.
+
+        Args:
+            lines: of text.
+            first: number of the first of them, from 0.
+        """
+        texts = [clean_text(line) for line in lines]
+        how = self.how
+        if isinstance(how, Draw):  # the same line is drawn otherwise elsewhere
+            how = replace(how, seed=how.seed + first)
+        found = [one[0] if one else None for one in self.translator.run(texts, how)]
+        spoiled = [
+            self._spoil(one.text, first + i) if one and self.noisy else one.text if one else ""
+            for i, one in enumerate(found)
+        ]
+        translations = [clean_text(text) for text in spoiled]
+        reasons = [
+            self._find_fault(text, translation, one)
+            for text, translation, one in zip(texts, translations, found, strict=True)
+        ]
+        self._compare_round_trips(texts, found, reasons)
+        return [Made(*one) for one in zip(texts, translations, reasons, strict=True)]
+
+    def _spoil(self, text: str, number: int) -> str:
+        generator = random.Random(f"{self.seed} {number}")
+        words = text.split()
+        kept = [word for word in words if generator.random() >= _DROPPED] or words[:1]
+        places = [i + generator.uniform(0, _WINDOW) for i in range(len(kept))]
+        return " ".join(kept[i] for i in sorted(range(len(kept)), key=places.__getitem__))
+
+    def _find_fault(self, text: str, translation: str, found: Translation | None) -> str:
+        """Return the reason why a pair is rejected; empty if there is none."""
+        filters = self.filters
+        if found is None or not text or not translation:
+            return "empty"
+        if text.casefold() == translation.casefold():
+            return "copied"
+        if filters.min_score is not None:
+            if found.log_prob / max(len(found.tokens), 1) < filters.min_score:
+                return "score"
+        shorter, longer = sorted((len(text), len(translation)))
+        if longer > filters.max_length_ratio * shorter + filters.length_ratio_margin:
+            return "length ratio"
+        if count_repeats(translation) > max(filters.max_repeats, count_repeats(text)):
+            return "repetition"
+        if self._identify is not None and filters.languages is not None:
+            expected = zip((text, translation), filters.languages, strict=True)
+            if any(self._identify(one) not in (language, None) for one, language in expected):
+                return "language"
+        return ""
+
+    def _compare_round_trips(
+        self, texts: Sequence[str], found: Sequence[Translation | None], reasons: list[str]
+    ) -> None:
+        """Reject what does not come back."""
+        if self.back is None or self.filters.min_round_trip is None:
+            return
+        places = [i for i, reason in enumerate(reasons) if not reason]
+        there = [one.text for i in places if (one := found[i]) is not None]
+        came = [one[0].text for one in self.back.run(there, Search(beam_size=1))]
+        scores = sentence_scores(came, [texts[i] for i in places]) if places else []
+        for i, score in zip(places, scores, strict=True):
+            if score < self.filters.min_round_trip:
+                reasons[i] = "round trip"
+
+
+def count_repeats(text: str) -> int:
+    """Return how often a word, or two or three in a row, follow themselves at most."""
+    words = text.casefold().split()
+    most = 1
+    for size in (1, 2, 3):
+        for begin in range(size):
+            row = 1
+            for i in range(begin + size, len(words) - size + 1, size):
+                row = row + 1 if words[i : i + size] == words[i - size : i] else 1
+                most = max(most, row)
+    return most if words else 0
+
+
+def make_identifier(languages: tuple[str, str]) -> Callable[[str], str | None]:
+    """Return what tells which of two languages a text is in; None where it is not certain.
+
+    Raises:
+        UserError: it is not installed, or does not know them.
+    """
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise UserError(
+            "--language needs the package py3langid: pip install 'nmt[synthesis]'"
+        ) from error
+    identifier = LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
+    codes = [language.partition("-")[0].lower() for language in languages]
+    try:
+        identifier.set_languages(codes)
+    except ValueError as error:
+        raise UserError(f"--language does not know {' or '.join(languages)}: {error}") from error
+
+    def identify(text: str) -> str | None:
+        code, probability = identifier.classify(text)
+        return languages[codes.index(code)] if probability >= _CERTAIN else None
+
+    return identify
+
+
+class Corpus:
+    """A table of pairs that is written line by line, with a record of where it comes from.
+
+    Args:
+        output: the table, source TAB target; what is rejected and the record stand beside it.
+        kind: "back" or "forward": whether the text is the target or the source.
+        origin: what it is made of and how, as JSON holds it.
+    """
+
+    def __init__(self, output: Path, kind: str, origin: dict[str, Any]) -> None:
+        self.output, self.kind, self.origin = output, kind, origin
+        self.lines = 0
+        self.kept = 0
+        self.rejected: Counter[str] = Counter()
+
+    @property
+    def rejects(self) -> Path:
+        """The table of what was rejected: reason TAB source TAB target."""
+        return self.output.with_name(self.output.name + REJECTED)
+
+    @property
+    def record(self) -> Path:
+        """Where it comes from, and how far it is."""
+        return self.output.with_name(self.output.name + RECORD)
+
+    def begin(self) -> None:
+        """Begin anew.
+
+        Raises:
+            UserError: it is there already, or cannot be written.
+        """
+        if self.output.exists() or self.record.exists():
+            raise UserError(f"{self.output} is there already: go on with --resume, or remove it")
+        with naming(self.output):
+            self.output.parent.mkdir(parents=True, exist_ok=True)
+            for path in (self.output, self.rejects):
+                path.write_bytes(b"")
+        self._write_record(finished=False)
+
+    def go_on(self) -> None:
+        """Go on behind what is recorded as written; begin where nothing is.
+
+        Raises:
+            UserError: it was made of something else or otherwise, or is damaged.
+        """
+        if not self.record.exists():
+            self.begin()
+            return
+        try:
+            stored = json.loads(self.record.read_text(encoding="utf-8"))
+            origin, sizes = stored["origin"], stored["bytes"]
+            self.lines, self.kept = int(stored["lines"]), int(stored["kept"])
+            self.rejected = Counter({str(k): int(n) for k, n in stored["rejected"].items()})
+            ends = int(sizes["kept"]), int(sizes["rejected"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{self.record} is damaged: {error}") from error
+        for key, value in self.origin.items():
+            if origin.get(key) != value:
+                raise UserError(
+                    f"{self.output} was begun with another {key}: {origin.get(key)!r}, not "
+                    f"{value!r}; go on with that, or name another output"
+                )
+        for path, end in zip((self.output, self.rejects), ends, strict=True):
+            with naming(path), path.open("r+b") as file:
+                if file.seek(0, 2) < end:
+                    raise UserError(f"{path} is shorter than {self.record} says: begin anew")
+                file.truncate(end)
+
+    def write(self, made: Sequence[Made]) -> None:
+        """Add what became of lines, and then record that it is written."""
+        tables: dict[Path, list[str]] = {self.output: [], self.rejects: []}
+        for text, translation, reason in made:
+            pair = (translation, text) if self.kind == "back" else (text, translation)
+            if reason:
+                tables[self.rejects].append("\t".join((reason, *pair)))
+                self.rejected[reason] += 1
+            else:
+                tables[self.output].append("\t".join(pair))
+        self.lines += len(made)
+        self.kept += len(tables[self.output])
+        for path, rows in tables.items():
+            with naming(path), path.open("a", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{row}\n" for row in rows)
+        self._write_record(finished=False)
+
+    def finish(self) -> None:
+        """Record that it is complete."""
+        self._write_record(finished=True)
+
+    def _write_record(self, *, finished: bool) -> None:
+        content = {
+            "origin": self.origin,
+            "lines": self.lines,
+            "kept": self.kept,
+            "rejected": dict(sorted(self.rejected.items())),
+            "bytes": {"kept": self.output.stat().st_size, "rejected": self.rejects.stat().st_size},
+            "finished": finished,
+        }
+        write_inside(self.record.parent, self.record.name, format_json(content))
+
+
+def synthesize(file: Path, corpus: Corpus, synthesis: Synthesis, *, shown: bool) -> None:
+    """Translate the lines of a file that the corpus does not have yet.
+
+    Args:
+        file: text, one sentence per line.
+        corpus: begun.
+        synthesis: what makes pairs.
+        shown: whether there is a progress bar.
+    """
+
+    def stream(chunks: Iterable[list[str]]) -> Generator[list[Made]]:
+        first = corpus.lines
+        for chunk in chunks:
+            yield synthesis.make(chunk, first)
+            first += len(chunk)
+
+    translate_file(file, corpus.lines, stream, corpus.write, shown=shown)
+    corpus.finish()
+
+
+def describe_origin(
+    kind: str, runs: Sequence[Path], file: Path, synthesis: Synthesis
+) -> dict[str, Any]:
+    """Return what a corpus is made of and how, as its record keeps it."""
+    weights = [digest_file(run / "checkpoints" / "best.npz") for run in runs]
+    how = {"search" if isinstance(synthesis.how, Search) else "draw": asdict(synthesis.how)}
+    content: dict[str, Any] = {
+        "kind": kind,
+        "runs": [str(run) for run in runs],
+        "weights": weights,
+        "file": str(file),
+        "file_sha256": digest_file(file),
+        **how,
+        "noise": synthesis.noisy and {"seed": synthesis.seed},
+        "filters": asdict(synthesis.filters),
+    }
+    return dict(json.loads(json.dumps(content)))
+
+
+def default_filters(data: DataConfig) -> Filters:
+    """Return the filters that suit what a run was trained on."""
+    return Filters(
+        min_score=None,
+        max_repeats=3,
+        max_length_ratio=data.max_length_ratio,
+        length_ratio_margin=data.length_ratio_margin,
+    )

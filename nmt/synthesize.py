@@ -1,0 +1,169 @@
+"""Make pairs of text: ``python -m nmt.synthesize --kind back --file text.en --output F.tsv``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from nmt.arguments import (
+    Parser,
+    above_zero,
+    add_engine,
+    add_runs,
+    chosen_engine,
+    chosen_runs,
+    not_negative,
+    positive,
+    share,
+)
+from nmt.errors import UserError, exit_on_user_error
+from nmt.inference.lines import refuse_same_file
+from nmt.runs.folder import RunFolder
+from nmt.startup.commands import start_translating
+
+if TYPE_CHECKING:
+    from nmt.inference.contract import Draw, Search
+    from nmt.inference.synthesis import Filters
+
+KINDS = ("back", "forward")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Build the command line."""
+    parser = Parser(
+        prog="python -m nmt.synthesize",
+        description="Translate text by a run, and write what passes the filters as a table of "
+        "pairs to train on: data.sources.NAME.kind=tsv data.sources.NAME.path=OUTPUT. What was "
+        "rejected, and a record of where all comes from, stand beside it.",
+    )
+    parser.add_argument(
+        "--kind",
+        required=True,
+        choices=KINDS,
+        help="back: the text is in the language to translate into, and the run of the other "
+        "direction; forward: the text is in the language to translate from",
+    )
+    parser.add_argument("--file", type=Path, required=True, help="text, one sentence per line")
+    parser.add_argument("--output", type=Path, required=True, help="table: source TAB target")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted output")
+    add_runs(parser)
+    add_engine(parser)
+    making = parser.add_argument_group("translation")
+    making.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
+    making.add_argument("--length-penalty", type=not_negative, metavar="A")
+    making.add_argument("--sample", action="store_true", help="draw instead of searching")
+    making.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
+    making.add_argument("--top-k", type=positive, metavar="K")
+    making.add_argument("--top-p", type=share, default=1.0, metavar="P")
+    making.add_argument(
+        "--noise", action="store_true", help="drop and move words of what is translated"
+    )
+    making.add_argument("--seed", type=int, default=1, help="of draws and noise (%(default)s)")
+    filters = parser.add_argument_group("filters")
+    filters.add_argument(
+        "--min-score", type=float, metavar="S", help="mean log-probability of a token, such as -1"
+    )
+    filters.add_argument(
+        "--max-repeats", type=positive, metavar="N", help="of a word or phrase in a row (3)"
+    )
+    filters.add_argument(
+        "--max-length-ratio", type=above_zero, metavar="R", help="of characters (the run's)"
+    )
+    filters.add_argument(
+        "--language", action="store_true", help="both sides are to be in their languages"
+    )
+    filters.add_argument(
+        "--round-trip", type=Path, metavar="RUN", help="a run that translates back"
+    )
+    filters.add_argument(
+        "--min-round-trip",
+        type=not_negative,
+        default=30.0,
+        metavar="C",
+        help="chrF2++ of the text against what comes back (%(default)s)",
+    )
+    return parser
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raise a `UserError` for what can be known before anything is loaded."""
+    if not arguments.file.is_file():
+        raise UserError(f"there is no file {arguments.file}")
+    refuse_same_file(arguments.output, arguments.file)
+    if arguments.output.exists() and not arguments.resume:
+        raise UserError(f"{arguments.output} is there already: --resume goes on with it")
+    if arguments.sample and arguments.beam:
+        raise UserError("--sample draws, it does not search: leave --beam out")
+    altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
+    if altered and not arguments.sample:
+        raise UserError("--temperature, --top-k and --top-p need --sample")
+    if arguments.sample and arguments.engine == "ctranslate2":
+        raise UserError("--engine ctranslate2 does not draw: leave it out")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Make the pairs that the command line asks for."""
+    check(arguments)
+    runs = [RunFolder.open(path) for path in chosen_runs(arguments)]
+    back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
+    # Heavy imports wait until the arguments are known to be right.
+    from nmt.inference.synthesis import Corpus, Synthesis, describe_origin, synthesize
+    from nmt.inference.translator import Translator
+
+    paths = [one.path for one in runs]
+    engine = chosen_engine(arguments) | ({"engine": "keras"} if arguments.sample else {})
+    synthesis = Synthesis(
+        Translator.load(paths if paths[1:] else paths[0], **engine),
+        _describe_search(arguments),
+        _make_filters(arguments, runs[0]),
+        noisy=arguments.noise,
+        seed=arguments.seed,
+        back=Translator.load(back.path) if back else None,
+    )
+    origin = describe_origin(arguments.kind, paths, arguments.file, synthesis)
+    corpus = Corpus(arguments.output, arguments.kind, origin)
+    corpus.go_on() if arguments.resume else corpus.begin()
+    synthesize(arguments.file, corpus, synthesis, shown=True)
+    console.print(f"{corpus.kept:,} of {corpus.lines:,} lines became pairs: {corpus.output}")
+    for reason, count in corpus.rejected.most_common():
+        console.print(f"  {count:,} rejected: {reason}")
+
+
+def _describe_search(arguments: argparse.Namespace) -> Search | Draw:
+    from nmt.inference.contract import Draw, Search
+
+    if arguments.sample:
+        top_k = arguments.top_k or 0
+        return Draw(1, arguments.temperature, top_k, arguments.top_p, arguments.seed)
+    return Search(arguments.beam, arguments.length_penalty)
+
+
+def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
+    from nmt.inference.synthesis import default_filters
+
+    filters = replace(default_filters(folder.config.data), min_score=arguments.min_score)
+    if arguments.max_repeats:
+        filters = replace(filters, max_repeats=arguments.max_repeats)
+    if arguments.max_length_ratio:
+        filters = replace(filters, max_length_ratio=arguments.max_length_ratio)
+    if arguments.language:
+        filters = replace(filters, languages=folder.config.data.languages)
+    if arguments.round_trip:
+        filters = replace(filters, min_round_trip=arguments.min_round_trip)
+    return filters
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    arguments = make_parser().parse_args()
+    start_translating()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    exit_on_user_error(lambda: run(arguments, console))
+
+
+if __name__ == "__main__":
+    main()
