@@ -131,9 +131,9 @@ class Synthesis:
             return "empty"
         if text.casefold() == translation.casefold():
             return "copied"
-        if filters.min_score is not None:
-            if found.log_prob / max(len(found.tokens), 1) < filters.min_score:
-                return "score"
+        mean = found.log_prob / max(len(found.tokens), 1)
+        if filters.min_score is not None and mean < filters.min_score:
+            return "score"
         shorter, longer = sorted((len(text), len(translation)))
         if longer > filters.max_length_ratio * shorter + filters.length_ratio_margin:
             return "length ratio"

@@ -1,0 +1,210 @@
+"""Text in one language becomes pairs, filtered and recorded, line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.inference.contract import Draw, Search
+from nmt.inference.results import Translation
+from nmt.inference.synthesis import (
+    Corpus,
+    Filters,
+    Made,
+    Synthesis,
+    count_repeats,
+    make_identifier,
+    synthesize,
+)
+
+ANY = Filters(None, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
+
+
+class Stub:
+    """A translator that looks up its translations."""
+
+    def __init__(self, known: dict[str, tuple[str, float]]) -> None:
+        self.known = known
+        self.asked: list[tuple[list[str], Any]] = []
+
+    def run(self, texts: Sequence[str], how: Any) -> list[list[Translation]]:
+        self.asked.append((list(texts), how))
+        return [
+            [Translation(*self.known[text], 0.0, tuple(range(4)))] if text else [] for text in texts
+        ]
+
+
+def made(known: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any) -> list[Made]:
+    stub: Any = Stub(known)
+    return Synthesis(stub, Search(), filters, **options).make(list(known), 0)
+
+
+def test_each_reason_is_found() -> None:
+    known = {
+        "Hola.": ("Hello.", -1.0),
+        "": ("", 0.0),
+        "Nada.": ("", -1.0),
+        "Taxi.": ("taxi.", -1.0),
+        "Seguro.": ("Sure.", -9.0),
+        "Corto.": ("It is much too long for that.", -1.0),
+        "Ja ja ja.": ("ha ha ha", -1.0),
+        "No me digas que no.": ("no no no no", -1.0),
+    }
+    filters = Filters(-2.0, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
+    assert [one.reason for one in made(known, filters)] == [
+        *("", "empty", "empty", "copied", "score", "length ratio", "", "repetition"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 1),
+        ("a b a b c", 2),
+        ("x a b a b a b", 3),
+        ("A a a a", 4),
+        ("a b c a b c", 2),
+        ("y z a b c a b c a b c", 3),
+        ("a b b a", 2),
+    ],
+)
+def test_repeats_are_counted(text: str, expected: int) -> None:
+    assert count_repeats(text) == expected
+
+
+def test_repeats_of_the_text_itself_are_no_fault() -> None:
+    assert made({"no no no no": ("not not not not", -1.0)})[0].reason == ""
+
+
+def test_round_trips_are_compared() -> None:
+    known = {"Una casa grande.": ("A big house.", -1.0), "Un perro.": ("A cat.", -1.0)}
+    back: Any = Stub({"A big house.": ("Una casa grande.", 0.0), "A cat.": ("Un gato.", 0.0)})
+    filters = Filters(None, 3, 2.0, 5, min_round_trip=60.0)
+    assert [one.reason for one in made(known, filters, back=back)] == ["", "round trip"]
+    [(asked, _)] = back.asked
+    assert asked == ["A big house.", "A cat."]
+
+
+def test_languages_are_identified() -> None:
+    pytest.importorskip("py3langid")
+    identify = make_identifier(("es-MX", "en"))
+    assert identify("¿Dónde está la estación de trenes?") == "es-MX"
+    assert identify("Where is the railway station, please?") == "en"
+    assert identify("1234") in ("es-MX", "en", None)
+    filters = Filters(None, 3, 2.0, 5, languages=("es", "en"))
+    known = {
+        "¿Dónde está la estación de trenes?": ("Where is the railway station?", -1.0),
+        "El tren sale a las ocho.": ("El tren sale hoy a las ocho.", -1.0),
+    }
+    assert [one.reason for one in made(known, filters)] == ["", "language"]
+    with pytest.raises(UserError, match="--language does not know xx"):
+        make_identifier(("xx", "en"))
+
+
+def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
+    words = " ".join(f"w{i}" for i in range(200))
+    filters = Filters(None, 3, 99.0, 0)
+    stub: Any = Stub({"a": (words, -1.0)})
+    synthesis = Synthesis(stub, Search(), filters, noisy=True, seed=1)
+    first, second = (one.translation.split() for one in synthesis.make(["a", "a"], 0))
+    assert first != second
+    assert synthesis.make(["a"], 1)[0].translation.split() == second
+    assert set(first) < set(words.split())
+    assert 150 < len(first) < 195
+    numbers = [int(word[1:]) for word in first]
+    assert numbers != sorted(numbers)
+    assert max(abs(number - rank) for rank, number in enumerate(numbers)) < 45
+    order = sorted(numbers)
+    assert max(abs(order.index(number) - rank) for rank, number in enumerate(numbers)) <= 3
+
+
+def test_draws_depend_on_the_line_alone() -> None:
+    stub: Any = Stub({"a": ("b", -1.0)})
+    synthesis = Synthesis(stub, Draw(1, seed=7), ANY)
+    synthesis.make(["a"], 0)
+    synthesis.make(["a"], 100)
+    assert [how.seed for _, how in stub.asked] == [7, 107]
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.en"
+    path.write_text("".join(f"line {i}\n" for i in range(10)), encoding="utf-8")
+    return path
+
+
+KNOWN = {f"line {i}": (f"línea {i}" if i % 3 else "line line line line", -1.0) for i in range(10)}
+
+
+def a_synthesis() -> Synthesis:
+    stub: Any = Stub(KNOWN)
+    return Synthesis(stub, Search(), ANY)
+
+
+@pytest.mark.parametrize("kind", ["back", "forward"])
+def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None:
+    corpus = Corpus(text.with_name("out.tsv"), kind, {"kind": kind})
+    corpus.begin()
+    synthesize(text, corpus, a_synthesis(), shown=False)
+    rows = [row.split("\t") for row in lines_of(corpus.output)]
+    expected = [[f"línea {i}", f"line {i}"] for i in range(10) if i % 3]
+    assert rows == (expected if kind == "back" else [row[::-1] for row in expected])
+    rejects = [row.split("\t") for row in lines_of(corpus.rejects)]
+    assert [row[0] for row in rejects] == ["repetition"] * 4
+    record = json.loads(corpus.record.read_text(encoding="utf-8"))
+    assert (record["lines"], record["kept"], record["rejected"]) == (10, 6, {"repetition": 4})
+    assert record["finished"] is True
+    assert record["origin"] == {"kind": kind}
+
+
+def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) -> None:
+    whole = Corpus(tmp_path / "whole.tsv", "back", {"a": 1})
+    whole.begin()
+    synthesize(text, whole, a_synthesis(), shown=False)
+
+    cut = Corpus(tmp_path / "cut.tsv", "back", {"a": 1})
+    cut.begin()
+    cut.write(a_synthesis().make([f"line {i}" for i in range(4)], 0))
+    with cut.output.open("a") as file:
+        file.write("half of a li")  # was being written when the power went
+    with cut.rejects.open("a") as file:
+        file.write("half of another\n")
+    resumed = Corpus(cut.output, "back", {"a": 1})
+    resumed.go_on()
+    assert (resumed.lines, resumed.kept) == (4, 2)
+    synthesize(text, resumed, a_synthesis(), shown=False)
+    assert resumed.output.read_bytes() == whole.output.read_bytes()
+    assert resumed.rejects.read_bytes() == whole.rejects.read_bytes()
+    assert json.loads(resumed.record.read_text()) == json.loads(whole.record.read_text())
+    # And once more: there is nothing left to do.
+    again = Corpus(cut.output, "back", {"a": 1})
+    again.go_on()
+    synthesize(text, again, a_synthesis(), shown=False)
+    assert again.output.read_bytes() == whole.output.read_bytes()
+
+
+def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None:
+    corpus = Corpus(tmp_path / "out.tsv", "back", {"beam": 4})
+    corpus.go_on()  # begins
+    synthesize(text, corpus, a_synthesis(), shown=False)
+    with pytest.raises(UserError, match="is there already"):
+        corpus.begin()
+    with pytest.raises(UserError, match="was begun with another beam: 4, not 5"):
+        Corpus(corpus.output, "back", {"beam": 5}).go_on()
+    content = corpus.output.read_bytes()
+    corpus.output.write_bytes(content[:10])
+    with pytest.raises(UserError, match="is shorter than"):
+        Corpus(corpus.output, "back", {"beam": 4}).go_on()
+    corpus.record.write_text("{}")
+    with pytest.raises(UserError, match="is damaged"):
+        Corpus(corpus.output, "back", {"beam": 4}).go_on()
