@@ -180,12 +180,12 @@ def make_identifier(languages: tuple[str, str]) -> Callable[[str], str | None]:
         UserError: it is not installed, or does not know them.
     """
     try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+        from py3langid import langid
     except ImportError as error:
         raise UserError(
             "--language needs the package py3langid: pip install 'nmt[synthesis]'"
         ) from error
-    identifier = LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
+    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
     codes = [language.partition("-")[0].lower() for language in languages]
     try:
         identifier.set_languages(codes)

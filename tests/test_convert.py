@@ -1,0 +1,58 @@
+"""The command that brings MarianMT folders in."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from nmt import convert, export, translate
+from nmt.errors import UserError
+
+RECORDED = Path(__file__).parent / "marian" / "recorded"
+
+
+def converted(*arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    convert.run(convert.make_parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_converted_folder_translates_and_is_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = converted(RECORDED, "--output", tmp_path / "run", "--languages", "es,en")
+    assert f"written to {tmp_path / 'run'}" in said
+    arguments = ["--run", str(tmp_path / "run"), "El gato duerme.", "--beam", "1"]
+    found = []
+    for engine in ("keras", "ctranslate2"):
+        translate.run(translate.make_parser().parse_args([*arguments, "--engine", engine]))
+        found.append(capsys.readouterr().out)
+    assert found[0].strip()
+    assert found[0] == found[1]
+    console = Console(file=io.StringIO())
+    options = ["--format", "transformers", "--run", str(tmp_path / "run")]
+    assert export.run(export.make_parser().parse_args(options), console) == 0
+    again = converted(tmp_path / "run" / "exports" / "transformers", "--output", tmp_path / "two")
+    assert "two" in again
+
+
+def test_the_run_is_named_after_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    converted(RECORDED)
+    assert (tmp_path / "runs" / "recorded" / "config.yaml").is_file()
+    with pytest.raises(UserError, match="is there already"):
+        converted(RECORDED)
+
+
+def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="there is no folder"):
+        converted(tmp_path / "nowhere")
+    with pytest.raises(SystemExit) as stopped:
+        converted(RECORDED, "--languages", "spanish to english")
+    assert stopped.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "is no pair of languages" in line

@@ -1,0 +1,85 @@
+"""The command that makes pairs of text."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from conftest import corpus_lines
+from rich.console import Console
+
+from nmt import synthesize
+from nmt.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("kept_translators")
+
+
+def made(*arguments: str | Path) -> str:
+    """Return what the command prints, without a process of its own."""
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    synthesize.run(synthesize.make_parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.es"
+    lines = [line.split("\t")[0] for line in corpus_lines(160)]
+    known = [line for line in lines if len(line) < 30][:6]
+    path.write_text("\n".join([*known, "", known[0]]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_text_becomes_pairs(text: Path, parrot_run: Path) -> None:
+    output = text.with_name("pairs.tsv")
+    said = made("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
+    rows = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
+    sources = text.read_text(encoding="utf-8").splitlines()
+    expected = dict(line.split("\t")[:2] for line in corpus_lines(160))
+    assert [row[0] for row in rows] == [source for source in sources if source]
+    assert sum(expected[source] == target for source, target in rows) >= 6  # known by heart
+    assert said.splitlines()[0].startswith("7 of 8 lines became pairs")
+    assert said.splitlines()[1].strip() == "1 rejected: empty"
+    record = json.loads(text.with_name("pairs.tsv.json").read_text(encoding="utf-8"))
+    assert record["finished"]
+    assert record["origin"]["kind"] == "forward"
+    assert len(record["origin"]["weights"][0]) == 64
+    with pytest.raises(UserError, match="is there already: --resume goes on"):
+        made("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
+    before = output.read_bytes()
+    made(
+        *("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output),
+        "--resume",
+    )
+    assert output.read_bytes() == before
+
+
+def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
+    outputs = [text.with_name(f"{name}.tsv") for name in "ab"]
+    for output in outputs:
+        made(
+            *("--kind", "back", "--run", parrot_run, "--file", text, "--output", output),
+            *("--sample", "--temperature", "1.5", "--max-length-ratio", "9"),
+        )
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+    targets = [line.split("\t")[1] for line in outputs[0].read_text().splitlines()]
+    assert set(targets) <= set(text.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--file nowhere --output out", "there is no file nowhere"),
+        ("--file TEXT --output TEXT", "would be written over"),
+        ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
+        ("--file TEXT --output out --top-k 2", "need --sample"),
+        ("--file TEXT --output out --sample --engine ctranslate2", "does not draw"),
+        ("--file TEXT --output out --run nowhere", "there is no run nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said(text: Path, arguments: str, message: str) -> None:
+    words = [str(text) if word == "TEXT" else word for word in arguments.split()]
+    with pytest.raises(UserError, match=message):
+        made("--kind", "back", *words)
