@@ -13,7 +13,8 @@ from rich.console import Console
 from nmt import synthesize
 from nmt.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("kept_translators")
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
 
 
 def made(*arguments: str | Path) -> str:
