@@ -189,7 +189,7 @@ class _Loop:
         return ops.reshape(x, (-1, x.shape[1] * x.shape[3]))
 
     def _read(self, weights: Tensor) -> Tensor:
-        return self._join(read(weights[:, :, None], self.memory.values))
+        return self._join(read(weights[:, :, None], self.memory.read))
 
     def _queries(self, made: _Moment) -> Tensor:
         return made.layers[-1][0][0] if isinstance(made.query, tuple) else made.query
@@ -236,7 +236,7 @@ class _Loop:
         of_scores = of_weights(
             self._part(of_context),
             made.weights[:, :, None],
-            self.memory.values,
+            self.memory.read,
             kept_weights if isinstance(kept_weights, tuple) else kept_weights[:, :, None],
         )
         queries = self._part(self._queries(made))
@@ -306,6 +306,8 @@ class _Loop:
     def _of_memory(self, made: _Moment, found: _Gradients, of_keys: Tensor) -> Memory:
         weights = ops.cast(_times(made.weights, self.masks.weights), found.context.dtype)
         of_values = ops.einsum("tbhs,tbhc->bhsc", weights, self._split(found.context))
+        if isinstance(self.memory.values, tuple):
+            return Memory(of_keys + of_values, ())
         return Memory(of_keys, of_values)
 
     def _split(self, x: Tensor) -> Tensor:

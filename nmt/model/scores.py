@@ -37,7 +37,12 @@ class Memory(NamedTuple):
     """The encoder's states, as a decoder reads them; C is the width of a head: R / H."""
 
     keys: Tensor  # [B, H, S, C]
-    values: Tensor  # [B, H, S, C]
+    values: Tensor | tuple[()]  # [B, H, S, C]; (): the keys are the values, too
+
+    @property
+    def read(self) -> Tensor:
+        """What the context is made of."""
+        return self.keys if isinstance(self.values, tuple) else self.values
 
 
 def part_heads(x: Tensor, heads: int) -> Tensor:
@@ -57,7 +62,7 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 class Product:
-    """Scores that are products of queries and keys."""
+    """Scores that are products of queries and keys, divided by the root of their width C."""
 
     @staticmethod
     def scores(queries: Tensor, keys: Tensor, v: Any) -> Tensor:
@@ -70,12 +75,13 @@ class Product:
         """
         if keras.backend.standardize_dtype(queries.dtype) == "float16":  # scores overflow it
             queries, keys = ops.cast(queries, "float32"), ops.cast(keys, "float32")
+        queries = queries * keys.shape[-1] ** -0.5
         return ops.cast(ops.einsum("bhpc,bhsc->bhps", queries, keys), "float32")
 
     @staticmethod
     def of_queries(of_scores: Tensor, queries: Tensor, keys: Tensor, v: Any) -> Tensor:
         """Return the gradient of the queries [B, H, P, C] from that of the scores."""
-        return ops.matmul(ops.cast(of_scores, keys.dtype), keys)
+        return ops.matmul(ops.cast(of_scores, keys.dtype), keys) * keys.shape[-1] ** -0.5
 
     @staticmethod
     def of_keys(of_scores: Tensor, queries: Tensor, keys: Tensor, v: Any) -> tuple[Tensor, Any]:
@@ -87,6 +93,7 @@ class Product:
             keys: [B, H, S, C].
             v: ().
         """
+        queries = queries * keys.shape[-1] ** -0.5
         return ops.einsum("tbhs,tbhc->bhsc", ops.cast(of_scores, keys.dtype), queries), ()
 
 
@@ -304,12 +311,10 @@ class Reading(Sized):
         """Return what is read of the encoder's states [B, S, R]."""
         if self.cross is not None:
             keys, values = self.cross.project(states)  # [B, S, H, C]
-            keys = keys * keys.shape[-1] ** -0.5
             return Memory(ops.transpose(keys, (0, 2, 1, 3)), ops.transpose(values, (0, 2, 1, 3)))
-        keys, values = states if self.key is None else self.key(states), states
-        if self.kind is Product:
-            keys = keys * keys.shape[-1] ** -0.5
-        return Memory(ops.expand_dims(keys, 1), ops.expand_dims(values, 1))
+        if self.key is not None:
+            return Memory(ops.expand_dims(self.key(states), 1), ops.expand_dims(states, 1))
+        return Memory(ops.expand_dims(states, 1), ())
 
     def call(
         self, h: Tensor, memory: Memory, mask: Tensor, dropout_key: Tensor | None = None
@@ -330,7 +335,7 @@ class Reading(Sized):
         score = Sum.scores_of_all if self.kind is Sum else self.kind.scores
         weights = weigh(score(queries, memory.keys, reader.v), mask)
         kept = dropout(weights, self.sizes.attention_dropout, dropout_key)
-        return reader.join(join_heads(read(kept, memory.values)), h), weights
+        return reader.join(join_heads(read(kept, memory.read)), h), weights
 
     def step(self, h: Tensor, memory: Memory, mask: Tensor, places: int) -> tuple[Tensor, Tensor]:
         """Read for k = ``places`` hypotheses per sentence, without dropout.
@@ -350,7 +355,7 @@ class Reading(Sized):
         queries = part_heads(ops.reshape(queries, (-1, places, width)), self.num_heads)
         v = self._cast(self.v) if self.kind is Sum else ()
         weights = weigh(self.kind.scores(queries, memory.keys, v), mask)
-        context = ops.reshape(join_heads(read(weights, memory.values)), (-1, width))
+        context = ops.reshape(join_heads(read(weights, memory.read)), (-1, width))
         if self.cross is not None:
             context = self.cross.output_projection(context)
         return ops.tanh(self.combine(ops.concatenate([context, h], axis=-1))), weights
