@@ -36,7 +36,8 @@ SHAPES: dict[str, tuple[int, int, int, int, int, str, str]] = {
     "half": (128, 8, 256, 2, 2, "swish", "float16"),
 }
 BEAM_SHAPE, SENTENCES, BEAM, LONGEST = "narrow", 200, 4, 40
-LINES = "lines.json"
+LINES, TRAINED_LINES = "lines.json", "lines_trained.json"
+TRAINED = "trained"
 RECORDED_SHAPE = (8, 2, 16, 2, 1, "swish", "safetensors")
 RECORDED = (  # source, target
     ("El gato duerme.", "The cat sleeps."),
@@ -48,9 +49,12 @@ RECORDED = (  # source, target
 )
 
 
-def prepare(work: Path) -> None:
-    """Train a tokenizer for each side, and write the texts."""
+def prepare(work: Path, trained: Path | None) -> None:
+    """Train a tokenizer for each side, and write the texts; export a run that was trained."""
     from nmt.data.corpus import load_corpus
+    from nmt.exporting.export import export_run
+    from nmt.runs.corpus import read_corpus
+    from nmt.runs.folder import RunFolder
     from nmt.runs.resuming import compose_config
 
     data = compose_config(["data=phrasebook"]).data
@@ -60,6 +64,21 @@ def prepare(work: Path) -> None:
     lines = [pair[0] for pair in corpus.test][: SENTENCES - 4]
     lines += [">>fra<< " + lines[0], ">>deu<< " + lines[1], "¿Qué 漢字 es «esto»?", "A  b"]
     write_json(work / LINES, lines)
+    if trained is not None:
+        run = RunFolder.open(trained)
+        export_run(run, work / "models" / TRAINED / "in", "transformers")
+        test = read_corpus(run, lambda line: None).test
+        write_json(work / TRAINED_LINES, [pair[0] for pair in test[:SENTENCES]])
+
+
+def list_models(work: Path) -> list[str]:
+    """Return the names of the models: of the shapes, and the trained one where it is."""
+    return [*SHAPES, *([TRAINED] if (work / "models" / TRAINED).is_dir() else [])]
+
+
+def read_lines(work: Path, name: str) -> list[str]:
+    """Return the texts that a model is asked for."""
+    return list(read_json(work / (TRAINED_LINES if name == TRAINED else LINES)))
 
 
 def train_tokenizers(folder: Path, pairs: Sequence[Sequence[str]], **options: Any) -> None:
@@ -91,12 +110,12 @@ def reference(work: Path, *, again: bool) -> None:
     import torch
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
-    lines = read_json(work / LINES)
-    for number, (name, shape) in enumerate(SHAPES.items()):
+    for number, name in enumerate(list_models(work)):
+        lines = read_lines(work, name)
         folder = work / "models" / name / ("out" if again else "in")
-        if not again:
+        if not again and name != TRAINED:
             size = len(read_json(work / "tokenizer" / "vocab.json"))
-            make_model(torch, MarianConfig, MarianMTModel, folder, shape, size, seed=number)
+            make_model(torch, MarianConfig, MarianMTModel, folder, SHAPES[name], size, number)
             for file in (work / "tokenizer").iterdir():
                 shutil.copyfile(file, folder / file.name)
         tokenizer = MarianTokenizer.from_pretrained(folder)
@@ -104,7 +123,7 @@ def reference(work: Path, *, again: bool) -> None:
         opened = folder.with_name("opened") if (folder.with_name("opened")).is_dir() else folder
         model = MarianMTModel.from_pretrained(folder if again else opened, dtype=torch.float32)
         model.eval()
-        found, logits = ask(torch, model, tokenizer, lines, beam=name == BEAM_SHAPE)
+        found, logits = ask(torch, model, tokenizer, lines, beam=name in (BEAM_SHAPE, TRAINED))
         write_json(folder / "found.json", found)
         np.save(folder / "logits.npy", logits)
         print(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
@@ -214,8 +233,9 @@ def compare(work: Path) -> None:
     from nmt.exporting.export import export_run
     from nmt.marian.reading import convert
 
-    lines, rows = read_json(work / LINES), []
-    for name in SHAPES:
+    rows = []
+    for name in list_models(work):
+        lines = read_lines(work, name)
         folder = work / "models" / name
         shutil.rmtree(folder / "run", ignore_errors=True)
         run = convert(folder / "in", folder / "run")
@@ -325,11 +345,14 @@ def main() -> None:
     parser.add_argument("step", choices=("prepare", "reference", "compare", "report", "record"))
     parser.add_argument("--work", type=Path, default=Path(".cache/marian"))
     parser.add_argument("--again", action="store_true", help="take the exports")
+    parser.add_argument("--run", type=Path, help="a trained run with model=marian, for prepare")
     arguments = parser.parse_args()
     if arguments.step == "reference":
         reference(arguments.work, again=arguments.again)
+    elif arguments.step == "prepare":
+        prepare(arguments.work, arguments.run)
     else:
-        steps = {"prepare": prepare, "compare": compare, "report": report, "record": record}
+        steps = {"compare": compare, "report": report, "record": record}
         steps[arguments.step](arguments.work)
 
 
