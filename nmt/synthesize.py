@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     runs = [RunFolder.open(path) for path in chosen_runs(arguments)]
     back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
     # Heavy imports wait until the arguments are known to be right.
-    from nmt.inference.synthesis import Corpus, Synthesis, describe_origin, synthesize
+    from nmt.inference.synthesis import Synthesis, SyntheticCorpus, describe_origin, synthesize
     from nmt.inference.translator import Translator
 
     paths = [one.path for one in runs]
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         back=Translator.load(back.path) if back else None,
     )
     origin = describe_origin(arguments.kind, paths, arguments.file, synthesis)
-    corpus = Corpus(arguments.output, arguments.kind, origin)
+    corpus = SyntheticCorpus(arguments.output, arguments.kind, origin)
     corpus.go_on() if arguments.resume else corpus.begin()
     synthesize(arguments.file, corpus, synthesis, shown=True)
     console.print(f"{corpus.kept:,} of {corpus.lines:,} lines became pairs: {corpus.output}")

@@ -26,6 +26,7 @@ from nmt.inference.metrics import sentence_scores
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.runs.files import format_json, write_inside
+from nmt.runs.folder import RunFolder
 
 RECORD, REJECTED = ".json", ".rejected.tsv"  # behind the name of the output
 _CERTAIN = 0.9  # probability of a language from which on it counts
@@ -199,7 +200,7 @@ def make_identifier(languages: tuple[str, str]) -> Callable[[str], str | None]:
     return identify
 
 
-class Corpus:
+class SyntheticCorpus:
     """A table of pairs that is written line by line, with a record of where it comes from.
 
     Args:
@@ -300,7 +301,7 @@ class Corpus:
         write_inside(self.record.parent, self.record.name, format_json(content))
 
 
-def synthesize(file: Path, corpus: Corpus, synthesis: Synthesis, *, shown: bool) -> None:
+def synthesize(file: Path, corpus: SyntheticCorpus, synthesis: Synthesis, *, shown: bool) -> None:
     """Translate the lines of a file that the corpus does not have yet.
 
     Args:
@@ -324,7 +325,8 @@ def describe_origin(
     kind: str, runs: Sequence[Path], file: Path, synthesis: Synthesis
 ) -> dict[str, Any]:
     """Return what a corpus is made of and how, as its record keeps it."""
-    weights = [digest_file(run / "checkpoints" / "best.npz") for run in runs]
+    best = [RunFolder.open(run).checkpoints.best for run in runs]
+    weights = [digest_file(path) if path.is_file() else None for path in best]
     how = {"search" if isinstance(synthesis.how, Search) else "draw": asdict(synthesis.how)}
     content: dict[str, Any] = {
         "kind": kind,

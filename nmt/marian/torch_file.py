@@ -86,6 +86,8 @@ Take = Callable[[_Storage], bytes]
 def _read_archive(file: BinaryIO) -> tuple[Any, Take]:
     """Read a file of PyTorch 1.6 or later: a zip archive."""
     archive = zipfile.ZipFile(file)
+    if sum(member.file_size for member in archive.infolist()) > file.seek(0, io.SEEK_END):
+        raise ValueError("it unpacks to more than it is")  # PyTorch compresses nothing
     [name] = [name for name in archive.namelist() if name.endswith("data.pkl")]
     folder = name.removesuffix("data.pkl")
 

@@ -13,10 +13,10 @@ from nmt.errors import UserError
 from nmt.inference.contract import Draw, Search
 from nmt.inference.results import Translation
 from nmt.inference.synthesis import (
-    Corpus,
     Filters,
     Made,
     Synthesis,
+    SyntheticCorpus,
     count_repeats,
     make_identifier,
     synthesize,
@@ -153,7 +153,7 @@ def a_synthesis() -> Synthesis:
 
 @pytest.mark.parametrize("kind", ["back", "forward"])
 def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None:
-    corpus = Corpus(text.with_name("out.tsv"), kind, {"kind": kind})
+    corpus = SyntheticCorpus(text.with_name("out.tsv"), kind, {"kind": kind})
     corpus.begin()
     synthesize(text, corpus, a_synthesis(), shown=False)
     rows = [row.split("\t") for row in lines_of(corpus.output)]
@@ -168,18 +168,18 @@ def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None
 
 
 def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) -> None:
-    whole = Corpus(tmp_path / "whole.tsv", "back", {"a": 1})
+    whole = SyntheticCorpus(tmp_path / "whole.tsv", "back", {"a": 1})
     whole.begin()
     synthesize(text, whole, a_synthesis(), shown=False)
 
-    cut = Corpus(tmp_path / "cut.tsv", "back", {"a": 1})
+    cut = SyntheticCorpus(tmp_path / "cut.tsv", "back", {"a": 1})
     cut.begin()
     cut.write(a_synthesis().make([f"line {i}" for i in range(4)], 0))
     with cut.output.open("a") as file:
         file.write("half of a li")  # was being written when the power went
     with cut.rejects.open("a") as file:
         file.write("half of another\n")
-    resumed = Corpus(cut.output, "back", {"a": 1})
+    resumed = SyntheticCorpus(cut.output, "back", {"a": 1})
     resumed.go_on()
     assert (resumed.lines, resumed.kept) == (4, 2)
     synthesize(text, resumed, a_synthesis(), shown=False)
@@ -187,24 +187,24 @@ def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) 
     assert resumed.rejects.read_bytes() == whole.rejects.read_bytes()
     assert json.loads(resumed.record.read_text()) == json.loads(whole.record.read_text())
     # And once more: there is nothing left to do.
-    again = Corpus(cut.output, "back", {"a": 1})
+    again = SyntheticCorpus(cut.output, "back", {"a": 1})
     again.go_on()
     synthesize(text, again, a_synthesis(), shown=False)
     assert again.output.read_bytes() == whole.output.read_bytes()
 
 
 def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None:
-    corpus = Corpus(tmp_path / "out.tsv", "back", {"beam": 4})
+    corpus = SyntheticCorpus(tmp_path / "out.tsv", "back", {"beam": 4})
     corpus.go_on()  # begins
     synthesize(text, corpus, a_synthesis(), shown=False)
     with pytest.raises(UserError, match="is there already"):
         corpus.begin()
     with pytest.raises(UserError, match="was begun with another beam: 4, not 5"):
-        Corpus(corpus.output, "back", {"beam": 5}).go_on()
+        SyntheticCorpus(corpus.output, "back", {"beam": 5}).go_on()
     content = corpus.output.read_bytes()
     corpus.output.write_bytes(content[:10])
     with pytest.raises(UserError, match="is shorter than"):
-        Corpus(corpus.output, "back", {"beam": 4}).go_on()
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).go_on()
     corpus.record.write_text("{}")
     with pytest.raises(UserError, match="is damaged"):
-        Corpus(corpus.output, "back", {"beam": 4}).go_on()
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).go_on()

@@ -135,6 +135,15 @@ def test_no_tensor_reaches_beyond_its_storage(
         read_torch_file(path)
 
 
+def test_what_unpacks_to_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.bin"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", tensor("FloatStorage", "0", 0, (4,), (1,)))
+        archive.writestr("archive/data/0", bytes(1 << 20))
+    with pytest.raises(UserError, match="unpacks to more than it is"):
+        read_torch_file(path)
+
+
 def test_a_damaged_file_is_said_to_be(tmp_path: Path) -> None:
     for form in ("bin", "legacy"):
         whole = (RECORDED / f"{form}.bin").read_bytes()
