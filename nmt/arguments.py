@@ -65,6 +65,42 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="say which engine it is")
 
 
+def add_beam(parser: argparse._ActionsContainer) -> None:
+    """Add ``--beam`` and ``--length-penalty``."""
+    parser.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
+    parser.add_argument(
+        "--length-penalty", type=not_negative, metavar="A", help="0 favours short translations"
+    )
+
+
+def add_draw(parser: argparse._ActionsContainer) -> None:
+    """Add what tells one draw from another: see `check_draw`."""
+    parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
+    parser.add_argument(
+        "--top-k", type=positive, metavar="K", help="draw from the K most probable pieces"
+    )
+    parser.add_argument(
+        "--top-p", type=share, default=1.0, metavar="P", help="... from those that make up P"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+
+
+def check_draw(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> None:
+    """Check that a draw is described only where there is one.
+
+    Args:
+        arguments: with those of `add_draw`.
+        drawn: whether there is a draw.
+        needed: the options that ask for one.
+
+    Raises:
+        UserError: it is described, and there is none.
+    """
+    altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
+    if altered and not drawn:
+        raise UserError(f"--temperature, --top-k and --top-p need {needed}")
+
+
 def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what `nmt.inference.translator.Translator.load` takes, as the command line says it."""
 

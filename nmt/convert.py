@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.arguments import Parser
-from nmt.errors import UserError, exit_on_user_error
+from nmt.errors import exit_on_user_error
 from nmt.startup.quiet import quiet_start
 
 
@@ -44,13 +44,11 @@ def languages(text: str) -> tuple[str, str]:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Convert what the command line names."""
-    folder: Path = arguments.folder
-    if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
-    output = arguments.output or Path("runs") / folder.resolve().name
-    with quiet_start():
+    output = arguments.output or Path("runs") / arguments.folder.resolve().name
+    with quiet_start():  # the backend is imported on the way
         from nmt.marian.reading import convert
-    made = convert(folder, output, arguments.languages)
+
+        made = convert(arguments.folder, output, arguments.languages)
     console.print(f"written to {made.path}")
     console.print(f'try it: python -m nmt.translate --run {output} "…"')
 

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from nmt.arguments import (
     Parser,
+    add_beam,
     add_engine,
     add_runs,
     chosen_engine,
     chosen_runs,
     count,
-    not_negative,
     positive,
 )
 from nmt.errors import UserError, exit_on_user_error
@@ -48,8 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
     )
-    parser.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
-    parser.add_argument("--length-penalty", type=not_negative, metavar="A")
+    add_beam(parser)
     parser.add_argument(
         "--worst", type=count, default=0, metavar="N", help="show the N worst sentences, by chrF2++"
     )

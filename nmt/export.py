@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nmt.arguments import Parser, add_run, not_negative, positive
+from nmt.arguments import Parser, add_beam, add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.exporting.folder import check_place
 from nmt.runs.folder import RunFolder
@@ -40,8 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="float32",
         help="of the weights; ctranslate2 and tflite only (%(default)s)",
     )
-    parser.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
-    parser.add_argument("--length-penalty", type=not_negative, metavar="A")
+    add_beam(parser)
     return parser
 
 

@@ -12,13 +12,15 @@ from rich.console import Console
 from nmt.arguments import (
     Parser,
     above_zero,
+    add_beam,
+    add_draw,
     add_engine,
     add_runs,
+    check_draw,
     chosen_engine,
     chosen_runs,
     not_negative,
     positive,
-    share,
 )
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
@@ -53,16 +55,12 @@ def make_parser() -> argparse.ArgumentParser:
     add_runs(parser)
     add_engine(parser)
     making = parser.add_argument_group("translation")
-    making.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
-    making.add_argument("--length-penalty", type=not_negative, metavar="A")
+    add_beam(making)
     making.add_argument("--sample", action="store_true", help="draw instead of searching")
-    making.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
-    making.add_argument("--top-k", type=positive, metavar="K")
-    making.add_argument("--top-p", type=share, default=1.0, metavar="P")
+    add_draw(making)
     making.add_argument(
-        "--noise", action="store_true", help="drop and move words of what is translated"
+        "--noise", action="store_true", help="drop and move words of what is translated, by --seed"
     )
-    making.add_argument("--seed", type=int, default=1, help="of draws and noise (%(default)s)")
     filters = parser.add_argument_group("filters")
     filters.add_argument(
         "--min-score", type=float, metavar="S", help="mean log-probability of a token, such as -1"
@@ -98,9 +96,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.output} is there already: --resume goes on with it")
     if arguments.sample and arguments.beam:
         raise UserError("--sample draws, it does not search: leave --beam out")
-    altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
-    if altered and not arguments.sample:
-        raise UserError("--temperature, --top-k and --top-p need --sample")
+    check_draw(arguments, drawn=arguments.sample, needed="--sample")
     if arguments.sample and arguments.engine == "ctranslate2":
         raise UserError("--engine ctranslate2 does not draw: leave it out")
 
@@ -111,7 +107,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     runs = [RunFolder.open(path) for path in chosen_runs(arguments)]
     back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
     # Heavy imports wait until the arguments are known to be right.
-    from nmt.inference.synthesis import Synthesis, SyntheticCorpus, describe_origin, synthesize
+    from nmt.inference.synthesis import Synthesis
+    from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, synthesize
     from nmt.inference.translator import Translator
 
     paths = [one.path for one in runs]
@@ -126,7 +123,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
     origin = describe_origin(arguments.kind, paths, arguments.file, synthesis)
     corpus = SyntheticCorpus(arguments.output, arguments.kind, origin)
-    corpus.go_on() if arguments.resume else corpus.begin()
+    if arguments.resume:
+        corpus.go_on()
+    else:
+        corpus.begin()
     synthesize(arguments.file, corpus, synthesis, shown=True)
     console.print(f"{corpus.kept:,} of {corpus.lines:,} lines became pairs: {corpus.output}")
     for reason, count in corpus.rejected.most_common():

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from nmt.arguments import (
     Parser,
-    above_zero,
+    add_beam,
+    add_draw,
     add_engine,
     add_runs,
+    check_draw,
     chosen_engine,
     chosen_runs,
     not_negative,
     positive,
-    share,
 )
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import (
@@ -71,10 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
-    search.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
-    search.add_argument(
-        "--length-penalty", type=not_negative, metavar="A", help="0 favours short translations"
-    )
+    add_beam(search)
     search.add_argument(
         "--coverage-penalty",
         type=not_negative,
@@ -102,14 +100,7 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="draw N translations and print those that agree best with the others, by chrF",
     )
-    drawing.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
-    drawing.add_argument(
-        "--top-k", type=positive, metavar="K", help="draw from the K most probable pieces"
-    )
-    drawing.add_argument(
-        "--top-p", type=share, default=1.0, metavar="P", help="... from those that make up P"
-    )
-    drawing.add_argument("--seed", type=int, default=1, help="(%(default)s)")
+    add_draw(drawing)
 
 
 def format_candidates(candidates: Sequence[Translation], scores: bool) -> list[str]:
@@ -156,9 +147,7 @@ def check(arguments: argparse.Namespace) -> None:
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
             "missing coverage: leave it out"
         )
-    altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
-    if altered and not drawn:
-        raise UserError("--temperature, --top-k and --top-p need --sample or --mbr")
+    check_draw(arguments, drawn=bool(drawn), needed="--sample or --mbr")
 
 
 def own_reason(arguments: argparse.Namespace) -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import IO
 
 from conftest import users_environment
+from rich.console import Console
 
 Done = subprocess.CompletedProcess[bytes]
+
+
+def printed(module: ModuleType, *arguments: str | Path) -> str:
+    """Return what a command prints on its console, without a process of its own."""
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    module.run(module.make_parser().parse_args(list(map(str, arguments))), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def command(

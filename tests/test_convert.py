@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
+from processes import printed
 from rich.console import Console
 
 from nmt import convert, export, translate
@@ -15,10 +16,7 @@ RECORDED = Path(__file__).parent / "marian" / "recorded"
 
 
 def converted(*arguments: str | Path) -> str:
-    """Return what the command prints, without a process of its own."""
-    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
-    convert.run(convert.make_parser().parse_args(list(map(str, arguments))), console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return printed(convert, *arguments)
 
 
 def test_a_converted_folder_translates_and_is_exported(

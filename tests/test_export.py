@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from processes import printed
 
 from nmt import export
 from nmt.errors import UserError
@@ -20,10 +19,7 @@ pytestmark = pytest.mark.xdist_group("exports")
 
 
 def exported(*arguments: str | Path) -> str:
-    """Return what the command prints, without a process of its own."""
-    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
-    export.run(export.make_parser().parse_args(list(map(str, arguments))), console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return printed(export, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 from conftest import corpus_lines
-from rich.console import Console
+from processes import printed
 
 from nmt import synthesize
 from nmt.errors import UserError
@@ -18,10 +17,7 @@ pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept
 
 
 def made(*arguments: str | Path) -> str:
-    """Return what the command prints, without a process of its own."""
-    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
-    synthesize.run(synthesize.make_parser().parse_args(list(map(str, arguments))), console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return printed(synthesize, *arguments)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.data.spans import spans_of
+from nmt.data.spans import size_of, spans_of
 from nmt.errors import UserError
 
 UNK = 3  # as in every tokenizer
@@ -80,7 +80,7 @@ class PairedTokenizer:
         """Return the ids int32 [length] of each text."""
         return [
             np.array([self._ids.get(piece, UNK) for piece in pieces], np.int32)
-            for pieces in map(self._cut, texts)
+            for pieces in self._cut(texts)
         ]
 
     def _split_code(self, text: str) -> tuple[list[str], str]:
@@ -88,9 +88,13 @@ class PairedTokenizer:
         found = _CODE.match(text) if self._side == 0 else None
         return ([found[0]], text[found.end() :]) if found else ([], text)
 
-    def _cut(self, text: str) -> list[str]:
-        code, rest = self._split_code(text)
-        return code + self._processors[self._side].encode(rest, out_type=str)
+    def _cut(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the pieces of each text; the code of a language is one of them."""
+        if not texts:
+            return []
+        codes, rests = zip(*map(self._split_code, texts), strict=True)
+        cut = self._processors[self._side].encode(list(rests), out_type=str)
+        return [code + pieces for code, pieces in zip(codes, cut, strict=True)]
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """Return the text of each id sequence of a target; special ids are left out.
@@ -111,9 +115,8 @@ class PairedTokenizer:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
         code, rest = self._split_code(text)
         begin = len(text) - len(rest.lstrip())
-        pieces = self._cut(text)[len(code) :]
-        sizes = [len(piece.replace("▁", " ").encode()) for piece in pieces]
-        spans = spans_of(sizes, text[begin:])
+        [pieces] = self._cut([text])
+        spans = spans_of([size_of(piece) for piece in pieces[len(code) :]], text[begin:])
         return [(0, len(one)) for one in code] + [(begin + a, begin + b) for a, b in spans]
 
     def in_graph(self) -> Any:

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 
+def size_of(piece: str) -> int:
+    """Return the bytes of text that a piece stands for; ``▁`` stands for a space."""
+    return len(piece.replace("▁", " ").encode())
+
+
 def spans_of(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
     """Return the characters [begin, end) of pieces of so many bytes each.
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from nmt.config import TokenizerConfig
 from nmt.data.paired import PAIR_FILE, PairedTokenizer
-from nmt.data.spans import spans_of
+from nmt.data.spans import size_of, spans_of
 from nmt.errors import UserError
 from nmt.startup.quiet import quiet_start
 
@@ -127,7 +127,7 @@ class SentencePieceTokenizer:
         ids = self._processor.encode(text)
         return spans_of(
             [
-                1 if self._processor.is_byte(i) else _size(self._processor.id_to_piece(i))
+                1 if self._processor.is_byte(i) else size_of(self._processor.id_to_piece(i))
                 for i in ids
             ],
             text,
@@ -231,7 +231,7 @@ class WordPieceTokenizer:
         """Return the characters [begin, end) that each piece stands for: see `Tokenizer`."""
         return spans_of(
             [
-                _size(word) if piece == _SPECIAL_PIECES[UNK] else _size(piece.removeprefix(SUFFIX))
+                size_of(word if piece == _SPECIAL_PIECES[UNK] else piece.removeprefix(SUFFIX))
                 for word in _pretokenized(text)
                 for piece in self.pieces(self._split(word))
             ],
@@ -269,11 +269,6 @@ class WordPieceTokenizer:
 
 def _pretokenized(text: str) -> list[str]:
     return [word.replace(" ", "▁") for word in _WORDS.findall(" " + text)] if text else []
-
-
-def _size(piece: str) -> int:
-    """Return the bytes of text that a piece stands for; ``▁`` stands for a space."""
-    return len(piece.replace("▁", " ").encode())
 
 
 def find_tokenizer_file(folder: Path) -> Path | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.data.paired import PairedTokenizer
-from nmt.data.tokenizer import BOS, EOS, PAD, UNK, find_tokenizer_file
+from nmt.data.tokenizer import BOS, EOS, PAD, UNK
 from nmt.errors import UserError, naming
 from nmt.marian.names import (
     ACTIVATIONS,
@@ -41,17 +41,18 @@ SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 _NEVER = -1e9
 _NO_CORPUS = "pairs.tsv"
 _MANY = 10**6  # pairs, of whatever it was trained on: it settles how much dropout there is
-# What must be so, by key of its configuration: any of the values; the first where there is none.
-_EXPECTED: dict[str, tuple[Any, ...]] = {
-    "model_type": ("marian",),
-    "scale_embedding": (False, True),
-    "static_position_embeddings": (True,),
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
-    "share_encoder_decoder_embeddings": (True,),
-    "tie_word_embeddings": (True,),
+# What must be so, by key of its configuration, if the key is there.
+_EXPECTED: dict[str, Any] = {
+    "model_type": "marian",
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
 }
+_DEFAULTS = {"scale_embedding": False}  # theirs, where they are not what must be
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,6 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
     run = RunFolder(output.resolve())
     run.write_config(found.config)
     run.write_corpus_record({"converted_from": str(folder)})
-    assert find_tokenizer_file(output) is not None
     arrays = {f"model/{name}": array for name, array in found.weights.items()}
     run.checkpoints.folder.mkdir()
     write_arrays(run.checkpoints.best, arrays, {"converted_from": str(folder)})
@@ -184,9 +184,8 @@ def _translate_config(
     from nmt.runs.resuming import compose_config
     from nmt.training.defaults import finish_config
 
-    for key, expected in _EXPECTED.items():
-        wanted = expected[-1]
-        value = stored.get(key, expected[0])
+    for key, wanted in _EXPECTED.items():
+        value = stored.get(key, _DEFAULTS.get(key, wanted))
         if value != wanted:
             raise UserError(f"{folder} has {key}={value!r}; this program holds {wanted!r} alone")
     sizes = {

@@ -37,7 +37,7 @@ from nmt.marian.reading import (
 )
 from nmt.model.contract import Model
 from nmt.model.sizes import SINUSOIDAL, Sizes
-from nmt.runs.building import build_model, set_weights
+from nmt.runs.building import assign_weights, build_model
 
 
 def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
@@ -86,7 +86,7 @@ def load(folder: Path) -> Translator:
     found = read_marian(folder)
     vocabulary_size = found.tokenizer.vocabulary_size
     model = build_model(found.config, vocabulary_size, precision="float32")
-    set_weights(model, {f"model/{name}": a for name, a in found.weights.items()}, folder)
+    assign_weights(model.named_weights(), found.weights, folder)
     longest = max(found.config.training.row_lengths)
     return Translator(KerasEngine(model), found.tokenizer, found.config.decoding, longest=longest)
 
@@ -197,6 +197,13 @@ def _make_config(sizes: Sizes, pad: int) -> dict[str, Any]:
         "add_final_layer_norm": False,
         "share_encoder_decoder_embeddings": True,
         "tie_word_embeddings": True,
+        **_name_special_ids(pad),
+    }
+
+
+def _name_special_ids(pad: int) -> dict[str, int]:
+    """Return what both files say of the ids of marks."""
+    return {
         "pad_token_id": pad,
         "bos_token_id": 0,
         "eos_token_id": 0,
@@ -211,11 +218,7 @@ def _make_search(config: Config, sizes: Sizes, pad: int) -> dict[str, Any]:
         "num_beams": config.decoding.beam_size,
         "max_length": sizes.max_length,
         "bad_words_ids": [[pad]],
-        "pad_token_id": pad,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-        "forced_eos_token_id": 0,
-        "decoder_start_token_id": pad,
+        **_name_special_ids(pad),
     }
 
 

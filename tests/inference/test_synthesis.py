@@ -16,11 +16,10 @@ from nmt.inference.synthesis import (
     Filters,
     Made,
     Synthesis,
-    SyntheticCorpus,
     count_repeats,
     make_identifier,
-    synthesize,
 )
+from nmt.inference.synthetic_corpus import SyntheticCorpus, synthesize
 
 ANY = Filters(None, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
 

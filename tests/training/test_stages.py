@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]
     return read_arrays(run.folder.checkpoints.path(step))
 
 
-@pytest.mark.parametrize(("until", "stop"), [("steps:3", 2), ("plateau:1", 6)])
+@pytest.mark.parametrize(("until", "stop"), list(product(["steps:3", "plateau:1"], [2, 6])))
 def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
     shop: Workshop, tmp_path: Path, until: str, stop: int
 ) -> None:
