@@ -10,7 +10,8 @@ from typing import Any
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_one_of
 from nmt.errors import UserError, nearest
 
-KINDS = ("phrasebook", "grammar", "zip", "tsv", "parallel")
+SAME = "same"
+KINDS = ("phrasebook", "grammar", "zip", "tsv", "parallel", SAME)
 SPLITS = ("shares", "train", "dev", "test")
 
 # Keys of a source that may be given to the group itself, ``data.path=FILE``, and then belong to
@@ -36,6 +37,7 @@ class SourceConfig:
 
     # phrasebook: the embedded sentences | grammar: patterns expanded by the embedded grammar
     # | zip: an archive with one text file of pairs | tsv: one table | parallel: two aligned files
+    # | same: what another source is made of, to be used once more in another way
     kind: str = MISSING
     archive: str | None = None  # zip: a file already on disk, instead of downloading
     url: str | None = None  # zip: where it is fetched from
@@ -47,6 +49,7 @@ class SourceConfig:
     source_path: str | None = None  # parallel: two line-aligned files, plain or .gz
     target_path: str | None = None
     pairs: int = 0  # grammar: how many are expanded
+    of: str | None = None  # same: the other source's name
     # shares: to train on, but for the shares data.dev and data.test | train: to train on
     # | dev | test
     split: str = "shares"
@@ -64,6 +67,7 @@ class StageConfig:
     # Of sources, in place of their own; 0 leaves one out.
     weights: dict[str, float] = field(default_factory=dict)
     steps: int | None = None  # updates
+    share: float | None = None  # of the whole run: of training.max_minutes, or what else ends it
     minutes: float | None = None  # wall clock, validation included
     plateau: int | None = None  # evaluations without a better dev BLEU
 
@@ -149,6 +153,37 @@ def without_short_keys(data: DataConfig) -> DataConfig:
     return replace(data, sources=sources, **nothing)
 
 
+def with_same_files(data: DataConfig) -> DataConfig:
+    """Return the configuration with the files of another source in every one of kind ``same``.
+
+    Raises:
+        UserError: one names no source that has files.
+    """
+    sources = dict(data.sources)
+    for name, source in data.sources.items():
+        if source.kind != SAME:
+            if source.of is not None:
+                raise UserError(
+                    f"data.sources.{name}.of is for sources of kind {SAME}, and this one is of "
+                    f"kind {source.kind}"
+                )
+            continue
+        key = f"data.sources.{name}.of"
+        if source.of not in data.sources:
+            names = nearest(source.of, data.sources) if source.of else "; name one of the others"
+            raise UserError(f"{key}={source.of}: there is no such source{names}")
+        other = data.sources[source.of]
+        if other.kind == SAME:
+            raise UserError(f"{key}={source.of}: that has no files of its own either")
+        own = SourceConfig(kind=SAME)
+        files = ("kind", "pairs", *SHORT)
+        for one in files[1:]:
+            if getattr(source, one) != getattr(own, one):
+                raise UserError(f"data.sources.{name}.{one}: leave it out, it is {source.of}'s")
+        sources[name] = replace(source, of=None, **{one: getattr(other, one) for one in files})
+    return replace(data, sources=sources)
+
+
 def check_data(config: DataConfig) -> None:
     """Check what types cannot.
 
@@ -157,6 +192,9 @@ def check_data(config: DataConfig) -> None:
     """
     if not config.sources:
         raise UserError("data.sources is empty: choose a corpus, such as data=tsv data.path=FILE")
+    for name, source in config.sources.items():
+        check_one_of(f"data.sources.{name}.kind", source.kind, KINDS)
+    config = with_same_files(config)
     for name in config.sources:
         if not _NAME.fullmatch(name):
             raise UserError(f"data.sources: '{name}' is no name: use letters, digits and _")
@@ -184,7 +222,6 @@ def check_data(config: DataConfig) -> None:
 
 def _check_source(config: DataConfig, name: str) -> None:
     source, key = config.sources[name], f"data.sources.{name}"
-    check_one_of(f"{key}.kind", source.kind, KINDS)
     check_one_of(f"{key}.split", source.split, SPLITS)
     _check_files(config, name)
     columns = source.columns
@@ -223,14 +260,16 @@ def _check_stages(config: DataConfig) -> None:
         ]
         if not trained:
             raise UserError(f"{key}.weights leave nothing to train on")
-        ends = {name: getattr(stage, name) for name in ("steps", "minutes", "plateau")}
+        ends = {name: getattr(stage, name) for name in ("steps", "share", "minutes", "plateau")}
         for name, value in ends.items():
             check_above_zero(f"{key}.{name}", value, ", or null")
+        if stage.share is not None and stage.share >= 1:
+            raise UserError(f"{key}.share={stage.share} must be below 1: it is a part of the run")
         last = number == len(config.stages) - 1
         if last and any(value is not None for value in ends.values()):
             raise UserError(f"{key} is the last, and ends with training: leave its end out")
         if not last and all(value is None for value in ends.values()):
-            raise UserError(f"{key} has no end: set its steps, minutes or plateau")
+            raise UserError(f"{key} has no end: set its steps, share, minutes or plateau")
 
 
 def _check_files(config: DataConfig, name: str) -> None:

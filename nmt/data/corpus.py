@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
-from nmt.config.data import SHORT, key_of
+from nmt.config.data import SHORT, key_of, with_same_files
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.grammar.expand import expand
 from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines, read_table
@@ -103,6 +103,7 @@ def load_corpus(
         UserError: a file that is missing or damaged, a failed download, no usable line, or
             ``data.dev`` and ``data.test`` larger than the corpus allows.
     """
+    config = with_same_files(config)
     sources = config.sources
     archives: dict[str, str] = {}
     read = partial(

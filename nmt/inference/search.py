@@ -429,8 +429,7 @@ class BeamSearch:
         live_log_probs, chosen = ops.top_k(ops.where(ends, IMPOSSIBLE, log_probs), k)
         chosen = ops.cast(chosen, "int32")
 
-        # A limited sentence has one ending per prefix; the impossible ones must not count.
-        possible = ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
+        possible = self.endings(ends, log_probs)
         ended = log_probs / length_penalty(beam.index + 1, rules.numbers.length_penalty)
         if self.coverage is not None:
             received = coverage_penalty(*self.coverage(state), rules.numbers.coverage_penalty)
@@ -449,6 +448,18 @@ class BeamSearch:
             ended_scores=ended_scores,
             state=self.reorder(state, ops.take_along_axis(parent, chosen, axis=1)),
         )
+
+    def endings(self, ends: Tensor, log_probs: Tensor) -> Tensor:
+        """Return bool [B, 2k]: which candidates, best first, become ended hypotheses.
+
+        All that end. Others let only the k best do so (fairseq, transformers).
+
+        Args:
+            ends: bool [B, 2k], whether a candidate's last token is the end mark.
+            log_probs: float32 [B, 2k].
+        """
+        # A limited sentence has one ending per prefix; the impossible ones must not count.
+        return ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
 
     def result(self, progress: _Beam) -> Hypotheses:
         """Return the best hypotheses that ended."""

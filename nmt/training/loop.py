@@ -57,6 +57,7 @@ class Position:
     stage_step: int = 0  # updates made before it
     stage_seconds: float = 0.0  # spent before it
     stage_epochs: float = 0.0  # made before it
+    stage_progress: float = 0.0  # share of the run before it
 
 
 @dataclass
@@ -240,6 +241,8 @@ class Trainer:
             ended = self._is_tired()
             if stage.steps is not None:
                 ended |= position.step - position.stage_step >= stage.steps
+            if stage.share is not None:
+                ended |= self._progress() - position.stage_progress >= stage.share
             if stage.minutes is not None:
                 ended |= position.seconds - position.stage_seconds >= 60 * stage.minutes
             if stage.plateau is not None:
@@ -247,6 +250,7 @@ class Trainer:
             if not ended:
                 return
             self._count_skipped()  # what is looked at later is of one stage
+            position.stage_progress = self._progress()
             position.stage_epochs = self._epochs(position.step)
             position.stage += 1
             position.stage_step, position.stage_seconds = position.step, position.seconds

@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import Config, SourceConfig, files
 from nmt.config.command_line import guard, say_in_one_line
-from nmt.config.data import SHORT
+from nmt.config.data import SHORT, with_same_files
 from nmt.config.files import from_composed
 from nmt.config.schema import flatten
 from nmt.runs.resuming import compose_config, job_config
@@ -184,6 +184,17 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
     assert [source.path for source in found.values()] == [None, None, "a.tsv"]
 
 
+@pytest.mark.parametrize("experiment", ["bit", "both_directions"])
+@pytest.mark.parametrize("corpus", [["data.archive=a.zip"], ["data=tsv", "data.path=a.tsv"]])
+def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: list[str]) -> None:
+    data = configured(f"experiment={experiment}", *corpus).data
+    pairs, turned = with_same_files(data).sources.values()
+    assert (pairs.reverse, turned.reverse, turned.split) == (False, True, "train")
+    assert (turned.kind, turned.archive, turned.path, turned.columns) == (
+        *(pairs.kind, pairs.archive, pairs.path, pairs.columns),
+    )
+
+
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
@@ -207,6 +218,26 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
         ),
         (["data=tsv"], "data=tsv needs data.path=FILE"),
         (
+            ["data.sources.turned={kind: same, of: writen}"],
+            "data.sources.turned.of=writen: there is no such source; did you mean 'written'?",
+        ),
+        (
+            ["data.sources.turned={kind: same}"],
+            "data.sources.turned.of=None: there is no such source; name one of the others",
+        ),
+        (
+            ["data.sources.turned={kind: same, of: turned}"],
+            "data.sources.turned.of=turned: that has no files of its own either",
+        ),
+        (
+            ["data.sources.turned={kind: same, of: written, path: a.tsv}"],
+            "data.sources.turned.path: leave it out, it is written's",
+        ),
+        (
+            ["data.sources.turned={kind: tsv, of: written, path: a.tsv}"],
+            "data.sources.turned.of is for sources of kind same, and this one is of kind tsv",
+        ),
+        (
             ["data=tsv", "data.sources.verses={kind: tsv, path: b}"],
             "source 'pairs' needs data.sources.pairs.path=FILE",
         ),
@@ -223,7 +254,7 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
         (
             ["data.sources.writen.weight=1"],
             "data.sources.writen has no kind; did you mean 'written'?; a source of its own needs "
-            "data.sources.writen.kind=KIND, one of phrasebook, grammar, zip, tsv, parallel",
+            "data.sources.writen.kind=KIND, one of phrasebook, grammar, zip, tsv, parallel, same",
         ),
         (
             ["data.sources.written=3"],

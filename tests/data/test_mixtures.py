@@ -9,7 +9,7 @@ import pytest
 from made_corpora import complaint, configure
 from test_sources import Pairs, as_pairs, load, numbered, source
 
-from nmt.config.data import StageConfig
+from nmt.config.data import SourceConfig, StageConfig
 from nmt.data.batches import Batches
 from nmt.data.corpus import Corpus, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, Sequences
@@ -79,9 +79,10 @@ def test_stages_are_mixtures_of_the_same_split(tmp_path: Path) -> None:
         ([StageConfig({"news": 1})], "data.stages[0].weights: there is no source 'news'"),
         ([StageConfig({"general": -1})], "data.stages[0].weights.general=-1 must be at least 0"),
         ([StageConfig({"general": 0, "domain": 0})], "data.stages[0].weights leave nothing"),
-        ([StageConfig(), StageConfig()], "data.stages[0] has no end: set its steps, minutes"),
+        ([StageConfig(), StageConfig()], "data.stages[0] has no end: set its steps, share"),
         ([StageConfig(steps=3)], "data.stages[0] is the last, and ends with training"),
         ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps=0 must be above 0"),
+        ([StageConfig(share=1), StageConfig()], "data.stages[0].share=1 must be below 1"),
     ],
 )
 def test_stages_that_cannot_be_are_refused(
@@ -144,7 +145,7 @@ def test_a_source_may_be_trained_on_in_both_directions_without_tags(tmp_path: Pa
     corpus = load(
         {
             "forward": source(tmp_path, "talk", talk),
-            "backward": source(tmp_path, "talk", talk, reverse=True, split="train"),
+            "backward": SourceConfig(kind="same", of="forward", reverse=True, split="train"),
         }
     )
     assert corpus.train == as_pairs(talk) + turned(as_pairs(talk))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,9 @@ def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]
     return read_arrays(run.folder.checkpoints.path(step))
 
 
-@pytest.mark.parametrize(("until", "stop"), list(product(["steps:3", "plateau:1"], [2, 6])))
+@pytest.mark.parametrize(
+    ("until", "stop"), [("steps:3", 2), ("share:0.4", 6), ("plateau:1", 2), ("plateau:1", 6)]
+)
 def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
     shop: Workshop, tmp_path: Path, until: str, stop: int
 ) -> None:
@@ -67,5 +68,8 @@ def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
         shop.overrides = plain
     if until.startswith("steps"):
         assert position["stage_step"] == 3
+    if until.startswith("share"):
+        assert position["stage_step"] == 4  # the first update of 8 behind which 0.4 are
+        assert position["stage_progress"] == 4 / 8
     stored = json.loads((whole.path / "corpus.json").read_text(encoding="utf-8"))
     assert stored["pairs"]["train"] > 100
