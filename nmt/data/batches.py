@@ -122,8 +122,8 @@ class Batches:
     Args:
         corpus: what to train on.
         row_lengths: static row lengths; each makes one shape of batch.
-        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows.
-        multiple: rows of a batch are a multiple of this (micro-batches × replicas).
+        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
+            and at least one.
         seed: of the order.
 
     Attributes:
@@ -138,7 +138,6 @@ class Batches:
         *,
         row_lengths: Sequence[int],
         tokens: int,
-        multiple: int = 1,
         seed: int,
     ) -> None:
         self._corpus = corpus
@@ -146,10 +145,7 @@ class Batches:
         self._source_lengths = np.asarray(corpus.source.lengths) + 1  # end mark
         self._target_lengths = np.asarray(corpus.target.lengths) + 1  # end mark
         self._rows = pack(self._source_lengths, self._target_lengths, row_lengths)
-        # At least one whole multiple, however long the rows are.
-        self._batch_rows = [
-            max(1, tokens // (rows.length * multiple)) * multiple for rows in self._rows
-        ]
+        self._batch_rows = [max(1, tokens // rows.length) for rows in self._rows]
         self._counts = [
             -(-len(rows) // size) for rows, size in zip(self._rows, self._batch_rows, strict=True)
         ]

@@ -162,7 +162,8 @@ def chunked_attention(
         bias = ops.cast(distance_bias, "float32")
         x = x._replace(bias=_pad(bias, (0, 0), (columns.padding, rows.padding)))
     if dropout_key is not None and dropout_rate > 0:
-        chances = odds(dropout_rate, dropout_key)
+        scores = query.shape[2] * plan.rows.length * plan.columns.length  # of a row of the batch
+        chances = odds(dropout_rate, dropout_key, scores)
         x = x._replace(**chances._asdict())
         x = x._replace(scale=ops.convert_to_tensor(chances.scale, "float32"))
     return ops.cast(rows.join(_attend(x, plan)), dtype)

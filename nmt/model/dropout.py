@@ -28,14 +28,25 @@ class DropoutKey(NamedTuple):
 
     Every layer knows its full rate; while training warms dropout up, masks are drawn at a share of
     it. The share is an integer because layers cast floating-point arguments to their own precision.
+
+    Masks belong to the rows of the whole batch: who works on some of them says where they begin.
+    What is drawn for a row then does not depend on how many devices, parts or micro-batches share
+    the batch.
     """
 
     bits: Tensor  # uint32 scalar
     share: Tensor  # uint32 scalar: of the full rate, in 1 / FULL_SHARE, at most FULL_SHARE
+    first_row: Tensor | int = 0  # uint32 scalar: of the whole batch, what row 0 here is
+
+    def at_row(self, number: int | Tensor) -> DropoutKey:
+        """Return the key of rows that begin ``number`` rows further down."""
+        first = ops.add(_uint32(self.first_row), _uint32(number))
+        return self._replace(first_row=first)
 
 
-def _uint32(value: int) -> Tensor:
-    return ops.cast(ops.convert_to_tensor(value, dtype="uint32"), "uint32")
+def _uint32(value: int | Tensor) -> Tensor:
+    tensor = ops.convert_to_tensor(value, dtype="uint32") if isinstance(value, int) else value
+    return ops.cast(tensor, "uint32")
 
 
 def _mix(x: Tensor) -> Tensor:
@@ -60,8 +71,8 @@ def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
         return None
     if isinstance(key, DropoutKey):
         return key._replace(bits=fold(key.bits, place))
-    number = _uint32(place) if isinstance(place, int) else ops.cast(place, "uint32")
-    return _mix(ops.add(key, ops.multiply(ops.add(number, _uint32(1)), _uint32(_GOLDEN))))
+    number = ops.add(_uint32(place), _uint32(1))
+    return _mix(ops.add(key, ops.multiply(number, _uint32(_GOLDEN))))
 
 
 def uniform(keys: Tensor) -> Tensor:
@@ -80,8 +91,14 @@ class Odds(NamedTuple):
     scale: Any  # 1 / (1 - that share): a number or a float32 scalar
 
 
-def odds(rate: float, key: Tensor) -> Odds:
-    """Return the odds of a mask: ``rate`` in (0, 1), ``key`` as for `dropout`, but not None."""
+def odds(rate: float, key: Tensor, per_row: int | Tensor) -> Odds:
+    """Return the odds of a mask.
+
+    Args:
+        rate: in (0, 1).
+        key: as for `dropout`, but not None.
+        per_row: elements of one row of the batch.
+    """
     whole = round(rate * 2**32)
     if not isinstance(key, DropoutKey):
         return Odds(key, _uint32(whole), 1.0 / (1.0 - rate))
@@ -89,7 +106,9 @@ def odds(rate: float, key: Tensor) -> Odds:
     share = key.share
     threshold = high * share + ops.right_shift(low * share, _uint32(16))  # rate times share
     scale = 1.0 / (1.0 - ops.cast(threshold, "float32") * 2.0**-32)
-    return Odds(key.bits, threshold, scale)
+    # The rows before these come first in the count of elements.
+    before = ops.multiply(_uint32(key.first_row), _uint32(per_row))
+    return Odds(ops.add(key.bits, before), threshold, scale)
 
 
 def keeps(odds: Odds, counters: Tensor) -> Tensor:
@@ -97,7 +116,7 @@ def keeps(odds: Odds, counters: Tensor) -> Tensor:
 
     Args:
         odds: of the mask.
-        counters: uint32 of any shape, the elements' numbers in row-major order, from 0.
+        counters: uint32 of any shape, the elements' numbers, row of the batch by row, from 0.
 
     Returns:
         bool, of the shape of ``counters``.
@@ -105,22 +124,35 @@ def keeps(odds: Odds, counters: Tensor) -> Tensor:
     return ops.greater_equal(_mix(ops.add(counters, odds.bits)), odds.threshold)
 
 
-def dropout(x: Tensor, rate: float, key: Tensor | None) -> Tensor:
+def _product(extents: Any) -> Any:
+    size = 1
+    for extent in extents:
+        size = size * extent
+    return size
+
+
+def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = False) -> Tensor:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 
     Args:
-        x: float tensor of any shape, of fewer than 2^31 elements.
+        x: float tensor of any shape, of fewer than 2^31 elements; rows of the batch come first.
         rate: in [0, 1).
         key: from `fold` (masks of neighbouring raw keys are each other's shifts), a uint32 scalar
             or a `DropoutKey`; None switches dropout off (inference).
+        time_major: whether ``x`` is [T, B, ...]: what is dropped is then that of [B, T, ...].
     """
     if key is None or rate == 0:
         return x
-    chances = odds(rate, key)
     shape = ops.shape(x)
-    size = 1
-    for extent in shape:
-        size = size * extent
-    counters = ops.cast(ops.arange(size, dtype="int32"), "uint32")
-    kept = ops.reshape(keeps(chances, counters), shape)
+    rows = 1 if time_major else 0
+    per_row = _product(shape[:rows] + shape[rows + 1 :])
+    counters = ops.cast(ops.arange(per_row * shape[rows], dtype="int32"), "uint32")
+    if time_major:
+        order = (1, 0, *range(2, len(shape)))
+        turned = ops.reshape(counters, tuple(shape[i] for i in order))
+        counters = ops.transpose(turned, order)
+    else:
+        counters = ops.reshape(counters, shape)
+    chances = odds(rate, key, per_row)
+    kept = keeps(chances, counters)
     return ops.where(kept, x * ops.cast(chances.scale, x.dtype), ops.zeros_like(x))

@@ -102,7 +102,8 @@ class Recurrent(EncoderDecoder):
         x = ops.transpose(x, (1, 0, 2))
         for number, layer in enumerate(self.encoder_layers):
             if number:
-                x = dropout(x, self.sizes.dropout, fold(dropout_key, number))
+                key = fold(dropout_key, number)
+                x = dropout(x, self.sizes.dropout, key, time_major=True)
             x = layer(x, segments)
         return ops.transpose(x, (1, 0, 2))
 
@@ -173,7 +174,8 @@ class Recurrent(EncoderDecoder):
         keep = keep_within(target_segments, self.compute_dtype)
         for number, layer in enumerate(self.decoder_layers):
             if number:
-                x = dropout(x, self.sizes.dropout, fold(dropout_key, 2 + number))
+                key = fold(dropout_key, 2 + number)
+                x = dropout(x, self.sizes.dropout, key, time_major=True)
             x = layer(x, keep, begins[number] if begins else ())
         a, weights = self.reading(
             ops.transpose(x, (1, 0, 2)),
@@ -222,7 +224,7 @@ class Recurrent(EncoderDecoder):
             if dropout_key is None or not rate:
                 return ()
             ones = ops.ones((length, batch, *shape), dtype)
-            return dropout(ones, rate, fold(dropout_key, place))
+            return dropout(ones, rate, fold(dropout_key, place), time_major=True)
 
         positions = ops.shape(memory.keys)[2]
         between = [

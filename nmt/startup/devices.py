@@ -42,6 +42,22 @@ def gpus() -> list[Gpu]:
     return []
 
 
+def divide_cpu(count: int) -> None:
+    """Let the CPU be so many devices, to rehearse on; before the backend computes anything."""
+    import keras
+
+    if keras.config.backend() == "jax":
+        import jax
+
+        jax.config.update("jax_num_cpu_devices", count)
+        return
+    import tensorflow as tf
+
+    [cpu] = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(cpu, parts)
+
+
 def cores() -> int:
     """Count the CPU cores that this process may run on; where the system does not tell, all."""
     if hasattr(os, "sched_getaffinity"):

@@ -8,15 +8,17 @@ from nmt.config import TrainingConfig
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.training.step import Step
+from nmt.training.team import Team
 
 
-def make_step(model: Model, config: TrainingConfig, *, seed: int) -> Step:
+def make_step(model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None) -> Step:
     """Return the compiled update for the backend in use.
 
     Args:
         model: whose weights it changes.
         config: the ``training`` group of a finished configuration.
         seed: of the dropout masks.
+        team: who shares the update, in whose scope this is called; None: one device.
 
     Raises:
         UserError: training is not available on that backend.
@@ -28,7 +30,7 @@ def make_step(model: Model, config: TrainingConfig, *, seed: int) -> Step:
     if keras.config.backend() == "jax":
         from nmt.training.jax_step import JaxStep
 
-        return JaxStep(model, config, seed=seed)
+        return JaxStep(model, config, seed=seed, devices=() if team is None else team.devices)
     raise UserError(
         f"training does not run on the {keras.config.backend()} backend: set "
         "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"

@@ -18,7 +18,7 @@ SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpu
 # twice as much gave 42.3 in 14 minutes, this one 44.0 in 7 (but after 3 minutes 36.2 against 38.8).
 RECURRENT_SHARE = 0.5
 START_SHARE = 0.25  # of the rate that weights drawn at random are trained with
-CPU_PARTS = 2  # whatever the number of cores: dropout masks, and so results, depend on it
+CPU_PARTS = 2  # whatever the number of cores: sums are rounded by parts
 
 
 def finish_config(config: Config, pairs: int) -> Config:

@@ -25,19 +25,16 @@ class Groups:
         weights: of a model, in order.
         optimizer: "adam", "adamw" or "muon". Weights are joined only where it treats them alike:
             decay acts on kernels alone, and Muon needs each kernel as a matrix.
-        joining: False keeps every weight by itself.
     """
 
-    def __init__(
-        self, weights: Sequence[keras.Variable], optimizer: str, *, joining: bool = True
-    ) -> None:
+    def __init__(self, weights: Sequence[keras.Variable], optimizer: str) -> None:
         self._shapes = [tuple(weight.shape) for weight in weights]
         by_kind: dict[str, list[int]] = {}
         for i, weight in enumerate(weights):
             kernel = weight.name == "kernel"
             kind = "kernels" if kernel and optimizer == "adamw" else "undecayed"
             alone = math.prod(self._shapes[i]) >= LARGE or (kernel and optimizer == "muon")
-            by_kind.setdefault(f"{i}" if alone or not joining else kind, []).append(i)
+            by_kind.setdefault(f"{i}" if alone else kind, []).append(i)
         self._names = list(by_kind)
         self._members = list(by_kind.values())
 

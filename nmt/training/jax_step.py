@@ -8,7 +8,7 @@ somebody reads them: for evaluation, and for a checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
-from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
+from nmt.model.dropout import FULL_SHARE
 from nmt.training.groups import Groups
 from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 from nmt.training.optimizer import (
@@ -30,17 +31,36 @@ from nmt.training.optimizer import (
     make_optimizer,
     sum_in_parts,
 )
-from nmt.training.step import Update, check_fits, count_parts, name_state
+from nmt.training.step import (
+    Update,
+    check_fits,
+    count_parts,
+    fill_up,
+    key_of_update,
+    name_state,
+)
 
 Arrays = list[Any]
 
 
 class JaxStep:
-    """The update of one process on one device."""
+    """The update of one device, or of several that share each batch.
 
-    def __init__(self, model: Model, config: TrainingConfig, *, seed: int) -> None:
+    Args:
+        model: whose weights it changes.
+        config: the ``training`` group of a finished configuration.
+        seed: of the dropout masks.
+        devices: of all processes, in one order; none: the first one.
+    """
+
+    def __init__(
+        self, model: Model, config: TrainingConfig, *, seed: int, devices: Sequence[Any] = ()
+    ) -> None:
         self._model = model
         self._config = config
+        self._replicas = max(1, len(devices))
+        self._mesh = Mesh(np.array(devices), ("rows",)) if self._replicas > 1 else None
+        self._whole = NamedSharding(self._mesh, PartitionSpec()) if self._mesh else None
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
         self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._optimizer = make_optimizer(config)
@@ -56,12 +76,15 @@ class JaxStep:
         self._averaging = False  # whether the averaged weights are in use
         averages = config.ema_decay is not None
         self._state: tuple[Arrays, Arrays, Arrays] = (
-            [jnp.array(variable.value) for variable in joined],
-            [jnp.array(slot.value) for slot in self._slots],
-            [jnp.array(variable.value) for variable in joined] if averages else [],
+            [self._place(variable.value) for variable in joined],
+            [self._place(slot.value) for slot in self._slots],
+            [self._place(variable.value) for variable in joined] if averages else [],
         )
-        self._update = jax.jit(self._make_update, donate_argnums=0)
-        self._evaluate = jax.jit(self._nll)
+        # Frozen weights are copied but once.
+        self._fixed = [self._place(weight.value) for weight in self._frozen]
+        everywhere = {} if self._whole is None else {"out_shardings": self._whole}
+        self._update = jax.jit(self._make_update, donate_argnums=0, **everywhere)
+        self._evaluate = jax.jit(self._nll, **everywhere)
 
     def update(
         self,
@@ -72,10 +95,10 @@ class JaxStep:
         norm_limit: float = math.inf,
     ) -> Update:
         """Change the weights by one update, unless it is unsound."""
-        share = jnp.uint32(round(dropout_share * FULL_SHARE))
-        rate, limit = jnp.float32(learning_rate), jnp.float32(norm_limit)
+        share = np.uint32(round(dropout_share * FULL_SHARE))
+        rate, limit = np.float32(learning_rate), np.float32(norm_limit)
         self._state, measured = self._update(
-            self._state, self._fixed(), batch, rate, jnp.uint32(step), share, limit
+            self._state, self._fixed, self._share(batch), rate, np.uint32(step), share, limit
         )
         return measured
 
@@ -85,7 +108,9 @@ class JaxStep:
         """Return the norm of the mean gradient of each weight, by its name."""
         weights, slots, _ = self._state
         key = self._key(jnp.uint32(step), jnp.uint32(round(dropout_share * FULL_SHARE)))
-        gradients, _, tokens = jax.jit(self._gradients)(weights, slots, self._fixed(), batch, key)
+        gradients, _, tokens = jax.jit(self._gradients)(
+            weights, slots, self._fixed, self._share(batch), key
+        )
         scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
         norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.part(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
@@ -93,12 +118,37 @@ class JaxStep:
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
         weights = self._state[2 if self._averaging else 0]
-        nll, tokens = self._evaluate(weights, self._fixed(), batch)
+        nll, tokens = self._evaluate(weights, self._fixed, self._share(batch, 1))
         return float(nll), float(tokens)
 
-    def _fixed(self) -> Arrays:
-        """Return what is not trained, an input of what is compiled and no constant in it."""
-        return [weight.value for weight in self._frozen]
+    def _place(self, array: Any) -> Any:
+        """Return a copy on every device."""
+        if self._whole is None:
+            return jnp.array(array)
+        whole = np.array(array)
+        return jax.make_array_from_callback(whole.shape, self._whole, lambda index: whole[index])
+
+    def _share(self, batch: Batch, micro_batches: int | None = None) -> Any:
+        """Return rows that micro-batches and devices can share; of devices, each has its own.
+
+        Several devices get each of several micro-batches apart, [micro-batches, rows, L], of which
+        they share the rows.
+        """
+        micro_batches = micro_batches or self._config.accumulate
+        filled = fill_up(batch, micro_batches * self._replicas)
+        if self._mesh is None:
+            return filled
+        if micro_batches > 1:
+            filled = {
+                name: array.reshape(micro_batches, -1, array.shape[1])
+                for name, array in filled.items()
+            }
+        axes = (None, "rows") if micro_batches > 1 else ("rows",)
+        sharding = NamedSharding(self._mesh, PartitionSpec(*axes))
+        return {
+            name: jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+            for name, array in filled.items()
+        }
 
     def _make_update(
         self,
@@ -132,8 +182,7 @@ class JaxStep:
         return state, Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:
-        # As the first replica of several.
-        return fold(fold(fold(DropoutKey(self._seed, share), step), 0), 0)
+        return key_of_update(self._seed, share, step)
 
     def _change(
         self, state: tuple[Arrays, Arrays, Arrays], gradients: Arrays, learning_rate: Any
@@ -173,19 +222,22 @@ class JaxStep:
             micro_batches = self._config.accumulate
             if micro_batches == 1:
                 return differentiate(batch, key)
+            length = batch["labels"].shape[-1]
             split = {
-                name: array.reshape(micro_batches, -1, array.shape[1])
-                for name, array in batch.items()
+                name: array.reshape(micro_batches, -1, length) for name, array in batch.items()
             }
+            rows = split["labels"].shape[1]
 
             def accumulate(sums: Any, index: Any) -> Any:
                 part = {name: array[index] for name, array in split.items()}
-                return jax.tree.map(jnp.add, sums, differentiate(part, fold(key, index))), None
+                of_part = differentiate(part, key.at_row(index * rows))
+                return jax.tree.map(jnp.add, sums, of_part), None
 
             zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
             return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
 
-        parts = count_parts(self._config, batch["labels"].shape[0])
+        alone = self._replicas == 1
+        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
         return sum_in_parts(sum_micro_batches, batch, key, parts)
 
     def _loss(
@@ -220,7 +272,11 @@ class JaxStep:
         weights = self._groups.part(self._state[0])
         for variables, arrays in ((self._weights, weights), (self._slots, self._state[1])):
             for variable, array in zip(variables, arrays, strict=True):
-                variable.assign(jnp.array(array))  # a copy: the array's memory is reused
+                variable.assign(self._copy(array))
+
+    def _copy(self, array: Any) -> Any:
+        """Return a copy for this process alone: the array's memory is reused."""
+        return jnp.array(array if self._whole is None else np.asarray(array))
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
         return name_state(self._model, len(self._slots), bool(self._state[2]))
@@ -245,7 +301,8 @@ class JaxStep:
         check_fits([name for part in names for name in part], state)
         weights, slots, averages = ([jnp.array(state[name]) for name in part] for part in names)
         join = self._groups.join
-        self._state = (join(weights), slots, join(averages) if averages else [])
+        found = (join(weights), slots, join(averages) if averages else [])
+        self._state = jax.tree.map(self._place, found)
         self._synchronise()
 
     @contextmanager
@@ -259,7 +316,7 @@ class JaxStep:
             self._averaging = True
             averages = self._groups.part(self._state[2])
             for weight, average in zip(self._weights, averages, strict=True):
-                weight.assign(jnp.array(average))
+                weight.assign(self._copy(average))
             yield
         finally:
             self._averaging = False

@@ -17,6 +17,7 @@ from nmt.data.splitting import TEST
 from nmt.errors import UserError, naming
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.locking import lock_run
+from nmt.startup.devices import divide_cpu
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.inference.translator import Translator
     from nmt.model.contract import Model
     from nmt.training.loop import Trainer
+    from nmt.training.team import Team
 
 LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it is worth a word
 
@@ -130,7 +132,10 @@ def train(config: Config, console: Console) -> Run:
         from nmt.runs.building import set_seed
         from nmt.training.defaults import finish_config
         from nmt.training.preparation import prepare_corpus
+        from nmt.training.team import make_team
 
+        if config.training.devices not in ("auto", "1"):
+            divide_cpu(int(config.training.devices))
         set_seed(config.seed)  # before any tokenizer is built: it destroys them
     corpus = prepare_corpus(config, console)
     console.print(rejection_table(corpus))
@@ -140,8 +145,11 @@ def train(config: Config, console: Console) -> Run:
     folder = RunFolder.create(finished) if resume is None else RunFolder.open(Path(resume))
     with lock_run(folder.path):
         tokenizer = _settle_run(folder, finished, corpus, console)
-        trainer = _make_trainer(finished, corpus, folder, tokenizer, console)
-        tests = _test(folder, finished, corpus, console) if trainer.train() else {}
+        team = make_team(finished.training.devices)
+        with team.scope():
+            trainer = _make_trainer(finished, corpus, folder, tokenizer, team, console)
+            complete = trainer.train()
+        tests = _test(folder, finished, corpus, console) if complete else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
     return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation, tests)
 
@@ -202,7 +210,12 @@ def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Cons
 
 
 def _make_trainer(
-    config: Config, corpus: Corpus, folder: RunFolder, tokenizer: Tokenizer, console: Console
+    config: Config,
+    corpus: Corpus,
+    folder: RunFolder,
+    tokenizer: Tokenizer,
+    team: Team,
+    console: Console,
 ) -> Trainer:
     """Plan the batches and build the model; say what is trained."""
     from nmt.data.splitting import evenly
@@ -232,7 +245,7 @@ def _make_trainer(
         run=folder,
         config=config,
         model=model,
-        step=make_step(model, training, seed=config.seed),
+        step=make_step(model, training, seed=config.seed, team=team),
         stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),

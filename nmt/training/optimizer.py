@@ -10,7 +10,7 @@ from keras import ops
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
-from nmt.model.dropout import fold
+from nmt.model.dropout import DropoutKey
 
 Tensor = Any
 Sums = tuple[list[Tensor], Tensor, Tensor]  # of gradients, nll in nats, and target tokens
@@ -48,20 +48,23 @@ def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
     return optimizer
 
 
-def sum_in_parts(sums_of: Callable[[Batch, Any], Sums], batch: Batch, key: Any, parts: int) -> Sums:
+def sum_in_parts(
+    sums_of: Callable[[Batch, DropoutKey], Sums], batch: Batch, key: DropoutKey, parts: int
+) -> Sums:
     """Return the sums over a batch from those of its parts, none of which waits for another.
 
     Args:
         sums_of: takes a part, each array [rows / parts, L], and its dropout key.
         batch: arrays [rows, L].
-        key: of the whole batch.
+        key: of the batch.
         parts: how many, of equal size; divides the number of rows.
     """
     if parts == 1:
         return sums_of(batch, key)
     split = {name: ops.split(array, parts) for name, array in batch.items()}
+    rows = batch["labels"].shape[0] // parts
     found = [
-        sums_of({name: arrays[i] for name, arrays in split.items()}, fold(key, i))
+        sums_of({name: arrays[i] for name, arrays in split.items()}, key.at_row(i * rows))
         for i in range(parts)
     ]
     return keras.tree.map_structure(lambda *values: sum(values[1:], values[0]), *found)

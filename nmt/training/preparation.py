@@ -80,6 +80,5 @@ def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
         encoded,
         row_lengths=training.row_lengths,
         tokens=training.batch_tokens * training.accumulate,
-        multiple=training.accumulate,
         seed=config.seed,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.errors import UserError
 from nmt.model.contract import Model
+from nmt.model.dropout import DropoutKey, fold
 
 
 class Update(NamedTuple):
@@ -74,6 +75,27 @@ class Step(Protocol):
     def use_averages(self) -> Any:
         """Return a context in which the model has its averaged weights (if averaging is on)."""
         ...
+
+
+def key_of_update(seed: Any, share: Any, step: Any) -> DropoutKey:
+    """Return what the dropout masks of an update are drawn from.
+
+    Args:
+        seed: uint32 scalar, of the run.
+        share: uint32 scalar, see `DropoutKey`.
+        step: uint32 scalar, of the update.
+    """
+    # The zeros were once a place among epochs, and a replica: runs of then go on with their masks.
+    key = DropoutKey(seed, share).at_row(0)
+    return cast(DropoutKey, fold(fold(fold(key, step), 0), 0))
+
+
+def fill_up(batch: Batch, multiple: int) -> Batch:
+    """Add empty rows until their number is a multiple: batches do not depend on who shares them."""
+    missing = -len(batch["labels"]) % multiple
+    if not missing:
+        return batch
+    return {name: np.pad(array, ((0, missing), (0, 0))) for name, array in batch.items()}
 
 
 def count_parts(config: TrainingConfig, rows: int) -> int:

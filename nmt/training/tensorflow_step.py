@@ -13,7 +13,7 @@ import numpy as np
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
-from nmt.model.dropout import FULL_SHARE, DropoutKey, fold
+from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.training.groups import Groups
 from nmt.training.objective import cross_entropy, hide_words
 from nmt.training.optimizer import (
@@ -23,7 +23,14 @@ from nmt.training.optimizer import (
     make_optimizer,
     sum_in_parts,
 )
-from nmt.training.step import Update, check_fits, count_parts, name_state
+from nmt.training.step import (
+    Update,
+    check_fits,
+    count_parts,
+    fill_up,
+    key_of_update,
+    name_state,
+)
 
 
 class TensorFlowStep:
@@ -44,7 +51,7 @@ class TensorFlowStep:
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._weights = list(model.trained_weights().values())
         replicas = self._strategy.num_replicas_in_sync
-        self._groups = Groups(self._weights, config.optimizer, joining=replicas == 1)
+        self._groups = Groups(self._weights, config.optimizer)
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
@@ -59,7 +66,8 @@ class TensorFlowStep:
             else self._apply_gradients
         )
         self._update = tf.function(self._distributed_update, autograph=False)
-        self._evaluate = tf.function(self._nll, jit_compile=compiles, autograph=False)
+        self._nll = tf.function(self._sum_nll, jit_compile=compiles, autograph=False)
+        self._evaluate = tf.function(self._distributed_evaluation, autograph=False)
 
     def update(
         self,
@@ -71,13 +79,14 @@ class TensorFlowStep:
     ) -> Update:
         """Change the weights by one update, unless it is unsound."""
         tf = self._tf
-        return self._update(
-            {name: tf.constant(array) for name, array in batch.items()},
+        measured = self._update(
+            self._take(batch, self._config.accumulate),
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
             tf.constant(norm_limit, tf.float32),
         )
+        return Update(*(self._strategy.experimental_local_results(one)[0] for one in measured))
 
     def gradient_norms(
         self, batch: Batch, step: int, dropout_share: float = 1.0
@@ -85,18 +94,35 @@ class TensorFlowStep:
         """Return the norm of the mean gradient of each weight, by its name."""
         tf = self._tf
         share = tf.constant(round(dropout_share * FULL_SHARE), tf.uint32)
-        tensors = {name: tf.constant(array) for name, array in batch.items()}
-        key = self._key(tf.constant(step, tf.uint32), share, tf.constant(0, tf.uint32))
+        filled = fill_up(batch, self._config.accumulate)
+        tensors = {name: tf.constant(array) for name, array in filled.items()}
+        key = self._key(tf.constant(step, tf.uint32), share)
         gradients, _, tokens = self._sums(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
         names = self._model.trained_weights()
         norms = [scale * float(tf.norm(part)) for part in self._groups.part(gradients)]
         return dict(zip(names, norms, strict=True))
 
+    def _take(self, batch: Batch, micro_batches: int) -> Any:
+        """Return tensors of the rows of each replica, which micro-batches can share."""
+        replicas = self._strategy.num_replicas_in_sync
+        filled = fill_up(batch, micro_batches * replicas)
+        rows = len(filled["labels"]) // replicas
+
+        def take(replica: int) -> dict[str, Any]:
+            own = slice(replica * rows, (replica + 1) * rows)
+            return {name: self._tf.constant(array[own]) for name, array in filled.items()}
+
+        if replicas == 1:
+            return take(0)
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: take(context.replica_id_in_sync_group)
+        )
+
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
-        tf = self._tf
-        nll, tokens = self._evaluate({name: tf.constant(array) for name, array in batch.items()})
+        summed = self._evaluate(self._take(batch, 1))
+        nll, tokens = (self._strategy.experimental_local_results(one)[0] for one in summed)
         return float(nll), float(tokens)
 
     def _distributed_update(
@@ -105,12 +131,20 @@ class TensorFlowStep:
         arguments = (batch, rate, step, share, norm_limit)
         return self._strategy.run(self._replica_update, args=arguments)
 
+    def _distributed_evaluation(self, batch: Any) -> tuple[Any, Any]:
+        return self._strategy.run(self._replica_evaluation, args=(batch,))
+
+    def _replica_evaluation(self, batch: Any) -> Any:
+        replica = self._tf.distribute.get_replica_context()
+        return replica.all_reduce(self._tf.distribute.ReduceOp.SUM, list(self._nll(batch)))
+
     def _replica_update(
         self, batch: Any, learning_rate: Any, step: Any, share: Any, norm_limit: Any
     ) -> Update:
         tf = self._tf
         replica = tf.distribute.get_replica_context()
-        key = self._key(step, share, tf.cast(replica.replica_id_in_sync_group, tf.uint32))
+        rows = batch["labels"].shape[0]
+        key = self._key(step, share).at_row(replica.replica_id_in_sync_group * rows)
         gradients, nll, tokens = self._sums(batch, key)
         gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
@@ -118,9 +152,9 @@ class TensorFlowStep:
         self._apply_or_not(made, gradients, factor, learning_rate)
         return Update(nll, tokens, norm, tf.logical_not(sound))
 
-    def _key(self, step: Any, share: Any, replica: Any) -> Any:
+    def _key(self, step: Any, share: Any) -> DropoutKey:
         seed = self._tf.constant(self._seed & 0xFFFFFFFF, self._tf.uint32)
-        return fold(fold(fold(DropoutKey(seed, share), step), 0), replica)
+        return key_of_update(seed, share, step)
 
     def _sums(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         """Sum gradients of the (scaled) objective, nll and tokens over one replica's batch."""
@@ -134,14 +168,15 @@ class TensorFlowStep:
         micro_batches = self._config.accumulate
         if micro_batches == 1:
             return self._micro_gradients(batch, key)
+        rows = batch["labels"].shape[0] // micro_batches
         split = {
-            name: tf.reshape(array, (micro_batches, -1, array.shape[1]))
+            name: tf.reshape(array, (micro_batches, rows, array.shape[1]))
             for name, array in batch.items()
         }
 
         def accumulate(index: Any, sums: Any) -> Any:
             part = {name: array[index] for name, array in split.items()}
-            more = self._micro_gradients(part, fold(key, index))
+            more = self._micro_gradients(part, key.at_row(index * rows))
             return index + 1, tf.nest.map_structure(tf.add, sums, more)
 
         zeros = ([tf.zeros_like(variable) for variable in self._joined], 0.0, 0.0)
@@ -230,7 +265,7 @@ class TensorFlowStep:
             return 1.0
         return self._tf.cast(self._optimizer.dynamic_scale.value, self._tf.float32)
 
-    def _nll(self, batch: Any) -> tuple[Any, Any]:
+    def _sum_nll(self, batch: Any) -> tuple[Any, Any]:
         loss = cross_entropy(
             self._model(batch),
             batch["labels"],

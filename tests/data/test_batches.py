@@ -138,7 +138,7 @@ def test_three_pairs_in_one_row() -> None:
 
 def test_every_pair_once_per_epoch_in_every_shape() -> None:
     pairs = pairs_of_lengths([*natural_lengths(300), (30, 2), (2, 30), (63, 63), (15, 15)])
-    batches = Batches(corpus_of(pairs), row_lengths=[64, 16, 32], tokens=256, multiple=2, seed=5)
+    batches = Batches(corpus_of(pairs), row_lengths=[64, 16, 32], tokens=256, seed=5)
 
     assert [length for _, length in batches.shapes] == [16, 32, 64]
     assert batches.pairs == len(pairs)
@@ -213,20 +213,17 @@ def test_epochs_seeds_and_orders_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "multiple", "rows"),
+    ("tokens", "rows"),
     [
-        (768, 1, 12),  # 768 / 64
-        (767, 1, 11),
-        (768, 4, 12),
-        (768, 5, 10),  # 12 rows would not divide by 5
-        (64, 1, 1),
-        (63, 1, 1),  # at least one row
-        (100, 8, 8),  # at least one row for each
+        (768, 12),  # 768 / 64
+        (767, 11),
+        (64, 1),
+        (63, 1),  # at least one row
     ],
 )
-def test_rows_of_a_batch(tokens: int, multiple: int, rows: int) -> None:
+def test_rows_of_a_batch(tokens: int, rows: int) -> None:
     pairs = pairs_of_lengths([(20, 20)] * 100)
-    batches = Batches(corpus_of(pairs), row_lengths=[64], tokens=tokens, multiple=multiple, seed=0)
+    batches = Batches(corpus_of(pairs), row_lengths=[64], tokens=tokens, seed=0)
     assert batches.shapes == [(rows, 64)]
     made = epoch_of(batches, 0)
     assert all(batch["source"].shape == (rows, 64) for batch in made)
@@ -263,7 +260,6 @@ def test_padding_is_the_share_that_is_counted(row_lengths: list[int]) -> None:
         corpus_of(pairs_of_lengths(natural_lengths(150))),
         row_lengths=row_lengths,
         tokens=256,
-        multiple=3,
         seed=0,
     )
     for epoch in (0, 1):
@@ -307,7 +303,6 @@ def test_natural_lengths_leave_little_padding() -> None:
     lengths=st.lists(st.tuples(st.integers(0, 18), st.integers(0, 18)), max_size=60),
     row_lengths=st.lists(st.sampled_from([2, 5, 8, 16]), min_size=1, max_size=4),
     tokens=st.integers(1, 80),
-    multiple=st.integers(1, 3),
     seed=st.integers(0, 2**32),
     epoch=st.integers(0, 1000),
 )
@@ -315,19 +310,15 @@ def test_nothing_is_lost_and_nothing_overlaps(
     lengths: list[tuple[int, int]],
     row_lengths: list[int],
     tokens: int,
-    multiple: int,
     seed: int,
     epoch: int,
 ) -> None:
     pairs = pairs_of_lengths(lengths)
-    batches = Batches(
-        corpus_of(pairs), row_lengths=row_lengths, tokens=tokens, multiple=multiple, seed=seed
-    )
+    batches = Batches(corpus_of(pairs), row_lengths=row_lengths, tokens=tokens, seed=seed)
     kept = [pair for pair in pairs if max(map(len, pair)) + 1 <= max(row_lengths)]
     assert batches.pairs == len(kept)
     assert batches.skipped == len(pairs) - len(kept)
     made = epoch_of(batches, epoch)
     assert contents(made) == contents(batches.in_order()) == Counter(kept)
     assert {batch["source"].shape for batch in made} == set(batches.shapes)
-    assert all(rows % multiple == 0 for rows, _ in batches.shapes)
     assert {length for _, length in batches.shapes} <= set(row_lengths)

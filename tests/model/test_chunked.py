@@ -100,7 +100,7 @@ CASES = {
     "segments": Case(
         (QUERIES, KEYS, False),
         bias=True,
-        dropout_key=DropoutKey(uint32(3), uint32(FULL_SHARE // 2)),
+        dropout_key=DropoutKey(uint32(3), uint32(FULL_SHARE // 2)).at_row(5),
     ),
     "causal segments": Case((QUERIES, QUERIES, True), (T, T), bias=True, dropout_key=uint32(9)),
     "causal, more keys": Case((QUERIES, KEYS, True)),

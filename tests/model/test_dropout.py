@@ -189,6 +189,23 @@ def test_the_same_key_gives_the_same_mask() -> None:
     )
 
 
+def test_masks_belong_to_the_rows_of_the_whole_batch() -> None:
+    """Whoever works on some rows, in whatever order of axes, drops what is dropped of all."""
+    key = DropoutKey(uint32(3), uint32(FULL_SHARE))
+    shape = (8, 5, 7)
+    whole = mask(key, shape=shape)
+    np.testing.assert_array_equal(whole, mask(uint32(3), shape=shape))
+    for first, rows in ((0, 3), (3, 4), (7, 1)):
+        part = mask(key.at_row(first), shape=(rows, *shape[1:]))
+        np.testing.assert_array_equal(part, whole[first : first + rows])
+    nested = mask(key.at_row(2).at_row(3), shape=(3, *shape[1:]))
+    np.testing.assert_array_equal(nested, whole[5:])
+    ones = ops.ones((5, 3, 7), "float32")
+    turned = ops.convert_to_numpy(dropout(ones, 0.5, key.at_row(4), time_major=True)) > 0
+    np.testing.assert_array_equal(turned, whole[4:7].transpose(1, 0, 2))
+    assert fold(key.at_row(4), 1).first_row == 4
+
+
 def test_masks_of_different_places_steps_and_seeds_are_unrelated() -> None:
     """Correlations of n independent pairs scatter by 1 / sqrt(n): 5 sigma, also when shifted.
 

@@ -50,7 +50,7 @@ def learn(step: Step) -> dict[str, np.ndarray]:
             for side in lengths
         )
     )
-    batches = Batches(corpus, row_lengths=[16], tokens=128, multiple=2, seed=3)
+    batches = Batches(corpus, row_lengths=[16], tokens=128, seed=3)
     updates = [step.update(batches.batch(n), 1e-3, n) for n in range(1, STEPS + 1)]
     with step.use_averages():
         evaluated = step.evaluate(batches.batch(0))

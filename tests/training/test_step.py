@@ -29,6 +29,7 @@ pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
 
 VOCABULARY = 40
 DROPOUT = ("model.dropout=0.1", "model.attention_dropout=0.1", "model.ffn_dropout=0.1")
+DROPPING = (*DROPOUT, "training.word_dropout=0.2")
 # Accumulates, averages, and clips what it has summed up.
 AVERAGING = ("training.accumulate=2", "training.ema_decay=0.5", "training.clip_norm=0.1")
 RESTORED = ("model.dropout=0.2", "training.ema_decay=0.9")
@@ -47,13 +48,13 @@ def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
     return EncodedCorpus(*sides)
 
 
-def batches(multiple: int = 1, tokens: int = 64) -> Batches:
-    return Batches(corpus(), row_lengths=[16], tokens=tokens, multiple=multiple, seed=3)
+def batches(tokens: int = 64) -> Batches:
+    return Batches(corpus(), row_lengths=[16], tokens=tokens, seed=3)
 
 
 def wide_batches() -> Batches:
     """Return batches of eight rows: of two micro-batches, or of several parts."""
-    planned = batches(multiple=2, tokens=128)
+    planned = batches(tokens=128)
     assert planned.shapes == [(8, 16)]
     return planned
 
@@ -95,6 +96,13 @@ def weights(step: Step) -> dict[str, np.ndarray]:
     return {name: array for name, array in step.state().items() if name.startswith("model/")}
 
 
+def learn(step: Step) -> np.ndarray:
+    """Make four updates; return their losses, and one of evaluation."""
+    planned = wide_batches()
+    updates = [step.update(planned.batch(number), 1e-3, number) for number in range(1, 5)]
+    return np.array([float(one.nll) for one in updates] + [*step.evaluate(batches().batch(0))])
+
+
 @pytest.mark.backend
 def test_the_loss_falls_and_counts_real_tokens(make: Make) -> None:
     _, step = make()
@@ -123,16 +131,17 @@ def test_evaluation_is_the_unsmoothed_loss_without_dropout(make: Make) -> None:
 
 @pytest.mark.backend
 @pytest.mark.parametrize(
-    "overrides",
-    [AVERAGING, (*AVERAGING, "training.parallel_parts=4")],
+    ("overrides", "tokens"),
+    [(AVERAGING, 7 * 16), ((*AVERAGING, "training.parallel_parts=4"), 8 * 16)],
 )
 def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(
-    make: Make, overrides: tuple[str, ...]
+    make: Make, overrides: tuple[str, ...], tokens: int
 ) -> None:
-    planned = wide_batches()
+    """Of the same rows and masks; where they cannot share seven rows, there is an empty one."""
+    planned = batches(tokens)
     clipped = [override for override in overrides if "clip_norm" in override]
-    _, whole = make(*clipped)
-    _, split = make(*overrides)
+    _, whole = make(*clipped, *DROPPING)
+    _, split = make(*overrides, *DROPPING)
     for number in range(1, 4):
         batch = planned.batch(number)
         one, two = whole.update(batch, 1e-3, number), split.update(batch, 1e-3, number)
@@ -402,10 +411,8 @@ def test_mixed_precision_follows_float32(make: Make, precision: str) -> None:
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
 
 
-def test_two_replicas_with_the_same_batch_make_the_update_of_one(
-    make: Make, tmp_path: Path
-) -> None:
-    """Loss and gradients are reduced over replicas before anything is divided."""
+def test_two_replicas_make_the_update_of_one(make: Make, tmp_path: Path) -> None:
+    """They share the rows of a batch; masks belong to rows; sums are reduced before a division."""
     program = """
         import sys
         import numpy as np, tensorflow as tf
@@ -414,15 +421,12 @@ def test_two_replicas_with_the_same_batch_make_the_update_of_one(
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         sys.path.insert(0, sys.argv[2])
-        from test_step import AVERAGING, fresh, wide_batches
+        from test_step import AVERAGING, DROPPING, fresh, learn
         folder = Path(sys.argv[1])
-        planned = wide_batches()
         with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
-            _, step = fresh(*AVERAGING)
+            _, step = fresh(*AVERAGING, *DROPPING)
             np.savez(folder / "start.npz", **step.state())
-            for number in range(1, 5):
-                step.update(planned.batch(number), 1e-3, number)
-            np.savez(folder / "end.npz", **step.state())
+            np.savez(folder / "end.npz", measured=learn(step), **step.state())
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), tmp_path, Path(__file__).parent],
@@ -431,14 +435,13 @@ def test_two_replicas_with_the_same_batch_make_the_update_of_one(
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    _, step = make(*AVERAGING)
-    one, two = weights(step), np.load(tmp_path / "start.npz")
+    _, step = make(*AVERAGING, *DROPPING)
+    one, two = step.state(), np.load(tmp_path / "start.npz")
+    assert one.keys() == set(two)
     for name, array in one.items():
         np.testing.assert_array_equal(two[name], array, err_msg=name)
-    planned = wide_batches()
-    for number in range(1, 5):
-        step.update(planned.batch(number), 1e-3, number)
-    two = np.load(tmp_path / "end.npz")
+    measured, two = learn(step), np.load(tmp_path / "end.npz")
+    np.testing.assert_allclose(two["measured"], measured, rtol=1e-5)
     for name, array in weights(step).items():
         if not name.endswith("key/bias"):
             np.testing.assert_allclose(two[name], array, atol=2e-5, err_msg=name)
