@@ -6,6 +6,8 @@ import os
 import re
 from typing import NamedTuple
 
+from nmt.errors import UserError
+
 
 class Gpu(NamedTuple):
     """A GPU that the backend can use."""
@@ -43,19 +45,43 @@ def gpus() -> list[Gpu]:
 
 
 def divide_cpu(count: int) -> None:
-    """Let the CPU be so many devices, to rehearse on; before the backend computes anything."""
+    """Let the CPU be so many devices, to rehearse on.
+
+    Raises:
+        UserError: something has been computed already, on fewer.
+    """
+    import keras
+
+    try:
+        if keras.config.backend() == "jax":
+            import jax
+
+            jax.config.update("jax_num_cpu_devices", count)
+        else:
+            import tensorflow as tf
+
+            [cpu] = tf.config.list_physical_devices("CPU")
+            parts = [tf.config.LogicalDeviceConfiguration()] * count
+            tf.config.set_logical_device_configuration(cpu, parts)
+    except RuntimeError as error:
+        if _count_cpus() < count:
+            raise UserError(
+                f"training.devices={count}: a CPU is divided before anything is computed: start a "
+                "new process"
+            ) from error
+
+
+def _count_cpus() -> int:
+    """Count the devices that the CPU is, once something has been computed."""
     import keras
 
     if keras.config.backend() == "jax":
         import jax
 
-        jax.config.update("jax_num_cpu_devices", count)
-        return
+        return len(jax.devices("cpu"))
     import tensorflow as tf
 
-    [cpu] = tf.config.list_physical_devices("CPU")
-    parts = [tf.config.LogicalDeviceConfiguration()] * count
-    tf.config.set_logical_device_configuration(cpu, parts)
+    return len(tf.config.list_logical_devices("CPU"))
 
 
 def cores() -> int:

@@ -1,0 +1,80 @@
+"""One run on one device, on two, and on one again: as many updates, the same weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from conftest import tiny_overrides
+
+from nmt.errors import UserError
+from nmt.runs.checkpoint import read_arrays
+from nmt.runs.folder import RunFolder
+from nmt.training.team import Team, make_team
+
+pytestmark = [pytest.mark.xdist_group("devices"), pytest.mark.backend]
+
+STEPS = 4
+OVERRIDES = (
+    *("model.dropout=0.2", "model.attention_dropout=0.1", "training.word_dropout=0.1"),
+    *("training.accumulate=2", "training.batch_tokens=320", "training.log_every=1"),
+    *("training.evaluate_every=2", "training.samples=2", "decoding.beam_size=1", "data.test=0"),
+)
+PROGRAM = """
+    import sys
+    from nmt.training.job import fit
+    arguments = sys.argv[1:]
+    two = fit([*arguments, "training.max_steps=2", "training.devices=2", "name=shared"])
+    resume = f"training.resume={two.path}"
+    fit([resume, "training.max_steps=4", "training.devices=1"])
+    fit([*arguments, "training.max_steps=4", "training.devices=1", "name=alone"])
+    try:
+        fit([*arguments, "training.max_steps=1", "training.devices=3"])
+    except BaseException as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
+    """With dropout, of words too, and micro-batches of five rows: shared by two, one is empty."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), *tiny_overrides(tmp_path), *OVERRIDES],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "UserError training.devices=3: " in done.stdout
+    folders = sorted((tmp_path / "runs").glob("*_*"))
+    alone, shared = (
+        RunFolder.open(next(path for path in folders if path.name.endswith(name)))
+        for name in ("alone", "shared")
+    )
+    for name in ("train/loss", "train/gradient_norm", "dev/loss"):
+        one, two = ([row[name] for row in run.metrics if name in row] for run in (alone, shared))
+        assert len(one) == (2 if name == "dev/loss" else STEPS)
+        np.testing.assert_allclose(two, one, rtol=1e-4, err_msg=name)
+    arrays, other = (read_arrays(run.checkpoints.path(STEPS))[0] for run in (alone, shared))
+    assert arrays.keys() == other.keys()
+    for name, array in arrays.items():
+        # Of a bias on the keys the gradient is rounding noise, which Adam makes steps of.
+        if name.startswith(("model/", "average/")) and not name.endswith("key/bias"):
+            apart = np.abs(other[name] - array)
+            assert np.mean(apart > 1e-4) < 1e-3, name
+
+
+def test_by_itself_a_cpu_is_one_device() -> None:
+    assert make_team("auto") == make_team("1") == Team()
+    with Team().scope():
+        assert keras.config.backend() in ("tensorflow", "jax")
+
+
+def test_more_devices_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.training.team.gpus", lambda: ["GPU"] * 2)
+    with pytest.raises(UserError, match=r"training\.devices=3: there are 2 GPUs"):
+        make_team("3")
