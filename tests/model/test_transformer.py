@@ -304,6 +304,22 @@ def test_the_token_table_reads_and_writes() -> None:
     np.testing.assert_allclose(ops.convert_to_numpy(layer.logits(x)), x @ table.T, atol=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_logits_are_added_up_in_float32_whatever_they_are_made_of(precision: str) -> None:
+    layer = TokenEmbedding(50, 16, dtype=f"mixed_{precision}")
+    layer.build()
+    randomised(layer)
+    x = np.random.default_rng(0).standard_normal((2, 3, 16)).astype(np.float32)
+    half = ops.cast(x, precision)
+    logits = layer.logits(half)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    exact, table = (
+        ops.convert_to_numpy(ops.cast(ops.cast(one, precision), "float32")).astype(np.float64)
+        for one in (half, layer.table)
+    )
+    np.testing.assert_allclose(ops.convert_to_numpy(logits), exact @ table.T, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
