@@ -48,16 +48,19 @@ def run_job(composed: DictConfig) -> float | None:
         config = job_config(composed, list(HydraConfig.get().overrides.task))
         start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
-        write_record(Trial(run.path.name, run.complete, run.best_score))
+        if run.written_here:
+            write_record(Trial(run.path.name, run.complete, run.best_score))
     except UserError as error:
         fail(error)  # here already: Hydra would add a line of its own
     except Exception as error:
         fail_if_full(error)
         raise
     if run.stopped_by is not None:
-        console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
+        if run.written_here:
+            console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
         stop(run.stopped_by)
-    print_scores(run, console)
+    if run.written_here:
+        print_scores(run, console)
     return run.best_score
 
 

@@ -26,7 +26,8 @@ class TrainingConfig:
     new_vocabulary: bool = MISSING  # of the new corpus, instead of start_from's
     freeze: list[str] = MISSING  # weights that stay as they are, by pattern
     # Who shares an update. auto: all GPUs of this machine, or its CPU | a number of them, or of
-    # parts that the CPU is divided into, to rehearse on
+    # parts that the CPU is divided into, to rehearse on | multiworker: processes, of TF_CONFIG or
+    # of SLURM
     devices: str = MISSING
     batch_tokens: int = MISSING  # positions per side in one micro-batch
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
@@ -81,8 +82,10 @@ def check_training(config: TrainingConfig) -> None:
     """
     if config.new_vocabulary and config.start_from is None:
         raise UserError("training.new_vocabulary is for a run that has training.start_from")
-    if config.devices != "auto" and not re.fullmatch(r"[1-9]\d{0,3}", config.devices):
-        raise UserError(f"training.devices={config.devices} must be auto, or a number of devices")
+    if not re.fullmatch(r"auto|multiworker|[1-9]\d{0,3}", config.devices):
+        raise UserError(
+            f"training.devices={config.devices} must be auto, multiworker, or a number of devices"
+        )
     if not config.row_lengths:
         raise UserError("training.row_lengths is empty: give one to three row lengths in tokens")
     for length in config.row_lengths:

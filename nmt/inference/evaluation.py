@@ -233,9 +233,12 @@ def evaluate(
     """
     if not pairs:
         raise UserError("there is nothing to evaluate: the test split is empty")
-    outputs = translate_with_progress(
-        translator, [pair.source for pair in pairs], console, **search
-    )
+    sources = [pair.source for pair in pairs]
+    return judge(pairs, translate_with_progress(translator, sources, console, **search))
+
+
+def judge(pairs: Sequence[Pair], outputs: Sequence[str]) -> Evaluation:
+    """Score translations of ``pairs`` as `evaluate` does."""
     scores = corpus_scores(outputs, [pair.target for pair in pairs], intervals=True)
     return Evaluation(pairs, outputs, scores)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,14 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.data.corpus import Corpus, rejection_table
-from nmt.data.splitting import TEST
+from nmt.data.splitting import TEST, Pair
 from nmt.errors import UserError, naming
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.locking import lock_run
-from nmt.startup.devices import divide_cpu
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.data.batches import Batches
-    from nmt.data.tokenizer import Tokenizer
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
     from nmt.model.contract import Model
@@ -49,6 +48,7 @@ class Run:
     best_score: float | None  # dev BLEU of the weights that are kept; None without a dev split
     evaluation: Evaluation | None  # of the test split; None without one, or while not complete
     tests: Mapping[str, Tested] = field(default_factory=dict)  # by name: that, and ``data.tests``
+    written_here: bool = True  # False in all processes but one, of those that train together
 
     @property
     def complete(self) -> bool:
@@ -134,32 +134,35 @@ def train(config: Config, console: Console) -> Run:
         from nmt.training.preparation import prepare_corpus
         from nmt.training.team import make_team
 
-        if config.training.devices not in ("auto", "1"):
-            divide_cpu(int(config.training.devices))
+        team = make_team(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: it destroys them
+    if not team.writes:
+        console = Console(quiet=True)
+        config = replace(config, data=replace(config.data, rejected_file=None))
     corpus = prepare_corpus(config, console)
     console.print(rejection_table(corpus))
     with quiet_start():  # looks for devices
         finished = finish_config(config, len(corpus.train))
-    resume = finished.training.resume
-    folder = RunFolder.create(finished) if resume is None else RunFolder.open(Path(resume))
-    with lock_run(folder.path):
-        tokenizer = _settle_run(folder, finished, corpus, console)
-        team = make_team(finished.training.devices)
+    with contextlib.ExitStack() as held:
+        folder = _settle_run(finished, corpus, team, held, console)
         with team.scope():
-            trainer = _make_trainer(finished, corpus, folder, tokenizer, team, console)
+            trainer = _make_trainer(finished, corpus, folder, team, console)
             complete = trainer.train()
-        tests = _test(folder, finished, corpus, console) if complete else {}
+        tests = _test(folder, finished, corpus, team, console) if complete else {}
+        team.leave()
     evaluation = tests[TEST].evaluation if TEST in tests else None
-    return Run(folder, trainer.stopped_by, trainer.position.best_score, evaluation, tests)
+    best_score = trainer.position.best_score
+    return Run(folder, trainer.stopped_by, best_score, evaluation, tests, team.writes)
 
 
-def _test(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> dict[str, Tested]:
+def _test(
+    folder: RunFolder, config: Config, corpus: Corpus, team: Team, console: Console
+) -> dict[str, Tested]:
     """Score a complete run on the test split and on ``data.tests``, by name; write that down.
 
     On the latter, the run that it started from is scored, too: what is learned, and what forgotten.
     """
-    from nmt.inference.evaluation import evaluate
+    from nmt.inference.evaluation import judge, translate_with_progress
     from nmt.inference.translator import Translator
     from nmt.startup.devices import gpus
 
@@ -171,11 +174,19 @@ def _test(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -
     translator = Translator.load(folder.path, engine=engine)
     start = config.training.start_from if corpus.tests else None
     earlier = Translator.load(start, engine=engine) if start and Path(start).is_dir() else None
+
+    def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
+        sources = [pair.source for pair in team.share(pairs)]
+        outputs = translate_with_progress(translator, sources, console)
+        return judge(pairs, team.collect(outputs, len(pairs)))
+
     found = {}
     for name, pairs in sets.items():
-        evaluation = evaluate(translator, pairs, console)
-        before = evaluate(earlier, pairs, console) if earlier else None
+        evaluation = evaluate(translator, pairs)
+        before = evaluate(earlier, pairs) if earlier else None
         found[name] = Tested(evaluation, before)
+        if not team.writes:
+            continue
         file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
         content = evaluation.as_json()
         if before is not None:
@@ -184,8 +195,26 @@ def _test(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -
     return found
 
 
-def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> Tokenizer:
-    """Make the tokenizer of a new run, or check that a resumed one can go on, and take its own."""
+def _settle_run(
+    config: Config, corpus: Corpus, team: Team, held: contextlib.ExitStack, console: Console
+) -> RunFolder:
+    """Return the run's folder, with its tokenizer and a lock that is ``held``.
+
+    One process makes the folder of a new run, or checks that a resumed one can go on; the others
+    wait for it.
+    """
+    if team.writes:
+        resume = config.training.resume
+        folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
+        held.enter_context(lock_run(folder.path))
+        _prepare_folder(folder, config, corpus, console)
+        team.exchange(str(folder.path))
+        return folder
+    return RunFolder.open(Path(str(team.exchange("")[0])))
+
+
+def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
+    """Make the tokenizer of a new run, or check that a resumed one can go on."""
     from nmt.runs.corpus import has_changed, record_of
     from nmt.training.preparation import prepare_tokenizer
 
@@ -198,22 +227,19 @@ def _settle_run(folder: RunFolder, config: Config, corpus: Corpus, console: Cons
         with naming(folder.path):
             tokenizer.save(folder.path)
         folder.write_corpus_record(record_of(corpus))
-        return tokenizer
+        return
     if has_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so that it cannot go on "
             "exactly: restore the corpus, or start a new run"
         )
-    tokenizer = folder.load_tokenizer()
     folder.write_config(config)
-    return tokenizer
 
 
 def _make_trainer(
     config: Config,
     corpus: Corpus,
     folder: RunFolder,
-    tokenizer: Tokenizer,
     team: Team,
     console: Console,
 ) -> Trainer:
@@ -228,6 +254,7 @@ def _make_trainer(
     from nmt.training.preparation import plan_training, plan_validation
 
     training = config.training
+    tokenizer = folder.load_tokenizer()
     stages = plan_training(config, corpus, tokenizer)
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
@@ -250,6 +277,7 @@ def _make_trainer(
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),
         translator=Translator(KerasEngine(model), tokenizer, config.decoding),
+        team=team,
         console=console,
         summary=summary,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten
@@ -50,6 +51,49 @@ class Validation:
 def perplexity(nll: float) -> float:
     """exp of the mean negative log-likelihood; infinite where that overflows."""
     return math.exp(nll) if nll < 700 else math.inf
+
+
+class Record(Protocol):
+    """Takes what the loop measures."""
+
+    def log_configuration(self, config: Config, summary: str) -> None:
+        """Show the configuration (as text and as hparams) and a summary of data and model."""
+        ...
+
+    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
+        """Report a stretch of training."""
+        ...
+
+    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
+        """Report an evaluation: scores, sample translations, attention of the probes."""
+        ...
+
+    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+        """Log the attention of the probes for the Attention dashboard."""
+        ...
+
+    def close(self) -> None:
+        """Finish writing."""
+        ...
+
+
+class NoJournal:
+    """That of a process that does not write."""
+
+    def log_configuration(self, config: Config, summary: str) -> None:
+        """Leave it to the process that writes; so with all others."""
+
+    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
+        """See above."""
+
+    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
+        """See above."""
+
+    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
+        """See above."""
+
+    def close(self) -> None:
+        """See above."""
 
 
 class Journal:

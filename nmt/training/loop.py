@@ -29,9 +29,10 @@ from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
-from nmt.training.journal import Journal, TrainingWindow, Validation
+from nmt.training.journal import Journal, NoJournal, Record, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.step import Step, Update
+from nmt.training.team import Team
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 UNSOUND = "unsound_update"  # names the files that say what was wrong with one
@@ -91,6 +92,7 @@ class Trainer:
         dev_batches: validation batches; None without a dev split.
         dev: the dev pairs that are translated at an evaluation.
         translator: translates with `model`.
+        team: who trains together; the process that writes does so alone.
         console: where progress is shown.
         summary: of data and model, for TensorBoard.
     """
@@ -106,6 +108,7 @@ class Trainer:
         dev_batches: Batches | None,
         dev: Sequence[Pair],
         translator: Translator,
+        team: Team,
         console: Console,
         summary: str,
     ) -> None:
@@ -118,6 +121,7 @@ class Trainer:
         self._dev_batches = dev_batches
         self._dev = dev
         self._translator = translator
+        self._team = team
         self._console = console
         self._limits = Limits.of(config.training)
         self.position = Position()
@@ -130,11 +134,13 @@ class Trainer:
             console.print(f"resumed {run.path} after update {self.position.step}")
             self._mend_best()
         self._evaluated = self.position.step  # the last update that was evaluated
+        self._saved = None if stored is None else self.position.step  # the last that was saved
         self._returns = 0  # to the last checkpoint
         self._ticked = time.monotonic()
+        self._clock = self.position.seconds  # of this process: `position.seconds` is of all
         self._window = _Window()
         self.stopped_by: int | None = None  # the signal, if one ended the training
-        self._journal = Journal(run, resumed_at=None if stored is None else self.position.step)
+        self._journal = self._open_journal(None if stored is None else self.position.step)
         if stored is None:
             self._journal.log_configuration(config, summary)
 
@@ -155,7 +161,8 @@ class Trainer:
             task = bar.add_task(
                 "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
             )
-            while not self._is_complete() and stop.number is None:
+            self._agree(stop)
+            while not self._is_complete() and self.stopped_by is None:
                 self._enter_stage()
                 position = self.position
                 rate = learning_rate(training, position.step + 1, self._progress())
@@ -166,6 +173,7 @@ class Trainer:
                 reports = position.step % training.log_every == 0
                 evaluates = position.step % training.evaluate_every == 0
                 if (reports or evaluates) and self._went_back():
+                    self._agree(stop)
                     continue
                 if reports:
                     measured = self._close_window(rate)
@@ -180,23 +188,41 @@ class Trainer:
                     self._evaluate()
                 elif position.step % training.attention_every == 0 and not self._is_complete():
                     with self._step.use_averages():
-                        self._journal.log_attention(position.step, list(self._read_probes()))
+                        self._journal.log_attention(position.step, self._read_probes())
                     self._tick()
+                if self._team.processes == 1 or reports or evaluates:
+                    self._agree(stop)
             complete = self._is_complete()
             if complete and self._evaluated != self.position.step:
                 self._evaluate()
-        self.stopped_by = None if complete else stop.number
-        if self.position.step not in self._run.checkpoints.steps():
+        self.stopped_by = None if complete else self.stopped_by
+        if self._saved != self.position.step:
             self._save()
         self._journal.close()
         return complete
+
+    def _open_journal(self, resumed_at: int | None) -> Record:
+        return Journal(self._run, resumed_at=resumed_at) if self._team.writes else NoJournal()
 
     def _tick(self) -> float:
         """Count the wall-clock seconds since the last tick."""
         now = time.monotonic()
         elapsed, self._ticked = now - self._ticked, now
-        self.position.seconds += elapsed
+        self._clock += elapsed
+        if self._team.processes == 1:
+            self.position.seconds = self._clock
         return elapsed
+
+    def _agree(self, stop: _StopRequest | None = None) -> None:
+        """Settle what no two processes see alike: how late it is, and whether one was told to stop.
+
+        It is as late as it is where it is written down.
+        """
+        told = None if stop is None else stop.number
+        said = self._team.exchange((self._clock, told))
+        self._clock = self.position.seconds = said[0][0]
+        numbers = [number for _, number in said if number is not None]
+        self.stopped_by = numbers[0] if numbers else None
 
     def _norm_limit(self) -> float:
         """Return the norm of a gradient from which it counts as a spike."""
@@ -319,7 +345,7 @@ class Trainer:
         self._window = _Window()
         self._evaluated = self.position.step
         self._journal.close()
-        self._journal = Journal(self._run, resumed_at=self.position.step)
+        self._journal = self._open_journal(self.position.step)
         self._tick()
         return True
 
@@ -327,10 +353,11 @@ class Trainer:
         """Write down what is known of an update that cannot be made, and stop."""
         batch, share = self._plan(step - 1)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
-        with replace_whole(path) as file:
-            np.savez(file, **batch)  # type: ignore[arg-type]
         norms = self._step.gradient_norms(batch, step, share)
-        self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
+        if self._team.writes:
+            with replace_whole(path) as file:
+                np.savez(file, **batch)  # type: ignore[arg-type]
+            self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
         raise UserError(
             f"{self._training.max_skipped} updates in a row skipped, the last of them update "
             f"{step}, {self._why_skipped()}: {UNSTABLE}; {path} has its batch, and the file beside "
@@ -385,6 +412,7 @@ class Trainer:
         )
         gc.collect()  # figures are cycles, and hold their pictures until they are found
         self._tick()
+        self._agree()
         self._save()
         if better:
             self._keep_best()
@@ -401,7 +429,8 @@ class Trainer:
                 f"{UNSTABLE}; what was saved before is intact"
             )
         sources = [pair.source for pair in self._dev]
-        outputs = self._translator.translate(sources, beam_size=1)
+        found = self._translator.translate(self._team.share(sources), beam_size=1)
+        outputs = self._team.collect(found, len(sources))
         scores = []
         if self._dev:
             references = [pair.target for pair in self._dev]
@@ -411,26 +440,34 @@ class Trainer:
             nll=nll / tokens if tokens else math.nan,
             scores=scores,
             samples=samples,
-            probes=list(self._read_probes()),
+            probes=self._read_probes(),
             draw=(self.position.evaluations - 1) % self._training.probe_every == 0,
         )
 
-    def _read_probes(self) -> Iterator[tuple[str, Attention]]:
-        sentences = self._training.probes
+    def _read_probes(self) -> list[tuple[str, Attention]]:
+        """Return the sentences to look into, and their attention, where that is written down."""
+        sentences = self._training.probes if self._team.writes else []
         found = self._translator.hypotheses(sentences, beam_size=1)
+        probes = []
         for sentence, best in zip(sentences, found, strict=True):
             attention = self._translator.attention(sentence, best[0]) if best else None
             if attention is not None:
-                yield sentence, attention
+                probes.append((sentence, attention))
+        return probes
 
     def _save(self) -> None:
         self._count_skipped()
-        checkpoints = self._run.checkpoints
-        checkpoints.save(self.position.step, self._step.state(), asdict(self.position))
+        state = self._step.state()
+        if self._team.writes:
+            self._run.checkpoints.save(self.position.step, state, asdict(self.position))
+        self._team.wait()
+        self._saved = self.position.step
         self._returns = 0
 
     def _keep_best(self) -> None:
         """Write the averaged weights as the best; the checkpoint that says so is there already."""
+        if not self._team.writes:
+            return
         with self._step.use_averages():
             weights = self._model.trained_weights()
             write_arrays(

@@ -1,43 +1,138 @@
 """The devices that share every update, and the engine of the backend that joins them.
 
 On TensorFlow that is a strategy of `tf.distribute`, within whose scope variables are made; on JAX,
-a mesh over which the arrays of an update are laid.
+`jax.distributed` and a mesh over which the arrays of an update are laid. Several processes do the
+same things in the same order; the first one alone writes.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import keras
+import numpy as np
 
 from nmt.errors import UserError
-from nmt.startup.devices import gpus
+from nmt.startup.cluster import VARIABLE, Cluster, find_cluster
+from nmt.startup.devices import divide_cpu, gpus
+from nmt.startup.watch import PATIENCE, Watch
+
+MULTIWORKER = "multiworker"
+_LEAST = 256  # integers of a message, of which there are few lengths: each is compiled once
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Team:
-    """Who shares an update; without devices, it is the one that the backend takes by itself."""
+    """Who shares an update; without devices, it is the one that the backend takes by itself.
 
-    devices: Sequence[Any] = ()  # JAX: in the order in which they share the rows of a batch
-    strategy: Any = None  # TensorFlow: of `tf.distribute`
+    Attributes:
+        devices: JAX: of all processes, in the order in which they share the rows of a batch.
+        strategy: TensorFlow: of `tf.distribute`.
+        process: number of this process; the first one, 0, writes.
+        processes: how many there are.
+    """
+
+    devices: Sequence[Any] = ()
+    strategy: Any = None
+    process: int = 0
+    processes: int = 1
+    watch: Watch | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes files, and says what is going on."""
+        return self.process == 0
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return the context in which the model and its update are made, and are used."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
+    def exchange(self, value: T) -> list[T]:
+        """Return what each process gives here, in their order; all wait for each other.
+
+        Args:
+            value: of what JSON knows.
+        """
+        if self.processes == 1:
+            return [value]
+        data = json.dumps(value).encode()
+        sizes = self._gather(np.array([len(data)], np.int32))[:, 0]
+        room = _LEAST
+        while 4 * room < sizes.max():
+            room *= 2
+        message = np.zeros(4 * room, np.uint8)
+        message[: len(data)] = np.frombuffer(data, np.uint8)
+        found = self._gather(message.view(np.int32))
+        return [
+            json.loads(row.tobytes()[:size].decode())
+            for row, size in zip(found, sizes, strict=True)
+        ]
+
+    def share(self, items: Sequence[T]) -> Sequence[T]:
+        """Return the items that this process works on."""
+        return items[self.process :: self.processes]
+
+    def collect(self, results: Sequence[T], count: int) -> list[T]:
+        """Return the results for all items, from each process those for what `share` gave it."""
+        if self.processes == 1:
+            return list(results)
+        every = self.exchange(list(results))
+        return [every[i % self.processes][i // self.processes] for i in range(count)]
+
+    def wait(self) -> None:
+        """Wait until all processes are here."""
+        self.exchange(None)
+
+    def leave(self) -> None:
+        """Tell the others that this process ends as it should."""
+        if self.processes > 1:
+            self.wait()
+        if self.watch is not None:
+            self.watch.close()
+
+    def _gather(self, array: np.ndarray) -> np.ndarray:
+        """Return int32 [processes, ...] of the arrays int32 [...] of all processes."""
+        if self.strategy is None:
+            from jax.experimental import multihost_utils
+
+            return np.asarray(multihost_utils.process_allgather(array))
+        import tensorflow as tf
+
+        found = self._gather_replicas(tf.constant(array))
+        local = self.strategy.num_replicas_in_sync // self.processes
+        return np.asarray(self.strategy.experimental_local_results(found)[0])[::local]
+
+    @cached_property
+    def _gather_replicas(self) -> Any:
+        import tensorflow as tf
+
+        def gather(array: Any) -> Any:
+            return tf.distribute.get_replica_context().all_gather(array[None], axis=0)
+
+        return tf.function(lambda array: self.strategy.run(gather, args=(array,)), autograph=False)
+
 
 def make_team(devices: str) -> Team:
-    """Return the devices of this machine that ``training.devices`` names.
+    """Return the devices that ``training.devices`` names. Must come before anything is computed.
 
     Args:
-        devices: "auto", all GPUs or the CPU; or how many. Of a CPU, `divide_cpu` makes several.
+        devices: "auto", all GPUs of this machine, or its CPU; how many; or "multiworker".
 
     Raises:
-        UserError: there are not so many.
+        UserError: there are not so many, or no others.
     """
+    if devices == MULTIWORKER:
+        return _join(find_cluster(os.environ))
+    if devices not in ("auto", "1"):
+        divide_cpu(int(devices))  # wanted or not: to look for GPUs is to begin computing
     found = len(gpus())
     wanted = max(1, found) if devices == "auto" else int(devices)
     if wanted == 1:
@@ -53,3 +148,23 @@ def make_team(devices: str) -> Team:
 
     names = [f"{kind.upper()}:{number}" for number in range(wanted)]
     return Team(strategy=tf.distribute.MirroredStrategy(names))
+
+
+def _join(cluster: Cluster) -> Team:
+    """Join the other processes."""
+    process, processes = cluster.index, len(cluster.workers)
+    watch = Watch(cluster.workers, process)
+    if keras.config.backend() == "jax":
+        import jax
+
+        jax.distributed.initialize(
+            cluster.workers[0],
+            num_processes=processes,
+            process_id=process,
+            heartbeat_timeout_seconds=round(2 * PATIENCE),  # the watch is quicker, and says who
+        )
+        return Team(jax.devices(), None, process, processes, watch)
+    import tensorflow as tf
+
+    os.environ[VARIABLE] = cluster.as_variable()
+    return Team((), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, watch)

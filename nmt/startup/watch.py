@@ -1,0 +1,139 @@
+"""Processes that train together end together: each hears at once when another is gone.
+
+Who waits for a process that died waits in native code, for minutes or for ever. So each keeps a
+connection to the first one, and a thread at its end. Who ends says so before; a connection that is
+closed without a word, or silent for too long, means that somebody is gone, and then all stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from nmt.errors import UserError
+
+BEAT, PATIENCE = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
+STATUS_REQUEUE = 75
+_ALIVE, _DONE, _GONE = b".", b"!", b"x"  # the last one is followed by who
+_APART = 10_000  # ports between the engine's and the watch's
+
+
+def _stop(line: str) -> None:
+    """End this process, whatever it waits for."""
+    print(line, file=sys.stderr, flush=True)
+    os._exit(STATUS_REQUEUE)
+
+
+class Watch:
+    """The connections between one process and the others: of the first one to all, of all to it.
+
+    Args:
+        workers: host:port of every process.
+        index: of this process.
+        stop: takes a line that says who is gone.
+        patience: seconds until silence counts as death; ten times as long for all to come.
+
+    Raises:
+        UserError: not all have come.
+    """
+
+    def __init__(
+        self,
+        workers: tuple[str, ...],
+        index: int,
+        *,
+        stop: Callable[[str], None] = _stop,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._workers, self._index, self._stop = workers, index, stop
+        self._patience = patience
+        self._over = threading.Event()
+        host, port = workers[0].rsplit(":", 1)
+        own = int(port) + _APART if int(port) + _APART < 1 << 16 else int(port) - _APART
+        self._peers = dict(self._accept(own) if index == 0 else [(0, self._connect(host, own))])
+        for number, peer in self._peers.items():
+            peer.settimeout(patience)
+            for work in (self._listen, self._speak):
+                threading.Thread(target=work, args=(number, peer), daemon=True).start()
+
+    def _accept(self, port: int) -> Iterator[tuple[int, socket.socket]]:
+        """Wait for all others."""
+        with socket.create_server(("", port), backlog=len(self._workers)) as server:
+            server.settimeout(10 * self._patience)
+            for come in range(1, len(self._workers)):
+                try:
+                    peer, _ = server.accept()
+                    yield int.from_bytes(_receive(peer, 4), "big"), peer
+                except OSError as error:
+                    raise UserError(
+                        f"only {come} of {len(self._workers)} workers have come: {error}"
+                    ) from error
+
+    def _connect(self, host: str, port: int) -> socket.socket:
+        """Reach the first process, which may start later than this one."""
+        deadline = time.monotonic() + 10 * self._patience
+        while True:
+            try:
+                peer = socket.create_connection((host, port), timeout=self._patience)
+                peer.sendall(self._index.to_bytes(4, "big"))
+                return peer
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise UserError(f"worker {host}:{port} does not answer: {error}") from error
+                time.sleep(0.2)
+
+    def _speak(self, number: int, peer: socket.socket) -> None:
+        while not self._over.wait(BEAT):
+            try:
+                peer.sendall(_ALIVE)
+            except OSError:
+                return  # who listens says so
+
+    def _listen(self, number: int, peer: socket.socket) -> None:
+        while True:
+            gone = number
+            try:
+                said = peer.recv(1)
+                if said == _GONE:
+                    gone = int.from_bytes(_receive(peer, 4), "big")
+            except OSError:
+                said = b""
+            if said == _DONE or self._over.is_set():
+                return
+            if said != _ALIVE:
+                self._report(gone)
+                return
+
+    def _report(self, gone: int) -> None:
+        """Tell the others who is gone, and stop."""
+        self._over.set()
+        for number, peer in self._peers.items():
+            if number != gone:
+                with contextlib.suppress(OSError):
+                    peer.sendall(_GONE + gone.to_bytes(4, "big"))
+        self._stop(
+            f"worker {gone} ({self._workers[gone]}) is gone, and all stop: training.resume=latest "
+            "goes on from the last checkpoint"
+        )
+
+    def close(self) -> None:
+        """Say that this process ends as it should."""
+        self._over.set()
+        for peer in self._peers.values():
+            with contextlib.suppress(OSError):
+                peer.sendall(_DONE)
+
+
+def _receive(peer: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        more = peer.recv(count - len(found))
+        if not more:
+            raise ConnectionError("the connection was closed")
+        found += more
+    return found
