@@ -1,0 +1,95 @@
+"""Each process hears when another is gone, and who, and is left alone where all end well."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.startup.watch import Watch
+
+
+class Three:
+    """Three processes' watches, in threads of one."""
+
+    def __init__(self, patience: float = 5.0) -> None:
+        with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+            port = probe.getsockname()[1]
+        # The engine's port is the watch's, but for a distance.
+        engine = port - 10_000 if port >= 20_000 else port + 10_000
+        self.workers = (f"127.0.0.1:{engine}", "127.0.0.1:1", "127.0.0.1:2")
+        self.heard: list[list[str]] = [[], [], []]
+        self.watches: list[Watch | None] = [None, None, None]
+        threads = [
+            threading.Thread(target=self._make, args=(index, patience)) for index in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+
+    def _make(self, index: int, patience: float) -> None:
+        self.watches[index] = Watch(
+            self.workers, index, stop=self.heard[index].append, patience=patience
+        )
+
+    def die(self, index: int) -> None:
+        """Close its connections without a word, as the system does for a process that died."""
+        watch = self.watches[index]
+        assert watch is not None
+        watch._over.set()
+        for peer in watch._peers.values():
+            peer.shutdown(socket.SHUT_RDWR)
+
+    def wait(self, count: int) -> None:
+        """Wait until so many have heard something."""
+        deadline = time.monotonic() + 5
+        while sum(map(bool, self.heard)) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def three() -> Iterator[Three]:
+    made = Three()
+    with ExitStack() as cleanup:
+        for watch in made.watches:
+            assert watch is not None
+            cleanup.callback(watch.close)
+        yield made
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_all_others_hear_who_is_gone(three: Three, gone: int) -> None:
+    three.die(gone)
+    three.wait(2)
+    others = [heard for index, heard in enumerate(three.heard) if index != gone]
+    for heard in others:
+        assert len(heard) == 1
+        assert heard[0].startswith(f"worker {gone} ({three.workers[gone]}) is gone, and all stop")
+
+
+def test_who_ends_well_is_not_missed(three: Three) -> None:
+    for watch in reversed(three.watches):
+        assert watch is not None
+        watch.close()
+        time.sleep(0.05)
+    time.sleep(0.2)
+    assert three.heard == [[], [], []]
+
+
+def test_silence_counts_as_death() -> None:
+    three = Three(patience=0.3)  # less than what lies between two signs of life
+    three.wait(3)
+    assert all(three.heard)
+
+
+def test_who_never_comes_is_missed() -> None:
+    with pytest.raises(UserError, match=r"only 1 of 2 workers have come"):
+        Watch(("127.0.0.1:23456", "127.0.0.1:1"), 0, patience=0.05)
+    with pytest.raises(UserError, match="does not answer"):
+        Watch(("127.0.0.1:23457", "127.0.0.1:1"), 1, patience=0.05)
