@@ -4,9 +4,9 @@
     python scripts/rehearse_workers.py --workers 2 --kills 20
 
 Trains a tiny model on the embedded sentences, dropout and micro-batches on: once in one process,
-once for each number of workers, which talk over the loopback (KERAS_BACKEND chooses the engine), and
-once in thirds: by one, by two, by one again. Losses are to be within 1e-5 of each other, relatively,
-and the weights the same but for rounding.
+once for each number of workers, which talk over the loopback (KERAS_BACKEND chooses the engine),
+and once in thirds: by one, by two, by one again. Losses are to be within 1e-5 of each other,
+relatively, and the weights the same but for rounding.
 
 With --kills, two workers train while one of them, at random, is killed at a random moment; within a
 minute all must have stopped, the other with one line that says who is gone; resumed as often, the

@@ -1,6 +1,14 @@
 #!/usr/bin/env bash
-# Set up if needed, then lint, types and tests: bash scripts/test.sh [pytest arguments]
+# Set up if needed, then lint, types and tests: bash scripts/test.sh [--all] [pytest arguments]
+# --all: those marked long, too, of which others say nearly the same sooner. CI does so.
 set -euo pipefail
+all=()
+which="backend and not slow and not long"
+if [[ "${1:-}" == --all ]]; then
+  shift
+  all=(-m "not slow")
+  which="backend and not slow"
+fi
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 bash "$root/scripts/setup.sh"
 cd "$root"
@@ -19,5 +27,5 @@ export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false $cheap ${XLA_FLAGS:-}"
 # The second run first: it is short, and covers what must hold on every backend.
 mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
 KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
-  --dist loadgroup -m "backend and not slow" "${on_every_backend[@]}"
-"$bin/python" -m pytest -q -n 2 --dist loadgroup "$@"
+  --dist loadgroup -m "$which" "${on_every_backend[@]}"
+"$bin/python" -m pytest -q -n 2 --dist loadgroup "${all[@]}" "$@"

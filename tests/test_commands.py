@@ -95,6 +95,7 @@ def test_multirun_trains_one_run_per_value(tmp_path: Path) -> None:
     assert seeds == {"seed: 1", "seed: 2"}
 
 
+@pytest.mark.long
 def test_train_resume_from_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny_run, tmp_path / "runs" / "old")
     (tmp_path / "runs" / "latest").symlink_to("old")

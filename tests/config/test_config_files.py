@@ -22,6 +22,7 @@ def default() -> Config:
     return configured(*PINNED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", OPTIONS)
 def test_saved_and_loaded_it_is_the_same(option: str, tmp_path: Path) -> None:
     config = configured(option, *COMPLETION.get(option, []))

@@ -113,6 +113,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("norm", "positions", "activation"),
     list(product(("pre", "post"), ("sinusoidal", "learned"), ("relu", "relu2", "gelu", "swiglu"))),
@@ -225,6 +226,7 @@ def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
     return sources, generator.integers(1, 12, count).astype(np.int32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 4])
 def test_search_finds_what_keras_finds(engine_of: Any, own: KerasEngine, size: int) -> None:
     model = sure_model()

@@ -150,6 +150,7 @@ def test_a_decoded_byte_that_ends_a_line_leaves_one_line() -> None:
         assert join(tf.constant([text])).numpy()[0].decode() == join_lines(text.decode())
 
 
+@pytest.mark.long
 def test_a_wordpiece_model(tmp_path: Path) -> None:
     made = make_wordpiece()
     savedmodel.write(made.model, made.tokenizer, made.decoding, tmp_path)

@@ -67,6 +67,7 @@ def test_it_translates_as_the_run(
         assert ours.score == pytest.approx(theirs.score, abs=1e-3)
 
 
+@pytest.mark.long
 def test_without_this_package(
     exported: Path, texts: list[str], expected: list[Translation]
 ) -> None:
@@ -100,6 +101,7 @@ print(json.dumps([tokenizer.decode(tokens[:tokens.index(2)]), operations]))
     assert not [name for name in operations if name.startswith("Flex") or name == "CUSTOM"]
 
 
+@pytest.mark.long
 def test_quantized_it_is_smaller(
     translator: Translator,
     exported: Path,
@@ -129,6 +131,7 @@ def test_empty_and_long_texts(exported: Path, translator: Translator) -> None:
     assert long.text == short.text != ""
 
 
+@pytest.mark.long
 def test_a_wordpiece_model(tmp_path: Path) -> None:
     model, tokenizer, decoding, expected = make_wordpiece()
     tflite.write(model, tokenizer, decoding, tmp_path, positions=POSITIONS, quantization="float32")

@@ -57,7 +57,14 @@ def test_logits_are_means_of_log_probabilities() -> None:
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("beam", [Beam(1, 0.0), Beam(3, 0.6), Beam(3, 0.6, coverage_penalty=0.2)])
+@pytest.mark.parametrize(
+    "beam",
+    [
+        pytest.param(Beam(1, 0.0), marks=pytest.mark.long),
+        pytest.param(Beam(3, 0.6), marks=pytest.mark.long),
+        Beam(3, 0.6, coverage_penalty=0.2),
+    ],
+)
 def test_what_is_found_has_the_score_of_its_forced_decoding(beam: Beam) -> None:
     """Of models of several kinds, whose states are of no one shape."""
     together = engine(made(1), made(2, layers=2), recurrent(3))

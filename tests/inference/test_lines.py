@@ -89,6 +89,7 @@ def test_a_huge_line_is_cut_with_one_warning(
     assert peak() < 8 * MIB
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("done", "number"), [(1, 2), (2, 3), (3, None)])
 def test_translating_goes_on_around_huge_lines(
     tmp_path: Path, source: Path, peak: Callable[[], int], done: int, number: int | None

@@ -73,6 +73,7 @@ def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
     return sum(costs.estimate_activations(Batch(ROWS, LENGTH, precision)).values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("policy", "changes"),
     [

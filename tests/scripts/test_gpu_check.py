@@ -126,6 +126,7 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     assert (out / "tables.txt").read_text(encoding="utf-8") in done.stdout
 
 
+@pytest.mark.long
 def test_a_speed_is_rehearsed_and_a_run_without_a_corpus_is_skipped(tmp_path: Path) -> None:
     out = tmp_path / "out"
     parts = ("--parts", "speed,train", "--rows", "tiny float32")

@@ -121,6 +121,7 @@ def test_options_reach_the_search(
     assert options["n_best"] == asked.get("nbest", 1)
 
 
+@pytest.mark.long
 def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
     model = transformer(
         vocabulary_size=Letters.vocabulary_size,

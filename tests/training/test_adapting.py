@@ -82,6 +82,7 @@ def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
     assert run.metrics[0]["step"] == 1
 
 
+@pytest.mark.long
 def test_what_is_left_open_is_chosen_for_a_short_training(shop: Workshop, general: Run) -> None:
     rates = ("training.learning_rate=null", "training.max_steps=1", "training.evaluate_every=1")
     whole = adapt(shop, general, *rates).folder.config
@@ -89,6 +90,7 @@ def test_what_is_left_open_is_chosen_for_a_short_training(shop: Workshop, genera
     assert whole.model.dropout == 0.3  # of a small corpus
 
 
+@pytest.mark.long
 def test_it_goes_on_without_the_run_it_started_from(
     shop: Workshop, general: Run, tmp_path: Path
 ) -> None:
@@ -289,6 +291,7 @@ def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: R
         np.testing.assert_allclose(array, found[name], atol=1e-6, err_msg=name)
 
 
+@pytest.mark.long
 def test_damaged_frozen_weights_are_said(shop: Workshop, general: Run) -> None:
     run = adapt(shop, general, "model.lora_rank=1", "training.max_steps=2")
     folder = RunFolder.open(run.path)

@@ -64,6 +64,7 @@ def test_a_run_in_hand(kept: Workshop) -> None:
     assert page.count("<tr>") == len(newest) == 1 + 16
 
 
+@pytest.mark.long
 def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
     first = kept.train(*FEW, "data.test=0")
     again = kept.train(f"training.resume={first.path}", "training.max_steps=6")

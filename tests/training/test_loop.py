@@ -264,6 +264,7 @@ def test_a_spike_in_every_order_ends_the_run(
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
 
 
+@pytest.mark.long
 def test_what_is_garbage_is_collected_at_every_evaluation(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +327,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert reported(run) == reported(expected)
 
 
+@pytest.mark.long
 def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
     kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +353,7 @@ def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
     assert not list(run.path.rglob(".partial-*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
 def test_a_session_that_ends_and_a_scheduler_stop_a_run(
     kept: Workshop, at_update: AtUpdate, number: signal.Signals
@@ -361,6 +364,7 @@ def test_a_session_that_ends_and_a_scheduler_stop_a_run(
     assert run.folder.checkpoints.steps() == [3]
 
 
+@pytest.mark.long
 def test_a_signal_that_is_ignored_stays_so(kept: Workshop, at_update: AtUpdate) -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
@@ -370,6 +374,7 @@ def test_a_signal_that_is_ignored_stays_so(kept: Workshop, at_update: AtUpdate) 
         signal.signal(signal.SIGHUP, previous)
 
 
+@pytest.mark.long
 def test_without_dev_and_test_a_run_trains_all_the_same(kept: Workshop) -> None:
     run = kept.train("data.dev=0", "data.test=0")
     assert run.best_score is None
@@ -377,6 +382,7 @@ def test_without_dev_and_test_a_run_trains_all_the_same(kept: Workshop) -> None:
     assert run.folder.load_model().count_params() > 0
 
 
+@pytest.mark.long
 def test_one_pair_is_enough(tmp_path: Path, quiet_console: Console) -> None:
     overrides = [
         *tiny_overrides(tmp_path, lines=1),

@@ -43,7 +43,13 @@ def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]
 
 
 @pytest.mark.parametrize(
-    ("until", "stop"), [("steps:3", 2), ("share:0.4", 6), ("plateau:1", 2), ("plateau:1", 6)]
+    ("until", "stop"),
+    [
+        pytest.param("steps:3", 2, marks=pytest.mark.long),
+        ("share:0.4", 6),
+        ("plateau:1", 2),
+        pytest.param("plateau:1", 6, marks=pytest.mark.long),
+    ],
 )
 def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
     shop: Workshop, tmp_path: Path, until: str, stop: int

@@ -164,6 +164,7 @@ def test_rows_that_no_parts_divide_stay_whole() -> None:
         assert count_parts(config, 8) == expected
 
 
+@pytest.mark.long
 @pytest.mark.backend
 def test_dropout_warms_up_without_another_compilation(make: Make) -> None:
     """At a share of 0 the update is that of no dropout; at 1 that of the full rate."""
@@ -264,6 +265,7 @@ def test_averages_count_updates_not_micro_batches(make: Make) -> None:
     assert any(np.abs(raw[name] - expected[name]).max() > 1e-4 for name in raw)
 
 
+@pytest.mark.long
 @pytest.mark.backend
 def test_decay_shrinks_kernels_alone(make: Make) -> None:
     rate, decay = 1e-2, 0.1
@@ -288,6 +290,7 @@ def test_decay_shrinks_kernels_alone(make: Make) -> None:
             np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=f"{name} {key}")
 
 
+@pytest.mark.long
 @pytest.mark.backend
 def test_muon_turns_kernels_orthogonally_and_leaves_the_rest_to_adam(make: Make) -> None:
     (_, adam), (_, muon) = make(), make(*MUON)
@@ -411,6 +414,7 @@ def test_mixed_precision_follows_float32(make: Make, precision: str) -> None:
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
 
 
+@pytest.mark.long
 def test_two_replicas_make_the_update_of_one(make: Make, tmp_path: Path) -> None:
     """They share the rows of a batch; masks belong to rows; sums are reduced before a division."""
     program = """

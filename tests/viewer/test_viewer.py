@@ -202,6 +202,7 @@ def test_the_dashboard_in_tensorboard(
     expect(frame.get_by_label("lines")).to_be_checked()
 
 
+@pytest.mark.long
 def test_the_slider_goes_through_training(frame: Any) -> None:
     expect = api.expect
     token(frame, "row", 2).click()

@@ -117,6 +117,7 @@ def test_weights_come_back_bit_for_bit_whatever_happens(model: Transformer) -> N
     assert weights_of(model) == before
 
 
+@pytest.mark.long
 def test_the_model_is_worse_or_better_without_a_head_and_then_as_before(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="keras")
     whole = measure_quality(translator, PAIRS)

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# One training on several machines of a SLURM cluster, one process on each with all of its GPUs:
+#   sbatch --nodes=4 scripts/launch/slurm.sh data=tsv data.path=/shared/corpus.tsv model=base
+# Everything behind the script is an override of nmt.train. The checkout, its .venv, the corpus and
+# runs/ must be on a file system that all machines see. Two minutes before its time is up, the job
+# saves and is queued again; so it is when a machine is lost. It then goes on from its last checkpoint.
+# KERAS_BACKEND chooses the engine: tf.distribute, or jax.distributed.
+#SBATCH --job-name=nmt
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --time=24:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x_%j.log
+set -euo pipefail
+cd "${SLURM_SUBMIT_DIR:?this script is for sbatch}"
+runs="runs/slurm_$SLURM_JOB_ID" # of this job alone, however often it is queued
+
+overrides=(training.devices=multiworker "runs_dir=$runs")
+if compgen -G "$runs/latest/checkpoints/step_*.npz" >/dev/null; then
+  overrides+=(training.resume=latest)
+else
+  overrides+=("$@")
+fi
+# A worker that is gone must not take the others' last words: each says itself that it stops.
+status=0
+srun --kill-on-bad-exit=0 .venv/bin/python -m nmt.train "${overrides[@]}" || status=$?
+if [[ $status == 75 || $status -gt 128 ]]; then # told to stop, or killed
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$status"
