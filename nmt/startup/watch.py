@@ -65,14 +65,21 @@ class Watch:
         """Wait for all others."""
         with socket.create_server(("", port), backlog=len(self._workers)) as server:
             server.settimeout(10 * self._patience)
-            for come in range(1, len(self._workers)):
+            missing = set(range(1, len(self._workers)))
+            while missing:
                 try:
                     peer, _ = server.accept()
-                    yield int.from_bytes(_receive(peer, 4), "big"), peer
                 except OSError as error:
-                    raise UserError(
-                        f"only {come} of {len(self._workers)} workers have come: {error}"
-                    ) from error
+                    names = ", ".join(self._workers[number] for number in sorted(missing))
+                    raise UserError(f"these workers have not come: {names}") from error
+                with contextlib.suppress(OSError):
+                    peer.settimeout(self._patience)
+                    number = int.from_bytes(_receive(peer, 4), "big")
+                    if number in missing:
+                        missing.remove(number)
+                        yield number, peer
+                        continue
+                peer.close()  # somebody else
 
     def _connect(self, host: str, port: int) -> socket.socket:
         """Reach the first process, which may start later than this one."""

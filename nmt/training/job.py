@@ -261,6 +261,9 @@ def _make_trainer(
     settle_weights(model, config, folder, tokenizer, console.print)
     summary = describe(config, stages, model)
     console.print(summary)
+    if team.replicas > 1:
+        of = f", of {team.processes} processes" if team.processes > 1 else ""
+        console.print(f"{team.replicas} devices share every update{of}")
     if any(one.skipped > LONG_SHARE * (one.pairs + one.skipped) for one in stages):
         longest = max(training.row_lengths)
         console.print(

@@ -47,6 +47,13 @@ class Team:
     watch: Watch | None = None
 
     @property
+    def replicas(self) -> int:
+        """How many devices share an update."""
+        if self.strategy is not None:
+            return int(self.strategy.num_replicas_in_sync)
+        return max(1, len(self.devices))
+
+    @property
     def writes(self) -> bool:
         """Whether this process writes files, and says what is going on."""
         return self.process == 0

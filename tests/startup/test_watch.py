@@ -89,7 +89,7 @@ def test_silence_counts_as_death() -> None:
 
 
 def test_who_never_comes_is_missed() -> None:
-    with pytest.raises(UserError, match=r"only 1 of 2 workers have come"):
+    with pytest.raises(UserError, match=r"these workers have not come: 127.0.0.1:1"):
         Watch(("127.0.0.1:23456", "127.0.0.1:1"), 0, patience=0.05)
     with pytest.raises(UserError, match="does not answer"):
         Watch(("127.0.0.1:23457", "127.0.0.1:1"), 1, patience=0.05)
