@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "nmt"
 # What each room may import of nmt beside itself. The rooms of inspection are rooms of their own.
 ROOMS = {
     "errors": set[str](),
-    "startup": set[str](),
+    "startup": {"errors"},
     "model": set[str](),
     "config": {"errors"},
     "data": {"config", "errors", "startup"},

@@ -33,7 +33,7 @@ _CHANGEABLE = re.compile(
 
 # What a run that starts from another may change of its model: nothing that weights depend on.
 _CHANGEABLE_AT_START = re.compile(
-    r"model\.(\w*dropout|lora_rank|max_length|attention_kernel|remat|name)"
+    r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
 )
 
 

@@ -27,7 +27,7 @@ DEEPEST = 16  # nodes of YAML in each other; four are used
 _LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
     "data": {"reverse": False, "temperature": None, "stages": []},
-    "model": {"lora_rank": None},
+    "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {
         "attention_every": 250,
         "deterministic": False,

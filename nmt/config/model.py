@@ -33,6 +33,7 @@ class ModelConfig:
     # Rank of the adapters that are trained in place of the matrices; null: there are none. They are
     # merged into the matrices where weights are loaded: the model itself knows nothing of them.
     lora_rank: int | None = MISSING
+    lora_on: list[str] = MISSING  # of which parts, by pattern, the matrices have adapters
 
 
 @dataclass
@@ -86,6 +87,10 @@ def check_model(config: ModelConfig) -> None:
         check_at_least(f"model.{key}", getattr(config, key), 1)
     if config.lora_rank is not None:
         check_at_least("model.lora_rank", config.lora_rank, 1)
+        if not config.lora_on:
+            raise UserError(
+                "model.lora_on is empty: name parts of the model, such as [value,inner]"
+            )
     if config.dropout is not None:
         check_between("model.dropout", config.dropout, 0, 0.95)
     if isinstance(config, TransformerConfig):

@@ -123,11 +123,7 @@ def load_corpus(
     stages = tuple(
         _weigh(config, splits[TRAIN], reader.weights, stage.weights) for stage in config.stages
     )
-    if not all((parts, *stages)):
-        raise UserError(
-            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
-            "in dev or test"
-        )
+    _check_something_is_left(config, parts, *stages)
     corpus = Corpus(
         parts,
         dev=_join(config, splits[DEV]),
@@ -140,6 +136,14 @@ def load_corpus(
     )
     _log_sizes(corpus, log)
     return corpus
+
+
+def _check_something_is_left(config: DataConfig, *mixtures: tuple[Part, ...]) -> None:
+    if not all(mixtures):
+        raise UserError(
+            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
+            "in dev or test"
+        )
 
 
 BySource = dict[str, list[Pair]]

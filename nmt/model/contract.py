@@ -180,8 +180,12 @@ class Model(Decoder, Protocol):
         """Return the weights that training changes, as `named_weights` does."""
         ...
 
-    def add_adapters(self, rank: int) -> None:
-        """Train a product of two matrices of this rank beside every matrix, and nothing else."""
+    def add_adapters(self, rank: int, parts: Sequence[str] = ("*",)) -> None:
+        """Train a product of two matrices of this rank beside those of ``parts``, and nothing else.
+
+        Raises:
+            ValueError: there is no such part.
+        """
         ...
 
     def named_weights(self) -> dict[str, Any]:

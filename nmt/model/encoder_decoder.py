@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
 from typing import Any
 
 import keras
@@ -70,19 +72,29 @@ class EncoderDecoder(Sized, keras.Model):
         """Return the weights that training changes, as `named_weights` does."""
         return {name: weight for name, weight in self.named_weights().items() if weight.trainable}
 
-    def add_adapters(self, rank: int) -> None:
+    def add_adapters(self, rank: int, parts: Sequence[str] = ("*",)) -> None:
         """Train W + A B in place of W (Hu et al. 2021, section 4.1), and nothing else.
 
-        Every matrix of attention, feed-forward and recurrence has its A [in, r], drawn at random,
+        Such a matrix, of attention, feed-forward or recurrence, has its A [in, r], drawn at random,
         and its B [r, out], which begins as zeros.
 
         Args:
             rank: r.
+            parts: patterns; a matrix counts if one of the names on its path fits one of them.
+
+        Raises:
+            ValueError: a pattern fits none.
         """
+        matrices = [one for one in self._flatten_layers() if isinstance(one, keras.layers.Dense)]
+        paths = [layer.path.split("/")[1:] for layer in matrices]
+        for pattern in parts:
+            if not any(fnmatchcase(name, pattern) for path in paths for name in path):
+                known = sorted({name for path in paths for name in path})
+                raise ValueError(f"no part is called '{pattern}'; there are {', '.join(known)}")
         for weight in self.weights:
             weight.trainable = False
-        for layer in self._flatten_layers():
-            if isinstance(layer, keras.layers.Dense):
+        for layer, path in zip(matrices, paths, strict=True):
+            if any(fnmatchcase(name, pattern) for name in path for pattern in parts):
                 with ExitStack() as scopes:  # so that its weights are called by their place
                     for name in layer.path.split("/")[:-1]:
                         scopes.enter_context(keras.name_scope(name))

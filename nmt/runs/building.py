@@ -63,7 +63,7 @@ def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSi
         vocabulary_size: V.
     """
     arguments = dataclasses.asdict(config)
-    del arguments["name"], arguments["kind"], arguments["lora_rank"]
+    del arguments["name"], arguments["kind"], arguments["lora_rank"], arguments["lora_on"]
     if config.dropout is None:
         arguments["dropout"] = UNSET_DROPOUT
     kind = RecurrentSizes if isinstance(config, RecurrentConfig) else Sizes

@@ -40,7 +40,10 @@ def settle_weights(
     if training.resume is None and training.start_from is not None:
         say(start_from(model, RunFolder.open(Path(training.start_from)), tokenizer))
     if config.model.lora_rank is not None:
-        model.add_adapters(config.model.lora_rank)
+        try:
+            model.add_adapters(config.model.lora_rank, config.model.lora_on)
+        except ValueError as error:
+            raise UserError(f"model.lora_on: {error}") from error
     freeze(model, training.freeze)
     trained = model.trained_weights()
     fixed = {name: w for name, w in model.named_weights().items() if name not in trained}

@@ -253,6 +253,15 @@ def test_adapters_begin_as_nothing_and_are_merged_as_they_are_computed() -> None
     np.testing.assert_allclose(ops.convert_to_numpy(plain(inputs)), adapted, atol=2e-5)
 
 
+def test_adapters_of_some_parts() -> None:
+    model = transformer(**SIZES)
+    model.add_adapters(2, ["value", "inn*"])
+    found = {name.split("/")[-2] for name in model.trained_weights()}
+    assert found == {"value", "inner"}
+    with pytest.raises(ValueError, match="no part is called 'values'; there are"):
+        transformer(**SIZES).add_adapters(2, ["values"])
+
+
 @pytest.mark.backend
 def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: Run) -> None:
     adapters = ("model.lora_rank=2", "training.learning_rate=1e-2")
@@ -271,7 +280,9 @@ def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: R
     expected, found = best_weights(general), best_weights(whole)
     assert expected.keys() == found.keys()
     changed = {name for name in expected if not np.array_equal(expected[name], found[name])}
-    assert changed == {name for name in expected if name.endswith("/kernel")}
+    assert changed == {
+        name for name in expected if name.endswith(("value/kernel", "inner/kernel", "outer/kernel"))
+    }
     # What is loaded has no adapters, on any engine, and another run may start from it.
     sources = ["Hoy hace frío.", "Sí."]
     model = whole.folder.load_model()
