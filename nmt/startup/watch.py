@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from nmt.errors import UserError
 
 BEAT, PATIENCE = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
-STATUS_REQUEUE = 75
-_ALIVE, _DONE, _GONE = b".", b"!", b"x"  # the last one is followed by who
+STATUS_MISTAKE, STATUS_REQUEUE = 2, 75
+_ALIVE, _DONE, _GONE, _FAILED = b".", b"!", b"x", b"f"  # the last two are followed by who
 _APART = 10_000  # ports between the engine's and the watch's
 
 
-def _stop(line: str) -> None:
+def _stop(line: str, status: int) -> None:
     """End this process, whatever it waits for."""
     print(line, file=sys.stderr, flush=True)
-    os._exit(STATUS_REQUEUE)
+    os._exit(status)
 
 
 class Watch:
@@ -35,7 +35,8 @@ class Watch:
     Args:
         workers: host:port of every process.
         index: of this process.
-        stop: takes a line that says who is gone.
+        stop: takes a line that says who is gone, and the exit status for it: what has failed would
+            fail again, and who was killed may be started anew.
         patience: seconds until silence counts as death; ten times as long for all to come.
 
     Raises:
@@ -47,7 +48,7 @@ class Watch:
         workers: tuple[str, ...],
         index: int,
         *,
-        stop: Callable[[str], None] = _stop,
+        stop: Callable[[str, int], None] = _stop,
         patience: float = PATIENCE,
     ) -> None:
         self._workers, self._index, self._stop = workers, index, stop
@@ -106,27 +107,33 @@ class Watch:
             gone = number
             try:
                 said = peer.recv(1)
-                if said == _GONE:
+                if said in (_GONE, _FAILED):
                     gone = int.from_bytes(_receive(peer, 4), "big")
             except OSError:
                 said = b""
             if said == _DONE or self._over.is_set():
                 return
             if said != _ALIVE:
-                self._report(gone)
+                self._tell(_FAILED if said == _FAILED else _GONE, gone)
+                name = f"worker {gone} ({self._workers[gone]})"
+                if said == _FAILED:
+                    self._stop(f"{name} has failed, and all stop: it says why", STATUS_MISTAKE)
+                else:
+                    again = "training.resume=latest goes on from the last checkpoint"
+                    self._stop(f"{name} is gone, and all stop: {again}", STATUS_REQUEUE)
                 return
 
-    def _report(self, gone: int) -> None:
-        """Tell the others who is gone, and stop."""
+    def _tell(self, what: bytes, who: int) -> None:
+        """Tell the others."""
         self._over.set()
         for number, peer in self._peers.items():
-            if number != gone:
+            if number != who:
                 with contextlib.suppress(OSError):
-                    peer.sendall(_GONE + gone.to_bytes(4, "big"))
-        self._stop(
-            f"worker {gone} ({self._workers[gone]}) is gone, and all stop: training.resume=latest "
-            "goes on from the last checkpoint"
-        )
+                    peer.sendall(what + who.to_bytes(4, "big"))
+
+    def fail(self) -> None:
+        """Say that this process ends because something is wrong."""
+        self._tell(_FAILED, self._index)
 
     def close(self) -> None:
         """Say that this process ends as it should."""

@@ -139,17 +139,17 @@ def train(config: Config, console: Console) -> Run:
     if not team.writes:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
-    corpus = prepare_corpus(config, console)
-    console.print(rejection_table(corpus))
-    with quiet_start():  # looks for devices
-        finished = finish_config(config, len(corpus.train))
     with contextlib.ExitStack() as held:
+        held.enter_context(team.together())
+        corpus = prepare_corpus(config, console)
+        console.print(rejection_table(corpus))
+        with quiet_start():  # looks for devices
+            finished = finish_config(config, len(corpus.train))
         folder = _settle_run(finished, corpus, team, held, console)
         with team.scope():
             trainer = _make_trainer(finished, corpus, folder, team, console)
             complete = trainer.train()
         tests = _test(folder, finished, corpus, team, console) if complete else {}
-        team.leave()
     evaluation = tests[TEST].evaluation if TEST in tests else None
     best_score = trainer.position.best_score
     return Run(folder, trainer.stopped_by, best_score, evaluation, tests, team.writes)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -98,10 +98,16 @@ class Team:
         """Wait until all processes are here."""
         self.exchange(None)
 
-    def leave(self) -> None:
-        """Tell the others that this process ends as it should."""
-        if self.processes > 1:
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Begin together and end together: what fails in one process stops all."""
+        try:
+            yield
             self.wait()
+        except BaseException:
+            if self.watch is not None:
+                self.watch.fail()
+            raise
         if self.watch is not None:
             self.watch.close()
 

@@ -23,7 +23,7 @@ class Three:
         # The engine's port is the watch's, but for a distance.
         engine = port - 10_000 if port >= 20_000 else port + 10_000
         self.workers = (f"127.0.0.1:{engine}", "127.0.0.1:1", "127.0.0.1:2")
-        self.heard: list[list[str]] = [[], [], []]
+        self.heard: list[list[tuple[str, int]]] = [[], [], []]
         self.watches: list[Watch | None] = [None, None, None]
         threads = [
             threading.Thread(target=self._make, args=(index, patience)) for index in range(3)
@@ -35,7 +35,10 @@ class Three:
 
     def _make(self, index: int, patience: float) -> None:
         self.watches[index] = Watch(
-            self.workers, index, stop=self.heard[index].append, patience=patience
+            self.workers,
+            index,
+            stop=lambda *said: self.heard[index].append(said),
+            patience=patience,
         )
 
     def die(self, index: int) -> None:
@@ -69,8 +72,21 @@ def test_all_others_hear_who_is_gone(three: Three, gone: int) -> None:
     three.wait(2)
     others = [heard for index, heard in enumerate(three.heard) if index != gone]
     for heard in others:
-        assert len(heard) == 1
-        assert heard[0].startswith(f"worker {gone} ({three.workers[gone]}) is gone, and all stop")
+        [(line, status)] = heard
+        assert line.startswith(f"worker {gone} ({three.workers[gone]}) is gone, and all stop")
+        assert status == 75
+
+
+@pytest.mark.parametrize("failed", [0, 2])
+def test_what_fails_in_one_process_is_not_tried_again(three: Three, failed: int) -> None:
+    watch = three.watches[failed]
+    assert watch is not None
+    watch.fail()
+    three.wait(2)
+    others = [heard for index, heard in enumerate(three.heard) if index != failed]
+    for [(line, status)] in others:
+        assert line.startswith(f"worker {failed} ({three.workers[failed]}) has failed")
+        assert status == 2
 
 
 def test_who_ends_well_is_not_missed(three: Three) -> None:
