@@ -24,7 +24,7 @@ from nmt.errors import UserError, nearest
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
 _CHANGEABLE = re.compile(
-    r"training\.(max_\w+|early_stopping|resume|log_every|evaluate_every|evaluation_sentences"
+    r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_sentences"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
     r"|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"

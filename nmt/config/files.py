@@ -37,6 +37,7 @@ _LATER_KEYS: dict[str, dict[str, Any]] = {
         "new_vocabulary": False,
         "on_spike": "skip",
         "spike_factor": None,
+        "stop_behind": None,
         "devices": "auto",
         "parallel_parts": 1,
         "start_from": None,

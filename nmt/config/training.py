@@ -64,6 +64,9 @@ class TrainingConfig:
     on_spike: str = MISSING  # skip | go_back: to the last checkpoint, and on with another order
     max_skipped: int = MISSING  # updates skipped in a row, unsound each, before the run stops
     early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: never
+    # Ends a run that this share of the others in its runs_dir were ahead of, after as many
+    # evaluations: for trials of a sweep. null: never.
+    stop_behind: float | None = MISSING
     evaluation_sentences: int = MISSING  # of the dev split, translated greedily at an evaluation
     keep_checkpoints: int = MISSING
     resume: str | None = None  # a run folder, or "latest"
@@ -119,6 +122,7 @@ def _check_optimizer(config: TrainingConfig) -> None:
     if config.spike_factor is not None and not config.spike_factor > 1:
         raise UserError(f"training.spike_factor={config.spike_factor} must be above 1, or null")
     check_one_of("training.on_spike", config.on_spike, ("skip", "go_back"))
+    check_above_zero("training.stop_behind", config.stop_behind, ", or null")
     if config.ema_decay is not None:
         check_between("training.ema_decay", config.ema_decay, 0, 0.999999)
 

@@ -149,7 +149,8 @@ def train(config: Config, console: Console) -> Run:
         with team.scope():
             trainer = _make_trainer(finished, corpus, folder, team, console)
             complete = trainer.train()
-        tests = _test(folder, finished, corpus, team, console) if complete else {}
+        whole = complete and not trainer.position.behind
+        tests = _test(folder, finished, corpus, team, console) if whole else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
     best_score = trainer.position.best_score
     return Run(folder, trainer.stopped_by, best_score, evaluation, tests, team.writes)

@@ -31,6 +31,7 @@ from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
 from nmt.training.journal import Journal, NoJournal, Record, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
+from nmt.training.siblings import is_behind
 from nmt.training.step import Step, Update
 from nmt.training.team import Team
 
@@ -59,6 +60,7 @@ class Position:
     stage_seconds: float = 0.0  # spent before it
     stage_epochs: float = 0.0  # made before it
     stage_progress: float = 0.0  # share of the run before it
+    behind: bool = False  # whether it has fallen behind the runs beside it, and ends
 
 
 @dataclass
@@ -250,7 +252,8 @@ class Trainer:
 
     def _is_complete(self) -> bool:
         in_last = self.position.stage == len(self._stages) - 1
-        return (in_last and self._is_tired()) or self._progress() >= 1
+        tired = in_last and self._is_tired()
+        return tired or self.position.behind or self._progress() >= 1
 
     def _is_tired(self) -> bool:
         patience = self._training.early_stopping
@@ -404,6 +407,7 @@ class Trainer:
         if better:
             position.best_score, position.best_step = score, position.step
         position.since_best = 0 if better or score is None else position.since_best + 1
+        position.behind = self._is_behind()
         scores = ", ".join(f"{score.name} {score.value:.2f}" for score in found.scores)
         self._console.print(
             f"update {position.step}, {position.seconds / 60:.1f} min: dev loss {found.nll:.3f}"
@@ -416,6 +420,16 @@ class Trainer:
         self._save()
         if better:
             self._keep_best()
+
+    def _is_behind(self) -> bool:
+        """Return whether the runs beside this one leave it no chance; say so."""
+        share = self._training.stop_behind
+        if share is None:
+            return False
+        behind = self._team.exchange(self._team.writes and is_behind(self._run, share))[0]
+        if behind:
+            self._console.print(f"update {self.position.step}: behind the runs beside it")
+        return behind
 
     def _validate(self) -> Validation:
         nll, tokens = 0.0, 0.0
