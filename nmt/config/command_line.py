@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ _CHANGEABLE = re.compile(
 _CHANGEABLE_AT_START = re.compile(
     r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
 )
+
+
+_EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
 
 
 @dataclass
@@ -170,23 +174,37 @@ def resume_config(
 
 
 def start_config(
-    composed: DictConfig, overrides: Sequence[str], stored: Config, where: Path
+    composed: DictConfig,
+    overrides: Sequence[str],
+    stored: Config,
+    where: Path,
+    *,
+    paired: bool = False,
 ) -> Config:
     """Return the configuration of a new run that starts from the weights of another.
 
-    It has the sizes of that run's model, and its tokenizer unless a new vocabulary is wished.
+    It has the sizes of that run's model. Its tokenizer is that of the new corpus, unless it is not
+    to be, see `TrainingConfig.new_vocabulary`.
 
     Args:
         composed: what Hydra composed, overrides included.
         overrides: the job's command-line overrides.
         stored: the configuration of the other run.
         where: folder of the other run; ``training.start_from`` of what is returned.
+        paired: whether its tokenizer has a model for each side, as MarianMT's.
 
     Raises:
         UserError: a wrong value, or an override that contradicts the other run.
     """
+    training = composed.training
+    if training.new_vocabulary is None:
+        fixed = composed.model.lora_rank is not None or any(
+            fnmatchcase(name, pattern) for pattern in training.freeze for name in _EMBEDDING
+        )
+        training.new_vocabulary = not (fixed or paired)
     # How much dropout depends on the new corpus; adapters were merged.
-    model = OmegaConf.structured(replace(stored.model, dropout=None, lora_rank=None))
+    kept = replace(stored.model, dropout=None, lora_rank=None, lora_on=None)
+    model = OmegaConf.structured(kept)
     for key in _list_keys(overrides):
         if key == "model" or key.startswith("model."):
             if not _CHANGEABLE_AT_START.fullmatch(key):
@@ -195,13 +213,13 @@ def start_config(
                     "sizes; leave it out"
                 )
             OmegaConf.update(model, key.removeprefix("model."), OmegaConf.select(composed, key))
-        elif re.match(r"tokenizer\b", key) and not composed.training.new_vocabulary:
+        elif re.match(r"tokenizer\b", key) and not training.new_vocabulary:
             raise UserError(
                 f"a run that starts from another keeps its tokenizer: for one of the new corpus, "
                 f"set training.new_vocabulary=true beside {key}"
             )
     composed.model = model
-    if not composed.training.new_vocabulary:
+    if not training.new_vocabulary:
         composed.tokenizer = OmegaConf.structured(stored.tokenizer)
-    composed.training.start_from = str(where)
+    training.start_from = str(where)
     return files.from_composed(composed)

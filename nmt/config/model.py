@@ -33,7 +33,8 @@ class ModelConfig:
     # Rank of the adapters that are trained in place of the matrices; null: there are none. They are
     # merged into the matrices where weights are loaded: the model itself knows nothing of them.
     lora_rank: int | None = MISSING
-    lora_on: list[str] = MISSING  # of which parts, by pattern, the matrices have adapters
+    # Of which parts, by pattern, the matrices have adapters. null: see `Model.add_adapters`.
+    lora_on: list[str] | None = MISSING
 
 
 @dataclass
@@ -87,7 +88,7 @@ def check_model(config: ModelConfig) -> None:
         check_at_least(f"model.{key}", getattr(config, key), 1)
     if config.lora_rank is not None:
         check_at_least("model.lora_rank", config.lora_rank, 1)
-        if not config.lora_on:
+        if config.lora_on == []:
             raise UserError(
                 "model.lora_on is empty: name parts of the model, such as [value,inner]"
             )

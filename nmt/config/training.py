@@ -23,7 +23,9 @@ class TrainingConfig:
 
     # A run folder whose weights, tokenizer and sizes a new run begins with.
     start_from: str | None = MISSING
-    new_vocabulary: bool = MISSING  # of the new corpus, instead of start_from's
+    # Of the new corpus, instead of start_from's. null: yes, unless adapters alone are trained,
+    # embeddings are frozen, or the other run came from MarianMT, whose vocabulary is of more text.
+    new_vocabulary: bool | None = MISSING
     freeze: list[str] = MISSING  # weights that stay as they are, by pattern
     # Who shares an update. auto: all GPUs of this machine, or its CPU | a number of them, or of
     # parts that the CPU is divided into, to rehearse on | multiworker: processes, of TF_CONFIG or

@@ -180,8 +180,12 @@ class Model(Decoder, Protocol):
         """Return the weights that training changes, as `named_weights` does."""
         ...
 
-    def add_adapters(self, rank: int, parts: Sequence[str] = ("*",)) -> None:
+    def add_adapters(self, rank: int, parts: Sequence[str] | None = None) -> None:
         """Train a product of two matrices of this rank beside those of ``parts``, and nothing else.
+
+        Without parts, it is the model's to say: of a transformer those of values and feed-forward,
+        where as many numbers were found to do more than in queries and keys (He et al. 2022,
+        Towards a Unified View of Parameter-Efficient Transfer Learning), of a recurrent model all.
 
         Raises:
             ValueError: there is no such part.

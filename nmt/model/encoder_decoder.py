@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -29,6 +29,8 @@ class EncoderDecoder(Sized, keras.Model):
     Weights exist as soon as a model is constructed. Dropout is on exactly when a key is given. Its
     tokens are embedded by `embedding`.
     """
+
+    adapted: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # see `add_adapters`
 
     built: bool
 
@@ -72,7 +74,7 @@ class EncoderDecoder(Sized, keras.Model):
         """Return the weights that training changes, as `named_weights` does."""
         return {name: weight for name, weight in self.named_weights().items() if weight.trainable}
 
-    def add_adapters(self, rank: int, parts: Sequence[str] = ("*",)) -> None:
+    def add_adapters(self, rank: int, parts: Sequence[str] | None = None) -> None:
         """Train W + A B in place of W (Hu et al. 2021, section 4.1), and nothing else.
 
         Such a matrix, of attention, feed-forward or recurrence, has its A [in, r], drawn at random,
@@ -80,13 +82,15 @@ class EncoderDecoder(Sized, keras.Model):
 
         Args:
             rank: r.
-            parts: patterns; a matrix counts if one of the names on its path fits one of them.
+            parts: patterns; a matrix counts if one of the names on its path fits one of them. None:
+                `adapted`.
 
         Raises:
             ValueError: a pattern fits none.
         """
         matrices = [one for one in self._flatten_layers() if isinstance(one, keras.layers.Dense)]
         paths = [layer.path.split("/")[1:] for layer in matrices]
+        parts = self.adapted if parts is None else parts
         for pattern in parts:
             if not any(fnmatchcase(name, pattern) for path in paths for name in path):
                 known = sorted({name for path in paths for name in path})

@@ -45,6 +45,7 @@ class Recurrent(EncoderDecoder):
     """The model: token ids in, next-token logits out. It is a `nmt.model.contract.Model`."""
 
     made_of = RecurrentSizes
+    adapted = ("*",)
     sizes: RecurrentSizes
 
     def __init__(self, sizes: RecurrentSizes, **kwargs: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.config.command_line import compose_raw, guard, resume_config, start_config
 from nmt.config.files import from_composed, refuse_unknown_keys
+from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
 
@@ -47,7 +48,8 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
     runs = Path(composed.runs_dir)
     if name is None:
         run = _open(runs, start)
-        return start_config(composed, overrides, run.config, run.path)
+        paired = (run.path / PAIR_FILE).is_file()
+        return start_config(composed, overrides, run.config, run.path, paired=paired)
     run = _open(runs, name)
     config = resume_config(composed, overrides, run.config, run.path)
     if not run.checkpoints.steps():

@@ -49,6 +49,8 @@ def general(shop: Workshop) -> Run:
 def adapt(shop: Workshop, general: Run, *overrides: str, console: Console | None = None) -> Run:
     given = [one for one in shop.overrides if not one.startswith(("model", "tokenizer"))]
     start = f"training.start_from={general.path}"
+    if not any("vocabulary" in one for one in overrides):
+        overrides = ("training.new_vocabulary=false", *overrides)
     shop_overrides, shop.overrides = shop.overrides, given
     try:
         return shop.train(*FEW, start, *overrides, console=console)
@@ -111,7 +113,7 @@ def test_it_goes_on_without_the_run_it_started_from(
         ("model=small", "keeps its model: .* leave it out"),
         ("model.d_model=32", "keeps its model.d_model"),
         ("tokenizer=bpe", "keeps its tokenizer: .* training.new_vocabulary=true beside tokenizer"),
-        ("tokenizer.vocabulary_size=300", "keeps its tokenizer"),
+        ("tokenizer.character_coverage=0.9", "keeps its tokenizer"),
         ("training.start_from=nowhere", "there is no run nowhere"),
     ],
 )
@@ -170,9 +172,9 @@ def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
 
 def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
     shown = io.StringIO()
-    wished = ("training.new_vocabulary=true", "tokenizer.kind=bpe", STILL)
-    size = "tokenizer.vocabulary_size=400"
-    run = adapt(shop, general, *wished, size, console=Console(file=shown, width=300))
+    wished = ("tokenizer.vocabulary_size=400", "tokenizer.kind=bpe", STILL)  # which is the default
+    run = adapt(shop, general, *wished, console=Console(file=shown, width=300))
+    assert run.folder.config.training.new_vocabulary is True
     tokenizer, old = run.folder.load_tokenizer(), general.folder.load_tokenizer()
     assert run.folder.config.tokenizer.kind == "bpe"
     assert tokenizer.fingerprint != old.fingerprint

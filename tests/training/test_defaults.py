@@ -122,7 +122,8 @@ def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (["model=tiny"], 1),
         (["model=rnn", "model.d_model=64"], RECURRENT_SHARE),
-        (["model=tiny", "training.start_from=runs/general"], START_SHARE),
+        (["model=tiny", "training.start_from=a", "training.new_vocabulary=false"], START_SHARE),
+        (["model=tiny", "training.start_from=a", "training.new_vocabulary=true"], 1),
         # Adapters begin as nothing, and are trained as what is drawn at random.
         (["model=tiny", "training.start_from=runs/general", "model.lora_rank=4"], 1),
     ],
