@@ -17,9 +17,9 @@ SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpu
 # Of the rate of a transformer. Additive attention on Tatoeba, two cores, BLEU on the test split:
 # twice as much gave 42.3 in 14 minutes, this one 44.0 in 7 (but after 3 minutes 36.2 against 38.8).
 RECURRENT_SHARE = 0.5
-# Of the rate that weights drawn at random are trained with, where even the vocabulary stays: what is
-# nearly right. Verses are far from Tatoeba: there, the whole rate gave 20.4 BLEU on a held-out book in
-# ten minutes, this one 16.0, and the whole rate with a new vocabulary, the default, 27.4.
+# Of the rate that weights drawn at random are trained with, where even the vocabulary stays: what
+# is nearly right. Verses are far from Tatoeba: there, the whole rate gave 20.4 BLEU on a held-out
+# book in ten minutes, this one 16.0, and the whole rate with a new vocabulary, the default, 27.4.
 START_SHARE = 0.25
 CPU_PARTS = 2  # whatever the number of cores: sums are rounded by parts
 
