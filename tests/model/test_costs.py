@@ -44,7 +44,7 @@ def kept(sizes: dict[str, Any], policy: str) -> int:
     def step(batch: dict[str, Any], bits: Any) -> Any:
         graph = tf.compat.v1.get_default_graph()
         with tf.GradientTape() as tape:
-            key = DropoutKey(bits, tf.constant(FULL_SHARE, tf.uint32))
+            key = DropoutKey(bits, tf.constant(FULL_SHARE, tf.uint32)).at_row(0)
             logits = model(batch, dropout_key=key)
             counted = batch["target_segments"] > 0
             loss = cross_entropy(logits, batch["labels"], counted, label_smoothing=0.1).objective

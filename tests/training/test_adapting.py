@@ -236,7 +236,7 @@ def test_adapters_begin_as_nothing_and_are_merged_as_they_are_computed() -> None
     ids = np.arange(4, 12, dtype=np.int32).reshape(2, 4)
     inputs = {"source": ids, "target": ids[:, ::-1].copy()}
     before = ops.convert_to_numpy(model(inputs))
-    model.add_adapters(2)
+    model.add_adapters(2, ["*"])
     trained = model.trained_weights()
     assert {name.rsplit("/", 1)[1] for name in trained} == {"lora_kernel_a", "lora_kernel_b"}
     kernels = {name.rsplit("/", 1)[0] for name in model.named_weights() if name.endswith("/kernel")}

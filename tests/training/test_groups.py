@@ -24,10 +24,9 @@ def weights_of(compose: Callable[..., Any]) -> dict[str, keras.Variable]:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
-@pytest.mark.parametrize("joining", [True, False])
-def test_parting_undoes_joining(compose: Callable[..., Any], optimizer: str, joining: bool) -> None:
+def test_parting_undoes_joining(compose: Callable[..., Any], optimizer: str) -> None:
     weights = list(weights_of(compose).values())
-    groups = Groups(weights, optimizer, joining=joining)
+    groups = Groups(weights, optimizer)
     generator = np.random.default_rng(0)
     tensors = [
         ops.convert_to_tensor(generator.standard_normal(tuple(w.shape)).astype(np.float32))
@@ -45,8 +44,8 @@ def test_groups_follow_the_optimizer(compose: Callable[..., Any]) -> None:
     weights = list(named.values())
     kernels = [name for name in named if name.endswith("kernel")]
 
-    def shapes(optimizer: str, **options: Any) -> list[tuple[int, ...]]:
-        groups = Groups(weights, optimizer, **options)
+    def shapes(optimizer: str) -> list[tuple[int, ...]]:
+        groups = Groups(weights, optimizer)
         return sorted(tuple(variable.shape) for variable in groups.make_variables(weights))
 
     elements = sum(int(np.prod(w.shape)) for w in weights)
@@ -55,7 +54,6 @@ def test_groups_follow_the_optimizer(compose: Callable[..., Any]) -> None:
     assert shapes("adamw") == sorted([(in_kernels,), (elements - in_kernels,)])
     apart = [tuple(named[name].shape) for name in kernels]
     assert shapes("muon") == sorted([*apart, (elements - in_kernels,)])
-    assert shapes("adam", joining=False) == sorted(tuple(w.shape) for w in weights)
 
 
 def test_variables_copy_only_what_is_joined(compose: Callable[..., Any]) -> None:

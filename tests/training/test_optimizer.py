@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from nmt.model.dropout import fold
+from nmt.model.dropout import DropoutKey
 from nmt.runs.building import build_model
 from nmt.training.optimizer import (
     averaging_decay,
@@ -57,18 +57,17 @@ def test_an_average_forgets_faster_at_first() -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_parts_add_up_and_have_keys_of_their_own(parts: int) -> None:
+def test_parts_add_up_and_have_the_masks_of_their_rows(parts: int) -> None:
     rows = np.arange(12.0, dtype="float32").reshape(6, 2)
     keys = []
 
     def sums_of(batch: Any, key: Any) -> Any:
-        keys.append(int(key))
+        keys.append((int(key.bits), int(key.first_row)))
         total = ops.sum(batch["labels"])
         return [total, 2 * total], total, ops.cast(ops.shape(batch["labels"])[0], "float32")
 
-    key = ops.convert_to_tensor(5, "uint32")
-    gradients, nll, count = sum_in_parts(sums_of, {"labels": rows}, key, parts)
+    key = DropoutKey(ops.convert_to_tensor(5, "uint32"), ops.convert_to_tensor(9, "uint32"))
+    gradients, nll, count = sum_in_parts(sums_of, {"labels": rows}, key.at_row(60), parts)
     assert [float(gradient) for gradient in gradients] == [66.0, 132.0]
     assert (float(nll), float(count)) == (66.0, 6.0)
-    assert keys == ([5] if parts == 1 else [int(fold(key, i)) for i in range(parts)])
-    assert len(set(keys)) == parts
+    assert keys == [(5, 60 + i * 6 // parts) for i in range(parts)]

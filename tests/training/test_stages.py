@@ -46,7 +46,7 @@ def last(run: Run, step: int) -> tuple[dict[str, np.ndarray], dict[str, object]]
     ("until", "stop"),
     [
         pytest.param("steps:3", 2, marks=pytest.mark.long),
-        ("share:0.4", 6),
+        ("share:0.4", 8),
         ("plateau:1", 2),
         pytest.param("plateau:1", 6, marks=pytest.mark.long),
     ],
