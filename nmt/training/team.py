@@ -144,12 +144,18 @@ def make_team(devices: str) -> Team:
     """
     if devices == MULTIWORKER:
         return _join(find_cluster(os.environ))
+    undivided = None
     if devices not in ("auto", "1"):
-        divide_cpu(int(devices))  # wanted or not: to look for GPUs is to begin computing
+        try:
+            divide_cpu(int(devices))  # wanted or not: to look for GPUs is to begin computing
+        except UserError as error:
+            undivided = error
     found = len(gpus())
     wanted = max(1, found) if devices == "auto" else int(devices)
     if wanted == 1:
         return Team()
+    if not found and undivided:
+        raise undivided
     if found and wanted > found:
         raise UserError(f"training.devices={devices}: there are {found} GPUs")
     kind = "gpu" if found else "cpu"
