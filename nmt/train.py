@@ -31,12 +31,12 @@ from nmt.runs.trials import (
     write_record,
 )
 from nmt.startup.commands import start_training, warn_in_one_line
+from nmt.startup.watch import STATUS_REQUEUE
 from nmt.training.job import Run, Tested, train
 
 SHOWN = 5  # test translations printed at the end
 
 STATUS_INTERRUPTED = 130  # by Ctrl-C
-STATUS_REQUEUE = 75  # by any other signal: whoever sent it may start the job again
 
 
 def run_job(composed: DictConfig) -> float | None:

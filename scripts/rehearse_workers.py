@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from soak import ROOT, say, write_corpus
 
-ROOT = Path(__file__).parents[1]
 OF_LOSSES, OF_WEIGHTS = 1e-5, 1e-3  # relative; share of the largest update of a weight
 STATUS_REQUEUE = 75
 PATIENCE = 60.0  # seconds in which all must have stopped
@@ -130,22 +130,6 @@ def change_backend(job: Any, updates: int) -> Iterator[str]:
     train(half, 1, updates, backend=other)
     train(same, 1, updates)
     yield from (f"on {other} after {here}: {what}" for what in compare(same, half, loose=100))
-
-
-def write_corpus(path: Path) -> Path:
-    """Write some 1,500 lines of the embedded corpus."""
-    lines = [
-        line
-        for part in sorted((ROOT / "data" / "phrasebook").glob("*.tsv"))
-        for line in part.read_text(encoding="utf-8").splitlines()
-    ]
-    path.write_text("\n".join(lines[:: len(lines) // 1500]) + "\n", encoding="utf-8")
-    return path
-
-
-def say(line: str) -> None:
-    """Report progress."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,6 +6,16 @@ from collections.abc import Iterator
 
 TABLE, BIAS = "model.shared.weight", "final_logits_bias"
 OUR_TABLE, OUR_BIAS = "embedding/table", "embedding/bias"
+# By key of its configuration: what this program's models are in its terms.
+FORM = {
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+}
 EPSILON = 1e-5  # of every layer normalisation there: PyTorch's default
 
 # The same functions under other names. Its "gelu" is exact; Keras's default is the approximation.

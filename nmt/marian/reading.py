@@ -18,6 +18,7 @@ from nmt.errors import UserError, naming
 from nmt.marian.names import (
     ACTIVATIONS,
     BIAS,
+    FORM,
     OUR_BIAS,
     OUR_TABLE,
     TABLE,
@@ -42,16 +43,7 @@ _NEVER = -1e9
 _NO_CORPUS = "pairs.tsv"
 _MANY = 10**6  # pairs, of whatever it was trained on: it settles how much dropout there is
 # What must be so, by key of its configuration, if the key is there.
-_EXPECTED: dict[str, Any] = {
-    "model_type": "marian",
-    "scale_embedding": True,
-    "static_position_embeddings": True,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "add_final_layer_norm": False,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-}
+_EXPECTED: dict[str, Any] = {"model_type": "marian", **FORM}
 _DEFAULTS = {"scale_embedding": False}  # theirs, where they are not what must be
 
 

@@ -20,6 +20,7 @@ from nmt.marian.names import (
     ACTIVATIONS_OUT,
     BIAS,
     EPSILON,
+    FORM,
     OUR_BIAS,
     OUR_TABLE,
     TABLE,
@@ -190,13 +191,7 @@ def _make_config(sizes: Sizes, pad: int) -> dict[str, Any]:
         "dropout": sizes.dropout,
         "attention_dropout": sizes.attention_dropout,
         "activation_dropout": sizes.ffn_dropout,
-        "scale_embedding": True,
-        "static_position_embeddings": True,
-        "normalize_before": False,
-        "normalize_embedding": False,
-        "add_final_layer_norm": False,
-        "share_encoder_decoder_embeddings": True,
-        "tie_word_embeddings": True,
+        **FORM,
         **_name_special_ids(pad),
     }
 

@@ -13,6 +13,7 @@ Functions, 2018): every input bit flips every output bit with a probability of 0
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -124,13 +125,6 @@ def keeps(odds: Odds, counters: Tensor) -> Tensor:
     return ops.greater_equal(_mix(ops.add(counters, odds.bits)), odds.threshold)
 
 
-def _product(extents: Any) -> Any:
-    size = 1
-    for extent in extents:
-        size = size * extent
-    return size
-
-
 def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = False) -> Tensor:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 
@@ -144,15 +138,11 @@ def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = Fa
     if key is None or rate == 0:
         return x
     shape = ops.shape(x)
-    rows = 1 if time_major else 0
-    per_row = _product(shape[:rows] + shape[rows + 1 :])
-    counters = ops.cast(ops.arange(per_row * shape[rows], dtype="int32"), "uint32")
     if time_major:
-        order = (1, 0, *range(2, len(shape)))
-        turned = ops.reshape(counters, tuple(shape[i] for i in order))
-        counters = ops.transpose(turned, order)
-    else:
-        counters = ops.reshape(counters, shape)
-    chances = odds(rate, key, per_row)
-    kept = keeps(chances, counters)
+        shape = (shape[1], shape[0], *shape[2:])
+    chances = odds(rate, key, math.prod(shape[1:]))
+    counters = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
+    kept = ops.reshape(keeps(chances, counters), shape)
+    if time_major:
+        kept = ops.swapaxes(kept, 0, 1)
     return ops.where(kept, x * ops.cast(chances.scale, x.dtype), ops.zeros_like(x))

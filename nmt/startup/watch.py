@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from nmt.errors import UserError
 
 BEAT, PATIENCE = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
-STATUS_MISTAKE, STATUS_REQUEUE = 2, 75
+STATUS_MISTAKE = 2
+STATUS_REQUEUE = 75  # of a job that may be started again: nothing is wrong with it
 _ALIVE, _DONE, _GONE, _FAILED = b".", b"!", b"x", b"f"  # the last two are followed by who
 _APART = 10_000  # ports between the engine's and the watch's
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten
@@ -53,50 +52,26 @@ def perplexity(nll: float) -> float:
     return math.exp(nll) if nll < 700 else math.inf
 
 
-class Record(Protocol):
-    """Takes what the loop measures."""
+class NoJournal:
+    """Takes what the loop measures, and leaves it to the process that writes."""
 
     def log_configuration(self, config: Config, summary: str) -> None:
         """Show the configuration (as text and as hparams) and a summary of data and model."""
-        ...
 
     def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
         """Report a stretch of training."""
-        ...
 
     def log_validation(self, step: int, seconds: float, found: Validation) -> None:
         """Report an evaluation: scores, sample translations, attention of the probes."""
-        ...
 
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
-        ...
 
     def close(self) -> None:
         """Finish writing."""
-        ...
 
 
-class NoJournal:
-    """That of a process that does not write."""
-
-    def log_configuration(self, config: Config, summary: str) -> None:
-        """Leave it to the process that writes; so with all others."""
-
-    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
-        """See above."""
-
-    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
-        """See above."""
-
-    def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
-        """See above."""
-
-    def close(self) -> None:
-        """See above."""
-
-
-class Journal:
+class Journal(NoJournal):
     """Writes what the loop measures into a run folder.
 
     Args:

@@ -29,7 +29,7 @@ from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
-from nmt.training.journal import Journal, NoJournal, Record, TrainingWindow, Validation
+from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.siblings import is_behind
 from nmt.training.step import Step, Update
@@ -203,7 +203,7 @@ class Trainer:
         self._journal.close()
         return complete
 
-    def _open_journal(self, resumed_at: int | None) -> Record:
+    def _open_journal(self, resumed_at: int | None) -> NoJournal:
         return Journal(self._run, resumed_at=resumed_at) if self._team.writes else NoJournal()
 
     def _tick(self) -> float:
