@@ -38,6 +38,7 @@ _LATER_KEYS: dict[str, dict[str, Any]] = {
         "on_spike": "skip",
         "spike_factor": None,
         "stop_behind": None,
+        "update_tokens": None,
         "devices": "auto",
         "parallel_parts": 1,
         "start_from": None,

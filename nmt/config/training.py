@@ -14,6 +14,7 @@ from nmt.config.checks import (
 )
 from nmt.errors import UserError
 
+AUTO = "auto"
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -31,7 +32,10 @@ class TrainingConfig:
     # parts that the CPU is divided into, to rehearse on | multiworker: processes, of TF_CONFIG or
     # of SLURM
     devices: str = MISSING
-    batch_tokens: int = MISSING  # positions per side in one micro-batch
+    # Positions per side in one micro-batch; auto: as many of update_tokens as memory has room for.
+    batch_tokens: int | str = MISSING
+    # Positions per side in one update, that of all devices; null: batch_tokens * accumulate.
+    update_tokens: int | None = MISSING
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: int = MISSING  # micro-batches per update
     # Parts of a batch worked on at the same time; null: two on a CPU with TensorFlow, else one.
@@ -78,6 +82,14 @@ class TrainingConfig:
     probe_every: int = MISSING  # evaluations between two drawings of the first two probes
     attention_every: int = MISSING  # updates between two logs of the probes' weights
 
+    @property
+    def tokens_together(self) -> int:
+        """Positions per side in one update."""
+        if self.update_tokens is not None:
+            return self.update_tokens
+        assert isinstance(self.batch_tokens, int), "check_training wants update_tokens with auto"
+        return self.batch_tokens * self.accumulate
+
 
 def check_training(config: TrainingConfig) -> None:
     """Check what types cannot.
@@ -93,9 +105,8 @@ def check_training(config: TrainingConfig) -> None:
         )
     if not config.row_lengths:
         raise UserError("training.row_lengths is empty: give one to three row lengths in tokens")
-    for length in config.row_lengths:
-        check_between("training.row_lengths", length, 2, config.batch_tokens)
-    positive = ("batch_tokens", "accumulate", "log_every", "evaluate_every", "probe_every")
+    _check_batch(config)
+    positive = ("accumulate", "log_every", "evaluate_every", "probe_every")
     for key in (*positive, "attention_every", "keep_checkpoints", "max_skipped"):
         check_at_least(f"training.{key}", getattr(config, key), 1)
     for key in ("parallel_parts", "early_stopping"):
@@ -110,6 +121,41 @@ def check_training(config: TrainingConfig) -> None:
     check_one_of("training.jit_compile", config.jit_compile, ("auto", "on", "off"))
     _check_optimizer(config)
     _check_limits(config)
+
+
+def _check_batch(config: TrainingConfig) -> None:
+    """Check micro-batches and updates: of two of their numbers follows the third."""
+    size, tokens = config.batch_tokens, config.update_tokens
+    if tokens is not None:
+        check_at_least("training.update_tokens", tokens, 1)
+    if isinstance(size, str):
+        if size != AUTO:
+            raise UserError(f"training.batch_tokens={size} must be a number of positions, or auto")
+        if tokens is None:
+            raise UserError(
+                "training.batch_tokens=auto finds how much of an update fits into memory: say how "
+                "large one is to be, training.update_tokens=N positions per side"
+            )
+        if config.devices == "multiworker":
+            raise UserError(
+                "training.batch_tokens=auto is for one process: with training.devices=multiworker, "
+                "say how large a micro-batch is"
+            )
+        if config.accumulate != 1:
+            raise UserError(
+                f"training.accumulate={config.accumulate} follows from training.batch_tokens=auto: "
+                "leave it out"
+            )
+    else:
+        check_at_least("training.batch_tokens", size, 1)
+        if tokens is not None and config.accumulate not in (1, -(-tokens // size)):
+            raise UserError(
+                f"training.accumulate={config.accumulate} contradicts training.update_tokens="
+                f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
+            )
+    most = config.tokens_together if isinstance(size, str) else size
+    for length in config.row_lengths:
+        check_between("training.row_lengths", length, 2, most)
 
 
 def _check_optimizer(config: TrainingConfig) -> None:

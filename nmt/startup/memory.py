@@ -1,17 +1,49 @@
-"""The process's memory: what the C library keeps, and how often Python looks for garbage."""
+"""Memory: what there is, what the C library keeps, and how often Python looks for garbage."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
+from pathlib import Path
 
 # malloc.h of the GNU C library
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8
 _NEVER = -1
 _LARGE = 4 << 20  # bytes
 
+# Of a control group of Linux, version 2 and 1: limit, what is used, and what of that is a cache of
+# files, which gives way.
+_OF_GROUPS = (
+    ("memory.max", "memory.current", "memory.stat", "file"),
+    (
+        *("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+        "total_cache",
+    ),
+)
+
 _OBJECTS = 100_000  # made since the last collection
 _USUAL = 700  # of Python's own
+
+
+def available_memory(system: Path = Path("/")) -> int:
+    """Return the bytes that can still be had, by the system's account or its container's.
+
+    Args:
+        system: root of the files in which Linux tells; elsewhere, all memory counts as free.
+    """
+    meminfo, group = system / "proc/meminfo", system / "sys/fs/cgroup"
+    free = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    if meminfo.is_file():
+        lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
+        free += [1024 * int(line[1]) for line in lines if line[0] == "MemAvailable:"]  # "kB"
+    for names in _OF_GROUPS:
+        limit, used, cache = (group / name for name in names[:3])
+        if limit.is_file() and (most := limit.read_text(encoding="ascii").strip()).isdigit():
+            kept = dict(line.split() for line in cache.read_text(encoding="ascii").splitlines())
+            taken = int(used.read_text(encoding="ascii")) - int(kept.get(names[3], 0))
+            free.append(max(0, int(most) - taken))
+    return min(free)
 
 
 def collect_rarely() -> None:

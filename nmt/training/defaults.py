@@ -12,6 +12,7 @@ import keras
 
 from nmt.config import Config, RecurrentConfig
 from nmt.startup.devices import gpus
+from nmt.training.fitting import split_update
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpus by heart
 # Of the rate of a transformer. Additive attention on Tatoeba, two cores, BLEU on the test split:
@@ -42,6 +43,9 @@ def finish_config(config: Config, pairs: int) -> Config:
         if kept and model.lora_rank is None:
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
+    if not isinstance(training.batch_tokens, str):
+        micro_batches = -(-training.tokens_together // training.batch_tokens)
+        training = split_update(training, micro_batches)
     training = replace(
         training,
         precision=resolve_precision(training.precision),

@@ -37,6 +37,7 @@ from nmt.training.step import (
     count_parts,
     fill_up,
     key_of_update,
+    list_micro_batches,
     name_state,
 )
 
@@ -57,12 +58,10 @@ class JaxStep:
         self, model: Model, config: TrainingConfig, *, seed: int, devices: Sequence[Any] = ()
     ) -> None:
         self._model = model
-        self._config = config
         self._replicas = max(1, len(devices))
         self._mesh = Mesh(np.array(devices), ("rows",)) if self._replicas > 1 else None
         self._whole = NamedSharding(self._mesh, PartitionSpec()) if self._mesh else None
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
-        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._optimizer = make_optimizer(config)
         self._weights = list(model.trained_weights().values())
         self._frozen = [weight for weight in model.named_weights().values() if not weight.trainable]
@@ -82,6 +81,13 @@ class JaxStep:
         )
         # Frozen weights are copied but once.
         self._fixed = [self._place(weight.value) for weight in self._frozen]
+        self.take(config)
+
+    def take(self, config: TrainingConfig) -> None:
+        """Take the updates in other micro-batches from now on."""
+        self._config = config
+        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
+        self._made: set[tuple[int, ...]] = set()  # shapes of batches of which one was taken
         everywhere = {} if self._whole is None else {"out_shardings": self._whole}
         self._update = jax.jit(self._make_update, donate_argnums=0, **everywhere)
         self._evaluate = jax.jit(self._nll, **everywhere)
@@ -100,6 +106,9 @@ class JaxStep:
         self._state, measured = self._update(
             self._state, self._fixed, self._share(batch), rate, np.uint32(step), share, limit
         )
+        if batch["labels"].shape not in self._made:
+            jax.block_until_ready(measured)  # what memory has no room for is told here
+            self._made.add(batch["labels"].shape)
         return measured
 
     def gradient_norms(
@@ -118,8 +127,12 @@ class JaxStep:
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
         weights = self._state[2 if self._averaging else 0]
-        nll, tokens = self._evaluate(weights, self._fixed, self._share(batch, 1))
-        return float(nll), float(tokens)
+        nll = tokens = 0.0
+        for part in list_micro_batches(batch, self._config.accumulate):
+            found = self._evaluate(weights, self._fixed, self._share(part, 1))
+            more_nll, more_tokens = map(float, found)
+            nll, tokens = nll + more_nll, tokens + more_tokens
+        return nll, tokens
 
     def _place(self, array: Any) -> Any:
         """Return a copy on every device."""
@@ -280,6 +293,14 @@ class JaxStep:
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
         return name_state(self._model, len(self._slots), bool(self._state[2]))
+
+    def is_whole(self) -> bool:
+        """Whether the state is there: its memory is given to each update, which may fail."""
+        try:
+            jax.block_until_ready(self._state)
+        except RuntimeError:  # an array was deleted, or is of an update that failed
+            return False
+        return True
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""

@@ -250,7 +250,7 @@ def _make_trainer(
     from nmt.inference.translator import Translator
     from nmt.runs.building import build_model
     from nmt.training.adapting import settle_weights
-    from nmt.training.backend import make_step
+    from nmt.training.fitting import make_fitting_step
     from nmt.training.loop import Trainer
     from nmt.training.preparation import plan_training, plan_validation
 
@@ -260,6 +260,10 @@ def _make_trainer(
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
     settle_weights(model, config, folder, tokenizer, console.print)
+    step, settled = make_fitting_step(model, config, stages, team)
+    if settled != config and team.writes:
+        folder.write_config(settled)
+    config, training = settled, settled.training
     summary = describe(config, stages, model)
     console.print(summary)
     if team.replicas > 1:
@@ -276,7 +280,7 @@ def _make_trainer(
         run=folder,
         config=config,
         model=model,
-        step=make_step(model, training, seed=config.seed, team=team),
+        step=step,
         stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),

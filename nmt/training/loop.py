@@ -10,7 +10,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -29,6 +29,7 @@ from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
+from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.siblings import is_behind
@@ -168,10 +169,8 @@ class Trainer:
                 self._enter_stage()
                 position = self.position
                 rate = learning_rate(training, position.step + 1, self._progress())
-                batch, share = self._plan(position.step)
-                position.step += 1
-                update = self._step.update(batch, rate, position.step, share, self._norm_limit())
-                self._window.add(update, batch)
+                if not self._update(rate):
+                    continue
                 reports = position.step % training.log_every == 0
                 evaluates = position.step % training.evaluate_every == 0
                 if (reports or evaluates) and self._went_back():
@@ -242,6 +241,49 @@ class Trainer:
         position = self.position
         made = step - position.stage_step
         return position.stage_epochs + made / self._stages[position.stage].steps_per_epoch
+
+    def _update(self, rate: float) -> bool:
+        """Make the next update; return whether it was made. Without room for it, nothing is."""
+        position = self.position
+        batch, share = self._plan(position.step)
+        number = position.step + 1
+        try:
+            update = self._step.update(batch, rate, number, share, self._norm_limit())
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            self._split_further(number, error)
+            return False
+        position.step = number
+        self._window.add(update, batch)
+        return True
+
+    def _split_further(self, number: int, error: Exception) -> None:
+        """Halve the micro-batches, now and when the run is gone on with.
+
+        Raises:
+            UserError: that cannot be done here.
+        """
+        training = split_further(self._training)
+        whole = self._step.is_whole()
+        stored = None if whole else self._run.checkpoints.latest(self._console.print)
+        if self._team.processes > 1 or not (whole or stored):
+            raise UserError(
+                f"update {number}: out of memory; start a new run with "
+                f"training.accumulate={training.accumulate} "
+                f"training.batch_tokens={training.batch_tokens}"
+            ) from error
+        self._step.take(training)
+        self._training = training
+        self._config = replace(self._config, training=training)
+        self._run.write_config(self._config)
+        if stored is not None:
+            self._go_back(stored, self.position.order)
+        self._console.print(
+            f"update {number}: out of memory; going on from update {self.position.step} with "
+            f"micro-batches of {training.batch_tokens} positions a side, {training.accumulate} an "
+            "update"
+        )
 
     def _plan(self, step: int) -> tuple[Batch, float]:
         """Return the batch of the update after ``step``, of this stage, and its dropout share."""
@@ -330,10 +372,8 @@ class Trainer:
         stored = self._run.checkpoints.latest(self._console.print)
         if stored is None:
             return False  # it is skipped
-        spiked, order, seconds = self.position.step, self.position.order, self.position.seconds
-        arrays, metadata = stored
-        self._step.restore(arrays)
-        self.position = Position(**metadata | {"order": order + 1, "seconds": seconds})
+        spiked = self.position.step
+        self._go_back(stored, order=self.position.order + 1)
         self._returns += 1
         if self._returns > self._training.max_skipped:
             raise UserError(
@@ -345,12 +385,19 @@ class Trainer:
             f"update {spiked}: a spike of the gradient; going back to update {self.position.step}, "
             "and on with another order"
         )
+        return True
+
+    def _go_back(self, stored: tuple[dict[str, np.ndarray], dict[str, Any]], order: int) -> None:
+        """Go back to a checkpoint, and on from there with an order of the batches."""
+        arrays, metadata = stored
+        self._step.restore(arrays)
+        changed = {"order": order, "seconds": self.position.seconds}
+        self.position = Position(**metadata | changed)
         self._window = _Window()
         self._evaluated = self.position.step
         self._journal.close()
         self._journal = self._open_journal(self.position.step)
         self._tick()
-        return True
 
     def _give_up(self, step: int) -> NoReturn:
         """Write down what is known of an update that cannot be made, and stop."""

@@ -79,6 +79,6 @@ def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
-        tokens=training.batch_tokens * training.accumulate,
+        tokens=training.tokens_together,
         seed=config.seed,
     )

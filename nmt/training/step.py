@@ -64,6 +64,14 @@ class Step(Protocol):
         """Return (summed negative log-likelihood in nats, target tokens), without dropout."""
         ...
 
+    def take(self, config: TrainingConfig) -> None:
+        """Take the updates in other micro-batches from now on: see `fitting.split_update`."""
+        ...
+
+    def is_whole(self) -> bool:
+        """Whether the state is there. An update that has failed may have taken it along."""
+        ...
+
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state under stable names."""
         ...
@@ -96,6 +104,16 @@ def fill_up(batch: Batch, multiple: int) -> Batch:
     if not missing:
         return batch
     return {name: np.pad(array, ((0, missing), (0, 0))) for name, array in batch.items()}
+
+
+def list_micro_batches(batch: Batch, count: int) -> list[Batch]:
+    """Return the rows of a batch in so many parts; the last ones may be of empty rows."""
+    filled = fill_up(batch, count)
+    rows = len(filled["labels"]) // count
+    return [
+        {name: array[i * rows : (i + 1) * rows] for name, array in filled.items()}
+        for i in range(count)
+    ]
 
 
 def count_parts(config: TrainingConfig, rows: int) -> int:

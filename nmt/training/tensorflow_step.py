@@ -29,6 +29,7 @@ from nmt.training.step import (
     count_parts,
     fill_up,
     key_of_update,
+    list_micro_batches,
     name_state,
 )
 
@@ -43,26 +44,30 @@ class TensorFlowStep:
         if config.deterministic:
             tf.config.experimental.enable_op_determinism()
         self._model = model
-        self._config = config
         self._seed = seed
-        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         self._strategy = tf.distribute.get_strategy()
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._weights = list(model.trained_weights().values())
-        replicas = self._strategy.num_replicas_in_sync
         self._groups = Groups(self._weights, config.optimizer)
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
+        self.take(config)
+
+    def take(self, config: TrainingConfig) -> None:
+        """Take the updates in other micro-batches from now on."""
+        tf = self._tf
+        self._config = config
+        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
         self._norms = tf.function(self._measure, jit_compile=compiles, autograph=False)
         # With several replicas the update crosses them, which no nested function may do.
         self._apply = (
             tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
-            if replicas == 1
+            if self._strategy.num_replicas_in_sync == 1
             else self._apply_gradients
         )
         self._update = tf.function(self._distributed_update, autograph=False)
@@ -121,9 +126,13 @@ class TensorFlowStep:
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
-        summed = self._evaluate(self._take(batch, 1))
-        nll, tokens = (self._strategy.experimental_local_results(one)[0] for one in summed)
-        return float(nll), float(tokens)
+        nll = tokens = 0.0
+        for part in list_micro_batches(batch, self._config.accumulate):
+            summed = self._evaluate(self._take(part, 1))
+            found = (self._strategy.experimental_local_results(one)[0] for one in summed)
+            more_nll, more_tokens = map(float, found)
+            nll, tokens = nll + more_nll, tokens + more_tokens
+        return nll, tokens
 
     def _distributed_update(
         self, batch: Any, rate: Any, step: Any, share: Any, norm_limit: Any
@@ -273,6 +282,10 @@ class TensorFlowStep:
             label_smoothing=0.0,
         )
         return loss.nll, loss.tokens
+
+    def is_whole(self) -> bool:
+        """Whether the state is there: only an update that is made changes variables."""
+        return True
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""

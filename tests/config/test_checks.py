@@ -19,6 +19,7 @@ def default() -> Config:
 
 
 ADAMW = {"training.optimizer": "adamw"}
+FITTING = {"training.batch_tokens": "auto", "training.update_tokens": 3072}
 FUSED = {"model.attention_kernel": "fused"}
 NAN = float("nan")
 
@@ -124,6 +125,12 @@ REFUSED = [
     ("model.max_length", {"model.max_length": 63}),
     ("model.max_length", {"training.row_lengths": [16, 257]}),
     *one_key("training.accumulate", 0),
+    *one_key("training.batch_tokens", 0, "all", "auto"),
+    *one_key("training.update_tokens", 0),
+    ("training.accumulate", {"training.update_tokens": 1536, "training.accumulate": 3}),
+    ("training.accumulate", {**FITTING, "training.accumulate": 2}),
+    ("training.devices", {**FITTING, "training.devices": "multiworker"}),
+    ("training.row_lengths", {**FITTING, "training.row_lengths": [3073]}),
     *one_key("training.parallel_parts", 0),
     *one_key("training.dropout_warmup_epochs", -1.0),
     *one_key("training.log_every", 0),

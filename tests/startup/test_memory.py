@@ -9,10 +9,17 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from nmt.startup.memory import collect_rarely, give_back_large_blocks, keep_freed_memory, settle
+from nmt.startup.memory import (
+    available_memory,
+    collect_rarely,
+    give_back_large_blocks,
+    keep_freed_memory,
+    settle,
+)
 
 CHURN = """
 import resource, numpy as np
@@ -32,6 +39,29 @@ print(faults() - before)
 def faults(setting: str) -> int:
     code = CHURN.format(setting=setting)
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+
+
+def test_a_container_has_less_memory_than_its_machine(tmp_path: Path) -> None:
+    """By the files of Linux: a cache of files can be had; a group without a limit has none."""
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    everything = available_memory(tmp_path)
+    assert everything > 1 << 20
+    write("proc/meminfo", "MemTotal: 900 kB\nMemAvailable:   800 kB\nCached: 5 kB\n")
+    assert available_memory(tmp_path) == 800 * 1024
+    write("sys/fs/cgroup/memory.max", "max\n")
+    assert available_memory(tmp_path) == 800 * 1024
+    write("sys/fs/cgroup/memory.max", "500000\n")
+    write("sys/fs/cgroup/memory.current", "300000\n")
+    write("sys/fs/cgroup/memory.stat", "anon 100000\nfile 200000\n")
+    assert available_memory(tmp_path) == 400_000
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", "90000\n")
+    write("sys/fs/cgroup/memory/memory.usage_in_bytes", "95000\n")
+    write("sys/fs/cgroup/memory/memory.stat", "cache 1\ntotal_cache 1000\n")
+    assert available_memory(tmp_path) == 0
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the GNU C library")

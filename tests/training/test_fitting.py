@@ -1,0 +1,235 @@
+"""Updates are worked on in micro-batches that fit into memory, and are the same updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_configurations import configured
+from rich.console import Console
+
+from nmt.config import TrainingConfig
+from nmt.config.training import check_training
+from nmt.data.batches import Batches
+from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.errors import UserError
+from nmt.runs.building import build_model
+from nmt.startup.devices import Gpu
+from nmt.training import fitting
+from nmt.training.defaults import finish_config
+from nmt.training.fitting import (
+    choose_by_estimate,
+    choose_by_trying,
+    estimate_memory,
+    is_out_of_memory,
+    make_fitting_step,
+    most_micro_batches,
+    split_further,
+    split_update,
+)
+from nmt.training.team import Team
+
+if TYPE_CHECKING:
+    from workshop import Workshop
+
+pytest_plugins = ("workshop",)
+pytestmark = pytest.mark.xdist_group("workshop")
+
+VOCABULARY = 40
+AUTO = ("training.batch_tokens=auto", "training.update_tokens=512", "training.row_lengths=[64]")
+
+
+def no_memory() -> Exception:
+    """Return what the backend raises when a device's memory is used up."""
+    said = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."
+    if keras.config.backend() == "jax":
+        import jax
+
+        return jax.errors.JaxRuntimeError(said)
+    import tensorflow as tf
+
+    return tf.errors.ResourceExhaustedError(None, None, said)
+
+
+@pytest.mark.backend
+def test_only_what_says_that_memory_is_used_up_counts() -> None:
+    assert is_out_of_memory(no_memory())
+    other = type(no_memory())
+    if keras.config.backend() == "jax":
+        assert not is_out_of_memory(other("INTERNAL: a kernel failed"))
+    assert not is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("RESOURCE_EXHAUSTED"))
+
+
+@settings(deadline=None)  # the first one composes a configuration
+@given(st.integers(64, 5000), st.integers(1, 80))
+def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
+    config = replace(configured(*AUTO).training, update_tokens=tokens)
+    split = split_update(config, min(micro_batches, most_micro_batches(config)))
+    assert split.tokens_together == tokens
+    assert isinstance(split.batch_tokens, int)
+    assert (split.accumulate - 1) * split.batch_tokens < tokens
+    assert split.accumulate * split.batch_tokens >= tokens
+    check_training(split)  # what is stored can be gone on with
+    assert split_update(split, split.accumulate) == split
+
+
+def test_halves_come_to_an_end_at_one_row() -> None:
+    trial = split_update(configured(*AUTO).training, 1)
+    found = []
+    while trial.accumulate < 8:
+        trial = split_further(trial)
+        found.append((trial.accumulate, trial.batch_tokens))
+    assert found == [(2, 256), (4, 128), (8, 64)]
+    with pytest.raises(UserError, match="one row does not fit"):
+        split_further(trial)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(512, 1), (511, 2), (200, 4), (64, 8)])
+def test_the_fewest_micro_batches_that_fit_are_found(most: int, expected: int) -> None:
+    def fits(trial: TrainingConfig) -> bool:
+        assert isinstance(trial.batch_tokens, int)
+        return trial.batch_tokens <= most
+
+    assert choose_by_trying(configured(*AUTO).training, fits).accumulate == expected
+
+
+def test_a_row_that_never_fits_is_said() -> None:
+    with pytest.raises(UserError, match="one row does not fit"):
+        choose_by_trying(configured(*AUTO).training, lambda trial: False)
+
+
+def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = finish_config(configured(*AUTO), pairs=40)
+    needed = [estimate_memory(config, VOCABULARY, count) for count in range(1, 9)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[0] > needed[-1]
+    for count in (1, 2, 5, 8):
+        room = needed[count - 1] / (1 - fitting.FREE_SHARE) + 1
+        monkeypatch.setattr(fitting, "available_memory", lambda room=room: room)
+        assert choose_by_estimate(config, VOCABULARY) == needed.index(needed[count - 1]) + 1
+    monkeypatch.setattr(fitting, "available_memory", lambda: needed[-1] / 2)
+    with pytest.raises(UserError, match=r"batch_tokens=auto: .* GB of memory are free"):
+        choose_by_estimate(config, VOCABULARY)
+
+
+def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a GPU without room for more than 128 positions a side."""
+    from workshop import BackendStep
+
+    tried: list[int] = []
+    update = BackendStep.update
+
+    def of_small_ones(self: Any, batch: Any, *more: Any) -> Any:
+        tried.append(self._config.accumulate)
+        if self._config.batch_tokens > 128:
+            raise no_memory()
+        return update(self, batch, *more)
+
+    monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))])
+    monkeypatch.setattr(BackendStep, "update", of_small_ones)
+    overrides = (*AUTO, "model=tiny", "training.jit_compile=off", "training.parallel_parts=1")
+    config = finish_config(configured(*overrides), pairs=40)
+    model = build_model(config, VOCABULARY, precision="float32")
+    before = {name: np.array(weight) for name, weight in model.named_weights().items()}
+    ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
+    planned = Batches(EncodedCorpus(ids, ids), row_lengths=[64], tokens=512, seed=1)
+    step, settled = make_fitting_step(model, config, [planned], Team())
+    assert tried == [1, 2, 4]
+    assert (settled.training.accumulate, settled.training.batch_tokens) == (4, 128)
+    assert step._config == settled.training  # type: ignore[attr-defined]
+    state = step.state()
+    for name, value in before.items():
+        np.testing.assert_array_equal(state[f"model/{name}"], value)
+    assert not any(array.any() for name, array in state.items() if "optimizer/0002" in name)
+
+
+def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[TrainingConfig] = []
+    config = finish_config(configured(), pairs=40)
+    monkeypatch.setattr(
+        fitting,
+        "backend",
+        SimpleNamespace(make_step=lambda model, given, **more: made.append(given)),
+    )
+    model: Any = None
+    assert make_fitting_step(model, config, [], Team()) == (None, config)
+    assert made == [config.training]
+
+
+LIMITS = (
+    "data.test=0",
+    "training.max_steps=6",
+    "training.evaluate_every=3",
+    "training.log_every=1",
+)
+
+
+def losses(run: Any) -> list[tuple[int, float]]:
+    return [(line["step"], line["train/loss"]) for line in run.metrics if "train/loss" in line]
+
+
+@pytest.fixture
+def without_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let one update find no memory, once."""
+    from workshop import BackendStep
+
+    update = BackendStep.update
+
+    def arrange(number: int, *, whole: bool = True) -> None:
+        left = [number]
+
+        def failing(self: Any, batch: Any, rate: float, step: int, *more: Any) -> Any:
+            if [step] == left:
+                left.clear()
+                raise no_memory()
+            return update(self, batch, rate, step, *more)
+
+        monkeypatch.setattr(BackendStep, "update", failing)
+        monkeypatch.setattr(BackendStep, "is_whole", lambda self: whole)
+
+    return arrange
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_run_goes_on_in_smaller_parts_and_learns_the_same(
+    shop: Workshop, without_memory: Callable[..., None], capsys: Any, whole: bool
+) -> None:
+    """Where the state is lost, from the last checkpoint."""
+    with shop.keeping():
+        expected = shop.train("name=enough", *LIMITS)
+    without_memory(5, whole=whole)
+    console = Console(width=200, markup=False)
+    found = shop.train("name=short", *LIMITS, console=console)
+    goes_on = 4 if whole else 3
+    said = f"update 5: out of memory; going on from update {goes_on} with micro-batches of 64"
+    assert said in capsys.readouterr().out
+    steps, values = zip(*losses(found), strict=True)
+    assert steps == (1, 2, 3, 4, 5, 6)
+    np.testing.assert_allclose(values, [loss for _, loss in losses(expected)], rtol=1e-6)
+    config = found.folder.config.training
+    assert (config.accumulate, config.batch_tokens, config.update_tokens) == (4, 64, 256)
+
+
+@pytest.mark.long
+def test_what_is_lost_before_anything_is_saved_is_said(
+    shop: Workshop, without_memory: Callable[..., None]
+) -> None:
+    without_memory(2, whole=False)
+    with pytest.raises(UserError, match=r"update 2: out of memory; .*accumulate=4"):
+        shop.train("name=lost", *LIMITS)
+
+
+def test_a_run_finds_its_micro_batches_by_itself(kept: Workshop) -> None:
+    given = ("training.batch_tokens=auto", "training.update_tokens=256", "training.accumulate=1")
+    run = kept.train("name=auto", *LIMITS, *given)
+    config = run.folder.config.training
+    assert (config.accumulate, config.batch_tokens, config.update_tokens) == (1, 256, 256)
