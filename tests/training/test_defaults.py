@@ -37,6 +37,7 @@ OPEN = {
     "training.learning_rate": None,
     "training.precision": "auto",
     "training.parallel_parts": None,
+    "training.update_tokens": None,
     "training.jit_compile": "auto",
 }
 SETTLED = {
@@ -44,6 +45,7 @@ SETTLED = {
     "training.learning_rate": 0.125,
     "training.precision": "mixed_float16",
     "training.parallel_parts": 3,
+    "training.update_tokens": 512,
     "training.jit_compile": "off",
 }
 
@@ -110,6 +112,7 @@ def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> 
         "training.learning_rate": learning_rate_for(64),
         "training.precision": "float32",
         "training.parallel_parts": 2,
+        "training.update_tokens": 512,
         "training.jit_compile": "on",
     }
     assert changed(finished, OPEN) == given  # nothing else is touched
