@@ -28,9 +28,10 @@ from nmt.training.team import Team
 # Of each parameter a float32 copy: gradient, their sum over micro-batches, two slots of the
 # optimizer, average, and what each of these becomes while it is worked out.
 COPIES = 7
-# What an update was measured to need beside copies of the parameters, against the estimate of what
-# the backward pass keeps: at most so much more for what is passing through, and for programs.
-MARGIN, PROGRAMS = 1.25, 400_000_000  # bytes
+# What updates were measured to need at most on a CPU, beside copies of the parameters, against the
+# estimate of what the backward pass keeps. JAX begins an update before it has left the last one.
+MARGINS = {"tensorflow": 1.25, "jax": 3.5}
+PROGRAMS = 500_000_000  # bytes, of those that are compiled and of what they pass through
 FREE_SHARE = 0.1  # of the memory that is free, left so
 
 
@@ -122,7 +123,7 @@ def most_micro_batches(config: TrainingConfig) -> int:
 
 
 def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) -> int:
-    """Estimate the bytes that an update needs beside the weights: see `MARGIN`.
+    """Estimate the bytes that an update needs beside the weights: see `MARGINS`.
 
     Args:
         config: its precision is settled.
@@ -137,7 +138,9 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
         rows = -(-(training.tokens_together // length) // micro_batches)
         kept.append(sum(costs.estimate_activations(Batch(rows, length, precision)).values()))
     parameters = sum(part.parameters for part in costs.list_parts())
-    return round(MARGIN * max(kept)) + PROGRAMS + COPIES * parameters * FULL
+    return (
+        round(MARGINS[keras.config.backend()] * max(kept)) + PROGRAMS + COPIES * parameters * FULL
+    )
 
 
 def choose_by_estimate(config: Config, vocabulary_size: int) -> int:
