@@ -3,11 +3,11 @@
     python scripts/compare_precisions.py data=tatoeba data.archive=/path/to/spa-eng.zip --out FOLDER
     KERAS_BACKEND=jax python scripts/compare_precisions.py --updates 500 --out FOLDER
 
-Trains `compact` once in float32, once in `mixed_bfloat16` and once in `mixed_float16`, from one seed
-and on the same batches, each in a process of its own, and compares the losses on the dev split with
-that of float32. Prints one JSON line for each; exits with 1 if one is further from it than `--within`.
-The overrides are those of `python -m nmt.train`. A second call with the same folder goes on where the
-first one was stopped.
+Trains `compact` once in float32, once in `mixed_bfloat16` and once in `mixed_float16`, from one
+seed and on the same batches, each in a process of its own, and compares the losses on the dev split
+with that of float32. Prints one JSON line for each; exits with 1 if one is further from it than
+`--within`. The overrides are those of `python -m nmt.train`. A second call with the same folder
+goes on where the first one was stopped.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
     bash scripts/gpu_check.sh --archive /path/to/spa-eng.zip
     bash scripts/gpu_check.sh --parts speed --rows small,float    # some of the speeds alone
     bash scripts/gpu_check.sh --cpu-rehearsal    # the whole way in a tiny form, without a GPU
+    bash scripts/gpu_check.sh --lower    # lower for CUDA what would be compiled, without a GPU
 
 Parts, in this order:
 
@@ -54,8 +55,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import bench_train
+import gpu_lowering
 from bench_train import Worker
-from gpu_tables import PRECISIONS, SIZES, say, tabulate_parity, tabulate_run, tabulate_speeds
+from gpu_lowering import NO_GPU
+from gpu_tables import PRECISIONS, SIZES, WIDTH, say, tabulate_parity, tabulate_run, tabulate_speeds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +77,6 @@ MODULES = (
 WHEELS = ("hydra-core", "keras", "namex", "omegaconf", "optree")
 SOURCES = ("antlr4-python3-runtime",)  # published without a wheel
 TRANSFER_LIMIT = 64 * 2**20  # bytes
-NO_GPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-WIDTH = 140  # columns, where there is no terminal
 
 # Positions per side. Each fills a large GPU for 5 to 30 ms, and fits into 16 GB in float32.
 BATCH_TOKENS = dict(zip(SIZES, (16384, 8192, 4096, 256), strict=True))
@@ -137,6 +138,10 @@ def main() -> None:
         if arguments.prepare:
             prepare(arguments)
             return
+        if arguments.lower:
+            backends = [arguments.backend] if arguments.backend else gpu_lowering.BACKENDS
+            rows, overrides = arguments.rows, arguments.override
+            sys.exit(gpu_lowering.check(backends, rows, overrides, arguments.out))
         sys.exit(Check(arguments).run())
 
 
@@ -155,7 +160,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="tables, JSON lines and log")
     parser.add_argument("--runs", type=Path, metavar="FOLDER", help="of the training run")
     parser.add_argument("--parts", type=parts, default=PARTS, help="default: " + ",".join(PARTS))
-    parser.add_argument("--rows", default="", help="of speeds, such as small,'base float32',fused")
+    parser.add_argument("--rows", default="", help="such as small,'base float32',fused")
     parser.add_argument("--backend", choices=("tensorflow", "jax"), help="default: see above")
     parser.add_argument("--minutes", type=float, default=9.5, help="in all (default: 9.5)")
     parser.add_argument("--train-minutes", type=float, default=4.0, help="default: 4")
@@ -167,6 +172,7 @@ def parse_arguments() -> argparse.Namespace:
         help="of every configuration; may be repeated",
     )
     parser.add_argument("--cpu-rehearsal", action="store_true", help="without a GPU, tiny")
+    parser.add_argument("--lower", action="store_true", help="for a GPU, without one")
     for internal in ("--probe", "--precisions"):
         parser.add_argument(internal, help=argparse.SUPPRESS)
     parser.add_argument("--step", type=Path, help=argparse.SUPPRESS)

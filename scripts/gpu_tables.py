@@ -1,4 +1,4 @@
-"""What `gpu_check.py` prints: its results as lines and as tables."""
+"""What `gpu_check.py` and `gpu_lowering.py` print: their results as lines and as tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # The order of rows.
 SIZES = ("small", "base", "big", "tiny")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+WIDTH = 140  # columns, where there is no terminal
 PARITY_CELLS = ("error", "tolerance")
 
 
@@ -123,6 +124,28 @@ def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
                 format_score(result, "chrF2++"),
             ]
         table.add_row(result["what"], *cells, format_status(result))
+    return table
+
+
+def tabulate_lowering(backend: str, cells: Sequence[str], found: Sequence[dict[str, Any]]) -> Table:
+    """Lay out what can be lowered for a GPU."""
+    from rich.table import Table
+
+    table = Table(
+        title=f"Lowered for CUDA by {backend}",
+        caption="cuDNN: calls its attention. What is not ok is named below.",
+    )
+    for name in ("model", "attention", "precision", *cells):
+        table.add_column(name)
+    for _, group in itertools.groupby(found, lambda result: (result["model"], result["attention"])):
+        for result in group:
+            states = []
+            for name in cells:
+                cell = result[name]
+                with_kernel = ", cuDNN" if cell["kernels"] else ""
+                states.append("not ok" if cell["problems"] else f"ok{with_kernel}")
+            table.add_row(result["model"], result["attention"], result["precision"], *states)
+        table.add_section()
     return table
 
 
