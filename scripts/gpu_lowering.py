@@ -43,9 +43,9 @@ KERNELS = ("explicit", "fused", "chunked")
 NO_GPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 LENGTH, VOCABULARY = 64, 4000  # of rows, in tokens; of the default run, in pieces
 BATCH_TOKENS, DROPOUT = 1024, 0.1
-HALF = "mixed_bfloat16"  # what `auto` is on the GPU that is made believe
+H100, ITS_PRECISION = ("NVIDIA H100", (9, 0)), "mixed_bfloat16"  # what `auto` is there
 CELLS = ("update", "of two parts", "evaluation", "greedy", "beam", "sampling")
-BELIEVING = ("training.defaults", "training.team", "inference.engine")  # modules that look for GPUs
+BELIEVING = ("training.defaults", "training.team", "inference.engine")  # they look for GPUs
 CUDNN = "__cudnn$"
 
 
@@ -65,7 +65,7 @@ class Row:
     @property
     def overrides(self) -> list[str]:
         """What sets it apart from the default configuration."""
-        precision = "auto" if self.precision == HALF else self.precision
+        precision = "auto" if self.precision == ITS_PRECISION else self.precision
         kernel = [f"model.attention_kernel={self.attention}"] * (self.attention in KERNELS)
         return [f"model={self.model}", f"training.precision={precision}", *kernel]
 
@@ -198,7 +198,7 @@ def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
 
     backend = keras.config.backend()
     lowering = importlib.import_module(f"lower_{backend}").lowering
-    with believe_in(Gpu("NVIDIA H100", (9, 0))), lowering() as found:
+    with believe_in(Gpu(*H100)), lowering() as found:
         resolved, calls = make_calls(row, overrides)
         cells = {name: lower_call(calls[name], found) for name in CELLS}
     if resolved["precision"] != row.precision:

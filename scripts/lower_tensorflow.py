@@ -56,8 +56,11 @@ class _Traced:
         concrete = self.get_concrete_function(*arguments)
         if not tf.executing_eagerly():
             return self._traced(*arguments)
-        outputs = concrete.structured_outputs
-        return tf.nest.map_structure(lambda one: tf.zeros(one.shape, one.dtype), outputs)
+
+        def make(output: Any) -> Any:  # empty where its length is known to the function alone
+            return tf.zeros([size or 0 for size in output.shape], output.dtype)
+
+        return tf.nest.map_structure(make, concrete.structured_outputs)
 
     def get_concrete_function(self, *arguments: Any) -> Any:
         """Trace it, and lower what has not been lowered."""
