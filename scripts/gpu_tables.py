@@ -35,6 +35,12 @@ def say(result: dict[str, Any]) -> str:
         return "loss off by {:.1e}, gradient norm by {:.1e}".format(*errors)
     if result["part"] == "speed":
         return f"{result['tokens_per_second']:,} tokens/s, {result['utilisation']:.1%}"
+    if result["part"] == "scaling":
+        if "within" in result:
+            return f"within {result['within']:.1e}"
+        return f"{result['tokens_per_second']:,} tokens/s, loss {result['loss']:.5f}"
+    if result["part"] == "precision":
+        return f"dev loss {result['dev_loss']:.4f}, off by {result['apart']:.2%}"
     return f"BLEU {format_score(result, 'BLEU')}"
 
 
@@ -123,6 +129,51 @@ def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
                 format_score(result, "BLEU"),
                 format_score(result, "chrF2++"),
             ]
+        table.add_row(result["what"], *cells, format_status(result))
+    return table
+
+
+def tabulate_scaling(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the speed of several devices against that of one."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "scaling" and "devices" in result]
+    if not results:
+        return None
+    table = Table(title="Several devices share every update")
+    for name in ("model", "precision"):
+        table.add_column(name)
+    for name in ("devices", "tokens/update", "tokens/s", "of so many alone", "loss"):
+        table.add_column(name, justify="right")
+    table.add_column("status")
+    alone = [result.get("tokens_per_second") for result in results if result["devices"] == 1]
+    for result in results:
+        cells = [""] * 4
+        if result["status"] == "ok":
+            rate = result["tokens_per_second"]
+            share = f"{rate / (result['devices'] * alone[0]):.0%}" if alone and alone[0] else ""
+            rows, length = result["batches"][0]
+            cells = [f"{rows * length:,}", f"{rate:,}", share, f"{result['loss']:.5f}"]
+        named = (result["model"], result["precision"], str(result["devices"]))
+        table.add_row(*named, *cells, format_status(result))
+    return table
+
+
+def tabulate_precisions(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the losses of the precisions."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "precision"]
+    if not results:
+        return None
+    table = Table(title="`compact`, trained in each precision")
+    for name in ("precision", "updates", "seconds", "dev loss", "off by", "tolerance", "status"):
+        table.add_column(name, justify="left" if name in ("precision", "status") else "right")
+    for result in results:
+        cells = [""] * 5
+        if "dev_loss" in result:
+            cells = [f"{result['updates']:,}", str(result["seconds"]), f"{result['dev_loss']:.4f}"]
+            cells += [f"{result['apart']:.2%}", f"{result['tolerance']:.0%}"]
         table.add_row(result["what"], *cells, format_status(result))
     return table
 
