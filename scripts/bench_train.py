@@ -9,7 +9,7 @@ The overrides are those of `python -m nmt.train`; `--against` takes what the sec
 changes, `--against-env` what it changes in the environment. Each configuration has a process of its
 own, and the two take turns (A B A B ...), because the speed of a shared machine drifts. Utilisation
 is the floating-point operations of the model per second over the machine's own rate in a matrix
-product, measured in the same process.
+product, measured in the same process: of one device, however many share each update.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nmt.data.batches import Batches
     from nmt.model.contract import Model
     from nmt.training.step import Step
+    from nmt.training.team import Team
 
 PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 
@@ -83,7 +84,8 @@ class Worker:
     """A configuration in a process of its own, which works when it is asked to.
 
     Attributes:
-        process: reads its corpus at once, and leaves the device alone until `start`.
+        process: reads its corpus at once, and, with `training.devices=1`, leaves the device alone
+            until `start`.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Worker:
             "step_ms": round(1e3 * median("seconds", "updates"), 2),
             "batch_ms": round(1e3 * median("batch_seconds", "updates"), 3),
             "padding": round(1 - median("tokens", "positions"), 4),
+            "loss": turns[0]["loss"],  # however many turns there were
             "product_gflops": round(product / 1e9, 1),
             "utilisation": round(flops / product, 3),
             "peak_rss_mb": ended["peak_rss_mb"],
@@ -161,7 +164,11 @@ def work(overrides: list[str]) -> None:
 
 def _work(overrides: list[str], answers: TextIO) -> None:
     ready = prepare(overrides)
+    with ready.team.scope():
+        _answer_all(ready, overrides, answers)
 
+
+def _answer_all(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     import keras
 
     from nmt.model.costs import count_training_flops_per_token
@@ -207,7 +214,8 @@ def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str
     """Make some updates, behind those that are done; return counts and times."""
     import numpy as np
 
-    turn = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0, "batch_seconds": 0.0}
+    turn: dict[str, Any] = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0}
+    turn["batch_seconds"] = 0.0
     begin = time.perf_counter()
     for number in range(done, done + updates):
         made = time.perf_counter()
@@ -218,7 +226,7 @@ def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str
             turn["tokens"] += int(np.count_nonzero(batch[side]))
             turn["positions"] += batch[side].size
         turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
-    float(update.nll)  # waits for the device
+    turn["loss"] = float(update.nll) / float(update.tokens)  # waits for the device
     turn["seconds"] = time.perf_counter() - begin
     return turn
 
@@ -231,6 +239,7 @@ class Ready:
     pairs: int  # of the training split
     vocabulary_size: int
     batches: Batches
+    team: Team  # who shares an update, within whose scope models are built and updated
 
     def build(self, **training: Any) -> tuple[Config, Model, Step]:
         """Finish the configuration, which looks for devices, and build the model and its update.
@@ -248,7 +257,7 @@ class Ready:
             config = finish_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        return config, model, make_step(model, config.training, seed=config.seed)
+        return config, model, make_step(model, config.training, seed=config.seed, team=self.team)
 
 
 def prepare(overrides: list[str]) -> Ready:
@@ -270,12 +279,14 @@ def prepare(overrides: list[str]) -> Ready:
         with quiet_start():
             from nmt.runs.building import set_seed
             from nmt.training.preparation import plan_training, prepare_corpus, prepare_tokenizer
+            from nmt.training.team import make_team
 
+            team = make_team(config.training.devices)  # before anything is computed
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
         [batches] = plan_training(config, corpus, tokenizer)
-        return Ready(config, len(corpus.train), tokenizer.vocabulary_size, batches)
+        return Ready(config, len(corpus.train), tokenizer.vocabulary_size, batches, team)
     except UserError as error:
         fail(error)
 

@@ -3,6 +3,7 @@
     bash scripts/gpu_check.sh --archive /path/to/spa-eng.zip
     bash scripts/gpu_check.sh --parts speed --rows small,float    # some of the speeds alone
     bash scripts/gpu_check.sh --cpu-rehearsal    # the whole way in a tiny form, without a GPU
+    bash scripts/gpu_check.sh --lower    # lower for CUDA what would be compiled, without a GPU
 
 Parts, in this order:
 
@@ -12,10 +13,16 @@ Parts, in this order:
              precision, with explicit and fused attention, with XLA on and off
     train    four minutes of `experiment=tatoeba_gpu`, and its BLEU
 
-Each has processes of its own and a limit of time; what fails is reported with its last error line
-and stops nothing else. The less telling speeds give way to the training run, and are made after it
-if there is time; a second call can make what is missing. Exit status: 0, 1 if anything failed, 2
-without a GPU.
+and where --parts names them
+
+    scaling  tokens per second of `base` on 1, 2, 4, … and all GPUs, which share one batch, or have
+             as much each as one has alone; and whether those that share one have its loss
+    precision  the loss of `compact` after 2,000 updates in each precision: compare_precisions.py
+
+All but `scaling` use one GPU. Each has processes of its own and a limit of time; what fails is
+reported with its last error line and stops nothing else. The less telling speeds give way to the
+training run, and are made after it if there is time; a second call can make what is missing. Exit
+status: 0, 1 if anything failed, 2 without a GPU.
 
 A machine without network, without TensorFlow and without an installed environment needs the
 checkout, Python with JAX, NumPy, matplotlib, rich, sacrebleu, sentencepiece and tensorboard, and a
@@ -54,8 +61,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import bench_train
+import gpu_lowering
 from bench_train import Worker
-from gpu_tables import PRECISIONS, SIZES, say, tabulate_parity, tabulate_run, tabulate_speeds
+from gpu_lowering import NO_GPU
+from gpu_tables import (
+    PRECISIONS,
+    SIZES,
+    WIDTH,
+    say,
+    tabulate_parity,
+    tabulate_precisions,
+    tabulate_run,
+    tabulate_scaling,
+    tabulate_speeds,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,6 +83,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("devices", "parity", "speed", "train")
+MORE_PARTS = ("scaling", "precision")
 ARCHIVE = "spa-eng-cd7b240980a01dc3.zip"  # as `data=tatoeba` names it in its cache
 
 MODULES = (
@@ -74,8 +94,6 @@ MODULES = (
 WHEELS = ("hydra-core", "keras", "namex", "omegaconf", "optree")
 SOURCES = ("antlr4-python3-runtime",)  # published without a wheel
 TRANSFER_LIMIT = 64 * 2**20  # bytes
-NO_GPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-WIDTH = 140  # columns, where there is no terminal
 
 # Positions per side. Each fills a large GPU for 5 to 30 ms, and fits into 16 GB in float32.
 BATCH_TOKENS = dict(zip(SIZES, (16384, 8192, 4096, 256), strict=True))
@@ -92,14 +110,16 @@ TOLERANCES = {
     "mixed_float16": (1e-3, 1e-2),
 }
 FULL = ", full products"
+SAME_LOSS = 1e-3  # relative: of several devices that share a batch, from one's
+PRECISION_UPDATES, PRECISION_WITHIN = 2000, 0.01  # relative: of the loss on the dev split
 SCALE_HALVINGS = 12  # of float16's loss scale, before its first finite gradient
 
-PROBE_SECONDS, PARITY_SECONDS, ROW_SECONDS = 60, 240, 150  # limits
+PROBE_SECONDS, PARITY_SECONDS, ROW_SECONDS, PRECISION_SECONDS = 60, 240, 150, 540  # limits
 EXPECTED_ROW_SECONDS = 45  # until the first row is made
 FINISH_SECONDS = 75  # of a training run, beside its minutes: corpus, test split
 TRAIN_MARGIN_SECONDS = 300  # beside its minutes, after which it is stopped
 
-TABLES = (tabulate_parity, tabulate_speeds, tabulate_run)
+TABLES = (tabulate_parity, tabulate_speeds, tabulate_run, tabulate_scaling, tabulate_precisions)
 
 REHEARSAL_DATA = ["data.dev=16", "data.test=16", "tokenizer.vocabulary_size=500"]
 REHEARSAL_RUN = [
@@ -137,6 +157,10 @@ def main() -> None:
         if arguments.prepare:
             prepare(arguments)
             return
+        if arguments.lower:
+            backends = [arguments.backend] if arguments.backend else gpu_lowering.BACKENDS
+            rows, overrides = arguments.rows, arguments.override
+            sys.exit(gpu_lowering.check(backends, rows, overrides, arguments.out))
         sys.exit(Check(arguments).run())
 
 
@@ -155,7 +179,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="tables, JSON lines and log")
     parser.add_argument("--runs", type=Path, metavar="FOLDER", help="of the training run")
     parser.add_argument("--parts", type=parts, default=PARTS, help="default: " + ",".join(PARTS))
-    parser.add_argument("--rows", default="", help="of speeds, such as small,'base float32',fused")
+    parser.add_argument("--rows", default="", help="such as small,'base float32',fused")
     parser.add_argument("--backend", choices=("tensorflow", "jax"), help="default: see above")
     parser.add_argument("--minutes", type=float, default=9.5, help="in all (default: 9.5)")
     parser.add_argument("--train-minutes", type=float, default=4.0, help="default: 4")
@@ -167,6 +191,7 @@ def parse_arguments() -> argparse.Namespace:
         help="of every configuration; may be repeated",
     )
     parser.add_argument("--cpu-rehearsal", action="store_true", help="without a GPU, tiny")
+    parser.add_argument("--lower", action="store_true", help="for a GPU, without one")
     for internal in ("--probe", "--precisions"):
         parser.add_argument(internal, help=argparse.SUPPRESS)
     parser.add_argument("--step", type=Path, help=argparse.SUPPRESS)
@@ -179,9 +204,10 @@ def parse_arguments() -> argparse.Namespace:
 def parts(text: str) -> tuple[str, ...]:
     """Read the value of --parts."""
     names = text.split(",")
-    unknown = [name for name in names if name not in PARTS]
+    known = PARTS + MORE_PARTS
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
     return tuple(names)
 
 
@@ -427,11 +453,15 @@ class Row:
     precision: str
     attention: str = "explicit"
     xla: bool = True
+    devices: int = 1
+    fold: int = 1  # how many times the usual tokens per update
 
     @property
     def what(self) -> str:
         """Its name, for lines and JSON."""
         changes = [self.attention] * (self.attention != "explicit") + ["XLA off"] * (not self.xla)
+        changes += [f"{self.devices} devices"] * (self.devices > 1)
+        changes += [f"{self.fold} times the batch"] * (self.fold > 1)
         return ", ".join([f"{self.model} {self.precision}", *changes])
 
     @property
@@ -439,7 +469,8 @@ class Row:
         """What sets it apart from the default configuration."""
         return [
             f"model={self.model}",
-            f"training.batch_tokens={BATCH_TOKENS[self.model]}",
+            f"training.batch_tokens={self.fold * BATCH_TOKENS[self.model]}",
+            f"training.devices={self.devices}",
             f"training.precision={self.precision}",
             f"model.attention_kernel={self.attention}",
             f"training.jit_compile={'on' if self.xla else 'off'}",
@@ -458,6 +489,19 @@ def list_speeds(models: Sequence[str]) -> list[Row]:
     rest = [name for name in PRECISIONS if name != "mixed_bfloat16"]
     rows += [Row(model, precision) for model in models for precision in rest]
     return rows + [Row(model, "mixed_bfloat16", "fused") for model in models[1:]]
+
+
+def list_scaling(model: str, devices: int) -> list[Row]:
+    """Return a row for 1, 2, 4, … and all devices: with the same batch, and with one as large each.
+
+    Args:
+        model: name of a size.
+        devices: how many there are.
+    """
+    counts = [2**power for power in range(devices.bit_length()) if 2**power < devices] + [devices]
+    rows = [Row(model, "mixed_bfloat16", devices=count) for count in counts]
+    more = [count for count in counts if count > 1]
+    return rows + [Row(model, "mixed_bfloat16", devices=count, fold=count) for count in more]
 
 
 class Check:
@@ -484,6 +528,7 @@ class Check:
         self._data = self._data_overrides()
         self._row_seconds: list[float] = []
         self._backend = ""
+        self._devices = 1
 
     def run(self) -> int:
         """Make all parts; return the exit status."""
@@ -494,6 +539,7 @@ class Check:
             os.environ |= NO_GPU
         name, details = self._device()
         self._backend = details["backend"]
+        self._devices = 2 if self._rehearsal else len(details["gpus"])
         self._out.mkdir(parents=True, exist_ok=True)
         self._lines.write_text("", encoding="utf-8")
         self._record("devices", name, "ok", details)
@@ -509,6 +555,10 @@ class Check:
         for row in self._speed(late, reserve=0.0):
             note = f"not reached in {self._arguments.minutes:g} minutes: see --minutes, --rows"
             self._record("speed", row.what, "skipped", vars(row) | {"note": note})
+        if "scaling" in wanted:
+            self._attempt("scaling", "several devices", self._scaling)
+        if "precision" in wanted:
+            self._attempt("precision", "compact", self._precision)
         self._show()
         failed = sum(result["status"] == "failed" for result in self.found)
         return 1 if failed else 0
@@ -539,7 +589,7 @@ class Check:
         else:
             data = ["data=phrasebook", *["data.sources.patterns.pairs=0"] * self._rehearsal]
         data += REHEARSAL_DATA if self._rehearsal else [VOCABULARY]
-        return [*data, override_path("cache_dir", cache)]
+        return [*data, override_path("cache_dir", cache), "training.devices=1"]
 
     def _record(self, part: str, what: str, status: str, details: dict[str, Any]) -> None:
         """Keep a result, write its JSON line, and say it."""
@@ -686,7 +736,7 @@ class Check:
         overrides = [*self._data, *row.overrides, *self._arguments.override]
         return Worker(self._backend, overrides, errors), errors
 
-    def _measure(self, row: Row, worker: Worker, errors: Any) -> None:
+    def _measure(self, row: Row, worker: Worker, errors: Any, part: str = "speed") -> None:
         late = threading.Event()
 
         def stop_it() -> None:
@@ -702,14 +752,14 @@ class Check:
             turns = [worker.ask(question) for _ in range(1 if self._rehearsal else TURNS)]
             summary = worker.summarize(turns)
             summary = {key: value for key, value in summary.items() if key != "overrides"}
-            self._record("speed", row.what, "ok", vars(row) | summary)
+            self._record(part, row.what, "ok", vars(row) | summary)
         except SystemExit:
             errors.seek(0)
             note = f"stopped after {limit:.0f} s" if late.is_set() else ""
             note = note or describe_end(worker.process.wait(), errors.read())
-            self._record("speed", row.what, "failed", vars(row) | {"note": note})
+            self._record(part, row.what, "failed", vars(row) | {"note": note})
         except Exception as error:
-            self._record("speed", row.what, "failed", vars(row) | {"note": describe_error(error)})
+            self._record(part, row.what, "failed", vars(row) | {"note": describe_error(error)})
         finally:
             timer.cancel()
             worker.process.kill()
@@ -753,6 +803,56 @@ class Check:
             if details.get("dev_bleu") is not None:
                 details["note"] += f"; its best dev BLEU was {details['dev_bleu']:.2f}"
         self._record("train", what, "failed" if "note" in details else "ok", details)
+
+    # --- scaling
+
+    def _scaling(self) -> None:
+        """Measure `base` on ever more devices, and compare their losses with that of one."""
+        if self._devices == 1:
+            self._record("scaling", "several devices", "skipped", {"note": "there is one GPU"})
+            return
+        for row in list_scaling("tiny" if self._rehearsal else "base", self._devices):
+            if self._left() < EXPECTED_ROW_SECONDS:
+                note = f"not reached in {self._arguments.minutes:g} minutes: see --minutes"
+                self._record("scaling", row.what, "skipped", vars(row) | {"note": note})
+            else:
+                self._measure(row, *self._worker(row), part="scaling")
+        self._compare_losses()
+
+    def _compare_losses(self) -> None:
+        """Report devices that share a batch and have another loss than one alone."""
+        losses = {
+            result["devices"]: result["loss"]
+            for result in self.found
+            if result["part"] == "scaling" and result.get("fold") == 1 and "loss" in result
+        }
+        apart = [abs(loss / losses.get(1, math.nan) - 1) for loss in losses.values()]
+        details = {"within": max(apart, default=math.nan), "tolerance": SAME_LOSS}
+        same = all(error <= SAME_LOSS for error in apart) and len(losses) > 1
+        if not same:
+            details["note"] = "devices that share a batch differ from one alone"
+        self._record("scaling", "losses", "ok" if same else "failed", details)
+
+    # --- precision
+
+    def _precision(self) -> None:
+        """Train in each precision, and compare the losses on the dev split."""
+        script = str(ROOT / "scripts" / "compare_precisions.py")
+        updates = 4 if self._rehearsal else PRECISION_UPDATES
+        given = [*self._data, *["model=tiny"] * self._rehearsal, *self._arguments.override]
+        command = [sys.executable, script, *given, "--out", str(self._out / "precision")]
+        # What is apart is for this script to judge.
+        command += [f"--updates={updates}", "--within=inf"]
+        limit = min(PRECISION_SECONDS, self._left())
+        output = run_limited(command, limit, self._log, {"KERAS_BACKEND": self._backend})
+        for line in output.splitlines():
+            result = json.loads(line)
+            within = result["apart"] <= PRECISION_WITHIN
+            if not within:
+                result["note"] = "is further from float32 than the tolerance"
+            result["tolerance"] = PRECISION_WITHIN
+            status = "ok" if within else "failed"
+            self._record("precision", result.pop("precision"), status, result)
 
     # --- tables
 

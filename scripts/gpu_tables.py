@@ -1,4 +1,4 @@
-"""What `gpu_check.py` prints: its results as lines and as tables."""
+"""What `gpu_check.py` and `gpu_lowering.py` print: their results as lines and as tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # The order of rows.
 SIZES = ("small", "base", "big", "tiny")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+WIDTH = 140  # columns, where there is no terminal
 PARITY_CELLS = ("error", "tolerance")
 
 
@@ -34,6 +35,12 @@ def say(result: dict[str, Any]) -> str:
         return "loss off by {:.1e}, gradient norm by {:.1e}".format(*errors)
     if result["part"] == "speed":
         return f"{result['tokens_per_second']:,} tokens/s, {result['utilisation']:.1%}"
+    if result["part"] == "scaling":
+        if "within" in result:
+            return f"within {result['within']:.1e}"
+        return f"{result['tokens_per_second']:,} tokens/s, loss {result['loss']:.5f}"
+    if result["part"] == "precision":
+        return f"dev loss {result['dev_loss']:.4f}, off by {result['apart']:.2%}"
     return f"BLEU {format_score(result, 'BLEU')}"
 
 
@@ -123,6 +130,73 @@ def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
                 format_score(result, "chrF2++"),
             ]
         table.add_row(result["what"], *cells, format_status(result))
+    return table
+
+
+def tabulate_scaling(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the speed of several devices against that of one."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "scaling" and "devices" in result]
+    if not results:
+        return None
+    table = Table(title="Several devices share every update")
+    for name in ("model", "precision"):
+        table.add_column(name)
+    for name in ("devices", "tokens/update", "tokens/s", "of so many alone", "loss"):
+        table.add_column(name, justify="right")
+    table.add_column("status")
+    alone = [result.get("tokens_per_second") for result in results if result["devices"] == 1]
+    for result in results:
+        cells = [""] * 4
+        if result["status"] == "ok":
+            rate = result["tokens_per_second"]
+            share = f"{rate / (result['devices'] * alone[0]):.0%}" if alone and alone[0] else ""
+            rows, length = result["batches"][0]
+            cells = [f"{rows * length:,}", f"{rate:,}", share, f"{result['loss']:.5f}"]
+        named = (result["model"], result["precision"], str(result["devices"]))
+        table.add_row(*named, *cells, format_status(result))
+    return table
+
+
+def tabulate_precisions(found: Sequence[dict[str, Any]]) -> Table | None:
+    """Lay out the losses of the precisions."""
+    from rich.table import Table
+
+    results = [result for result in found if result["part"] == "precision"]
+    if not results:
+        return None
+    table = Table(title="`compact`, trained in each precision")
+    for name in ("precision", "updates", "seconds", "dev loss", "off by", "tolerance", "status"):
+        table.add_column(name, justify="left" if name in ("precision", "status") else "right")
+    for result in results:
+        cells = [""] * 5
+        if "dev_loss" in result:
+            cells = [f"{result['updates']:,}", str(result["seconds"]), f"{result['dev_loss']:.4f}"]
+            cells += [f"{result['apart']:.2%}", f"{result['tolerance']:.0%}"]
+        table.add_row(result["what"], *cells, format_status(result))
+    return table
+
+
+def tabulate_lowering(backend: str, cells: Sequence[str], found: Sequence[dict[str, Any]]) -> Table:
+    """Lay out what can be lowered for a GPU."""
+    from rich.table import Table
+
+    table = Table(
+        title=f"Lowered for CUDA by {backend}",
+        caption="cuDNN: calls its attention. What is not ok is named below.",
+    )
+    for name in ("model", "attention", "precision", *cells):
+        table.add_column(name)
+    for _, group in itertools.groupby(found, lambda result: (result["model"], result["attention"])):
+        for result in group:
+            states = []
+            for name in cells:
+                cell = result[name]
+                with_kernel = ", cuDNN" if cell["kernels"] else ""
+                states.append("not ok" if cell["problems"] else f"ok{with_kernel}")
+            table.add_row(result["model"], result["attention"], result["precision"], *states)
+        table.add_section()
     return table
 
 

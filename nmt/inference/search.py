@@ -190,7 +190,7 @@ class _Chains(NamedTuple):
     last: Tensor  # int32 [B, k]
     tokens: Tensor  # int32 [B, k, T]
     log_probs: Tensor  # float32 [B, k]
-    keys: Tensor  # uint32 [B, k]: what random choices are drawn from
+    keys: Tensor  # int32 [B, k]: bits of what random choices are drawn from
     state: State
 
 
@@ -214,7 +214,7 @@ class Greedy:
 
     def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Chains:
         """Return the progress before the first token."""
-        return self._begin(state, ops.zeros((ops.shape(rules.limits)[0], 1), "uint32"), max_length)
+        return self._begin(state, ops.zeros((ops.shape(rules.limits)[0], 1), "int32"), max_length)
 
     def _begin(self, state: State, keys: Tensor, max_length: int | Tensor) -> _Chains:
         shape = (ops.shape(keys)[0], ops.shape(keys)[1])
@@ -300,7 +300,9 @@ class Sample(Greedy):
     def begin(self, state: State, rules: Rules, max_length: int | Tensor) -> _Chains:
         """Return the progress before the first token."""
         numbers = ops.arange(self.samples, dtype="int32")[None, :]
-        return self._begin(state, fold(self.key[:, None], numbers), max_length)
+        # TensorFlow gathers no uint32 on a GPU.
+        keys = ops.cast(fold(self.key[:, None], numbers), "int32")
+        return self._begin(state, keys, max_length)
 
     def choose(
         self, logits: Tensor, forced: Tensor, progress: _Chains, numbers: Numbers
@@ -321,7 +323,8 @@ class Sample(Greedy):
                 before = ops.cumsum(shares, axis=-1) - shares
                 heat = ops.where(before < numbers.top_p, heat, -math.inf)
         # Noise belongs to the token, not to its rank.
-        places = ops.expand_dims(fold(progress.keys, progress.index), -1)
+        keys = ops.cast(progress.keys, "uint32")
+        places = ops.expand_dims(fold(keys, progress.index), -1)
         noise = -ops.log(-ops.log(uniform(fold(places, tokens))))
         best = ops.argmax(heat + noise, axis=-1, keepdims=True)
         chosen = ops.take_along_axis(tokens, best, axis=-1)

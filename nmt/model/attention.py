@@ -207,6 +207,9 @@ def _fused(
     repeats = query.shape[2] // key.shape[2]
     if repeats > 1:
         key, value = ops.repeat(key, repeats, axis=2), ops.repeat(value, repeats, axis=2)
+    if mask is not None:  # one of keys alone, cuDNN does not take
+        lengths = (ops.shape(query)[1], ops.shape(key)[1])
+        mask = ops.broadcast_to(mask, (*ops.shape(mask)[:2], *lengths))
     output = ops.dot_product_attention(query, key, value, bias=bias, mask=mask)
     if mask is not None:
         reachable = ops.any(mask, axis=-1)  # [B, H or 1, T]

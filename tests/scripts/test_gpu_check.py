@@ -27,7 +27,15 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import gpu_check  # noqa: E402
 import gpu_tables  # noqa: E402
-from gpu_check import PRECISIONS, Check, PartError, Row, list_speeds, run_limited  # noqa: E402
+from gpu_check import (  # noqa: E402
+    PRECISIONS,
+    Check,
+    PartError,
+    Row,
+    list_scaling,
+    list_speeds,
+    run_limited,
+)
 
 
 def check_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -157,6 +165,26 @@ def test_a_part_that_fails_is_named_and_stops_no_other(tmp_path: Path) -> None:
     assert why in (out / "log.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+def test_two_devices_and_three_precisions_are_rehearsed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = check_command("--cpu-rehearsal", "--parts", "scaling,precision", "--out", out)
+    assert done.returncode == 0, done.stdout + done.stderr + (out / "log.txt").read_text()
+    found = results(out)
+    scaling = [result for result in found if result["part"] == "scaling"]
+    shapes = [(row["devices"], row["batches"]) for row in scaling if "devices" in row]
+    assert shapes == [(1, [[4, 64]]), (2, [[4, 64]]), (2, [[8, 64]])]
+    one, two, twice = (row["loss"] for row in scaling if "devices" in row)
+    assert two == pytest.approx(one, rel=gpu_check.SAME_LOSS)
+    assert twice != pytest.approx(one, rel=gpu_check.SAME_LOSS)
+    assert scaling[-1]["within"] == abs(two / one - 1)
+    precisions = [result for result in found if result["part"] == "precision"]
+    assert [result["what"] for result in precisions] == list(PRECISIONS)
+    assert all(0 < result["dev_loss"] < 10 for result in precisions)
+    # Each was trained in what it is called by.
+    assert len({result["dev_loss"] for result in precisions}) == 3
+
+
 def test_without_a_gpu_one_line_says_so(tmp_path: Path) -> None:
     done = check_command("--backend", "jax", "--out", tmp_path / "out", **gpu_check.NO_GPU)
     assert done.returncode == 2
@@ -185,6 +213,44 @@ def test_every_size_precision_kernel_and_compilation_has_a_row(
         assert config.training.precision == row.precision
         assert config.model.attention_kernel == row.attention
         assert (config.training.jit_compile != "off") == row.xla
+
+
+def test_devices_share_a_batch_or_have_one_as_large_each(compose: Callable[..., Any]) -> None:
+    assert [(row.devices, row.fold) for row in list_scaling("tiny", 6)] == [
+        *((1, 1), (2, 1), (4, 1), (6, 1)),
+        *((2, 2), (4, 4), (6, 6)),
+    ]
+    assert [row.devices for row in list_scaling("tiny", 8)][:4] == [1, 2, 4, 8]
+    rows = list_scaling("tiny", 2)
+    assert len({row.what for row in rows}) == len(rows)
+    for row in rows:
+        training = compose(*row.overrides).training
+        assert training.devices == str(row.devices)
+        assert training.batch_tokens == row.fold * gpu_check.BATCH_TOKENS["tiny"]
+
+
+def shared(devices: int, loss: float, fold: int = 1) -> dict[str, Any]:
+    of_row = {"devices": devices, "fold": fold, "loss": loss}
+    return {"part": "scaling", "what": f"{devices}", "status": "ok", **of_row}
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        ([shared(1, 2.0), shared(2, 2.0001), shared(2, 1.5, fold=2)], "ok"),
+        ([shared(1, 2.0), shared(2, 2.01)], "failed"),
+        ([shared(1, 2.0)], "failed"),  # the others have failed
+        ([shared(2, 2.0), shared(4, 2.0)], "failed"),  # one alone has
+        ([shared(1, 2.0), shared(2, float("nan"))], "failed"),
+    ],
+)
+def test_devices_that_share_a_batch_must_have_the_loss_of_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: list[dict[str, Any]], status: str
+) -> None:
+    check = Check(arguments_of(monkeypatch, "--out", tmp_path))
+    check.found += found
+    check._compare_losses()
+    assert check.found[-1]["status"] == status
 
 
 def test_the_vocabulary_measured_is_that_of_the_run(compose: Callable[..., Any]) -> None:
@@ -414,8 +480,20 @@ def test_the_table_of_speeds_shows_what_was_measured() -> None:
     assert "790 TFLOP/s" in text
 
 
+def test_the_table_of_devices_compares_with_as_many_alone() -> None:
+    one = {"part": "scaling", "status": "ok", "batches": [[2, 64]], "loss": 1.25}
+    rows = [Row("tiny", "float32", devices=count) for count in (1, 4)]
+    found = [
+        {**vars(row), **one, "what": row.what, "tokens_per_second": rate}
+        for row, rate in zip(rows, (1000, 3000), strict=True)
+    ]
+    text = text_of(gpu_tables.tabulate_scaling(found))
+    cells = [[cell.strip() for cell in line.split("│")] for line in text.splitlines()]
+    assert ["4", "128", "3,000", "75%", "1.25000", "ok"] in [row[3:-1] for row in cells]
+
+
 def test_parts_without_results_have_no_table() -> None:
-    assert [table([]) for table in gpu_check.TABLES] == [None] * 3
+    assert [table([]) for table in gpu_check.TABLES] == [None] * 5
 
 
 def test_the_shell_script_finds_a_python(tmp_path: Path) -> None:
