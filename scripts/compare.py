@@ -274,7 +274,16 @@ def tabulate(runs: Sequence[Compared], seen: Sequence[Seen]) -> Listing:
         for run, look in zip(runs, seen, strict=True)
     ]
     header = ("run", "differs in", *scores, *costs, *kept, "attention")
-    return Listing("Results", _LEGEND, header, rows)
+    return Listing("Results", f"{name_best(runs)}{_LEGEND}", header, rows)
+
+
+def name_best(runs: Sequence[Compared]) -> str:
+    """Say which run has the best dev BLEU, which is what runs are chosen by."""
+    scored = [(run.best, run.name) for run in runs if run.best is not None]
+    if not scored:
+        return ""
+    score, name = max(scored, key=lambda one: one[0])
+    return f"The best on dev is {name}, BLEU {score:.2f}. "
 
 
 def describe_differences(differences: Mapping[str, Any]) -> str:

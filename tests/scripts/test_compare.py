@@ -156,6 +156,12 @@ def test_a_line_of_the_table() -> None:
     assert listing.as_markdown().count("\n|") == 4
 
 
+def test_the_best_is_named() -> None:
+    runs = [NOTHING, made("a", curve=[(1, 7.5), (2, 30)]), made("c", curve=[(1, 31), (2, 2)])]
+    assert compare.name_best(runs) == "The best on dev is c, BLEU 31.00. "
+    assert compare.name_best([NOTHING]) == ""
+
+
 def test_values_are_written_as_the_command_line_has_them() -> None:
     differences = {"model.qk_norm": True, "model.key_value_heads": None, "training.rate": 0.002}
     written = compare.describe_differences(differences | {"training.row_lengths": [32, 64]})

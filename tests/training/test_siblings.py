@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from nmt.runs.folder import RunFolder
-from nmt.training.siblings import is_behind
+from nmt.training.siblings import TAG, is_behind
 
 
 def make(folder: Path, name: str, *scores: float, torn: bool = False) -> RunFolder:
     path = folder / name
     path.mkdir()
     rows = [{"step": step, "train/loss": 1.0} for step in range(3)]
-    rows += [{"step": step, "dev/BLEU": score} for step, score in enumerate(scores)]
+    rows += [{"step": step, TAG: score} for step, score in enumerate(scores)]
     text = "".join(json.dumps(row) + "\n" for row in rows) + ('{"step": 9, "dev/B' if torn else "")
     (path / "metrics.jsonl").write_text(text)
     return RunFolder(path)
