@@ -156,19 +156,16 @@ class Worker:
 
 def work(overrides: list[str]) -> None:
     """Set up, then train as many updates as each line of standard input asks for."""
-    # Standard output is for answers; whatever else is printed goes to standard error.
+    # Standard output is for answers; whatever else is printed, libraries' words included, goes to
+    # standard error.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    with contextlib.redirect_stdout(sys.stderr):
-        _work(overrides, answers)
-
-
-def _work(overrides: list[str], answers: TextIO) -> None:
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ready = prepare(overrides)
-    with ready.team.scope():
-        _answer_all(ready, overrides, answers)
+    with ready.team.together(), ready.team.scope():
+        _answer(ready, overrides, answers)
 
 
-def _answer_all(ready: Ready, overrides: list[str], answers: TextIO) -> None:
+def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     import keras
 
     from nmt.model.costs import count_training_flops_per_token
@@ -216,7 +213,7 @@ def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str
 
     turn: dict[str, Any] = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0}
     turn["batch_seconds"] = 0.0
-    begin = time.perf_counter()
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     for number in range(done, done + updates):
         made = time.perf_counter()
         batch = batches.batch(number)
@@ -228,6 +225,7 @@ def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str
         turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
     turn["loss"] = float(update.nll) / float(update.tokens)  # waits for the device
     turn["seconds"] = time.perf_counter() - begin
+    turn["cpu_seconds"] = time.process_time() - begin_cpu  # of all threads
     return turn
 
 
