@@ -247,15 +247,16 @@ class Ready:
         """
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
-        from nmt.training.backend import make_step
         from nmt.training.defaults import finish_config
+        from nmt.training.fitting import make_fitting_step
 
         changed = replace(self.config, training=replace(self.config.training, **training))
         with quiet_start():
             config = finish_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        return config, model, make_step(model, config.training, seed=config.seed, team=self.team)
+        step, config = make_fitting_step(model, config, [self.batches], self.team)
+        return config, model, step
 
 
 def prepare(overrides: list[str]) -> Ready:
