@@ -19,6 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
 from nmt.config.data import DataConfig
+from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
 from nmt.errors import UserError, nearest
 
@@ -28,7 +29,7 @@ _CHANGEABLE = re.compile(
     r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_sentences"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
-    r"|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
+    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
 )
 
 
@@ -56,14 +57,23 @@ class _OpenConfig(Config):
     data: DataConfig = field(default_factory=_OpenData)
 
 
+@dataclass
+class _OpenPreparation(PreparationConfig):
+    """The same for ``nmt.prepare``."""
+
+    data: DataConfig = field(default_factory=_OpenData)
+
+
 @cache  # the store is one for the process
 def register_schema() -> None:
-    """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
-    schema = OmegaConf.structured(_OpenConfig)
-    OmegaConf.set_struct(schema.data.sources, False)
-    OmegaConf.set_struct(schema.data.tests, False)
-    OmegaConf.set_struct(schema.model, False)  # which has the keys of its kind besides
-    ConfigStore.instance().store(name="schema", node=schema, provider="nmt")
+    """Store the schemas where the defaults lists of ``conf/*.yaml`` find them."""
+    of_training = OmegaConf.structured(_OpenConfig)
+    OmegaConf.set_struct(of_training.model, False)  # which has the keys of its kind besides
+    of_preparation = OmegaConf.structured(_OpenPreparation)
+    for name, schema in (("schema", of_training), ("prepare_schema", of_preparation)):
+        OmegaConf.set_struct(schema.data.sources, False)
+        OmegaConf.set_struct(schema.data.tests, False)
+        ConfigStore.instance().store(name=name, node=schema, provider="nmt")
 
 
 def guard(command: Callable[[], Any]) -> Callable[[], None]:

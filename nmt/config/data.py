@@ -86,6 +86,8 @@ class DataConfig:
     temperature: float | None = MISSING
     stages: list[StageConfig] = MISSING  # one after the other; empty: there is one
 
+    prepared: str | None = None  # a folder of nmt.prepare, whose sources these are
+
     # Short for a key of the one source that has it; null in a finished configuration.
     archive: str | None = None
     url: str | None = None
@@ -190,6 +192,8 @@ def check_data(config: DataConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    if not config.sources and config.name == "prepared":
+        raise UserError("data=prepared needs data.prepared=FOLDER, made by nmt.prepare")
     if not config.sources:
         raise UserError("data.sources is empty: choose a corpus, such as data=tsv data.path=FILE")
     for name, source in config.sources.items():

@@ -8,7 +8,8 @@ ones before it, and resuming needs no iterator state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,20 +21,91 @@ from nmt.data.tokenizer import BOS, EOS
 Batch = dict[str, np.ndarray]
 
 
-class Batches:
-    """The training batches of an encoded corpus.
+class Plan(ABC):
+    """Rows of a few lengths, cut into batches.
+
+    Args:
+        rows: how many there are of each length, shortest first.
+        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
+            and at least one.
+        pairs: in the rows.
+        skipped: see below.
+        tokens_per_epoch: see below.
+
+    Attributes:
+        pairs: that stand in a row.
+        skipped: pairs longer than the longest row, left out.
+        steps_per_epoch: batches in which every pair occurs once.
+        tokens_per_epoch: on both sides, end marks included.
+        padding: share of positions that hold no token, both sides, over an epoch.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[int, int],
+        *,
+        tokens: int,
+        pairs: int,
+        skipped: int,
+        tokens_per_epoch: int,
+    ) -> None:
+        self._row_counts = list(rows.values())
+        # (rows, row length) of every shape of batch.
+        self.shapes = [(max(1, tokens // length), length) for length in rows]
+        counts = [
+            -(-count // size)
+            for count, (size, _) in zip(self._row_counts, self.shapes, strict=True)
+        ]
+        self._ends = np.cumsum(counts)  # of the batches of each shape
+        self.pairs = pairs
+        self.skipped = skipped
+        self.steps_per_epoch = sum(counts)
+        self.tokens_per_epoch = tokens_per_epoch
+        positions = 2 * sum(
+            count * size * length for count, (size, length) in zip(counts, self.shapes, strict=True)
+        )
+        self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
+
+    @abstractmethod
+    def batch(self, step: int, order: int = 0) -> Batch:
+        """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
+
+        Args:
+            step: over all epochs.
+            order: each is another one of the same pairs.
+        """
+
+    @abstractmethod
+    def assemble(self, shape: int, rows: np.ndarray) -> Batch:
+        """Lay out rows of one shape, with empty rows up to the size of a batch: see `lay_out`.
+
+        Args:
+            shape: index into `shapes`.
+            rows: int [at most R], which rows.
+        """
+
+    def in_order(self) -> Iterator[Batch]:
+        """Yield every pair once, unshuffled: for validation."""
+        for number in range(self.steps_per_epoch):
+            yield self.assemble(*self.part(number))
+
+    def part(self, number: int) -> tuple[int, np.ndarray]:
+        """Return the shape of a batch, by its number in order, and its rows: int64 [at most R]."""
+        shape = int(np.searchsorted(self._ends, number, "right"))
+        before = int(self._ends[shape - 1]) if shape else 0
+        size = self.shapes[shape][0]
+        first = (number - before) * size
+        return shape, np.arange(first, min(first + size, self._row_counts[shape]))
+
+
+class Batches(Plan):
+    """The training batches of an encoded corpus in memory.
 
     Args:
         corpus: what to train on.
         row_lengths: static row lengths; each makes one shape of batch.
-        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
-            and at least one.
+        tokens: positions per side in one batch.
         seed: of the order.
-
-    Attributes:
-        skipped: pairs longer than the longest row, left out.
-        steps_per_epoch: batches in which every pair occurs once.
-        padding: share of positions that hold no token, both sides, over an epoch.
     """
 
     def __init__(
@@ -46,43 +118,21 @@ class Batches:
     ) -> None:
         self._corpus = corpus
         self._seed = seed
-        self._source_lengths = np.asarray(corpus.source.lengths) + 1  # end mark
-        self._target_lengths = np.asarray(corpus.target.lengths) + 1  # end mark
-        self._rows = pack(self._source_lengths, self._target_lengths, row_lengths)
-        self._batch_rows = [max(1, tokens // rows.length) for rows in self._rows]
-        self._counts = [
-            -(-len(rows) // size) for rows, size in zip(self._rows, self._batch_rows, strict=True)
-        ]
-        self.pairs = sum(len(rows.pairs) for rows in self._rows)
-        self.skipped = len(corpus) - self.pairs
-        self.steps_per_epoch = sum(self._counts)
-        real = sum(
-            int(self._source_lengths[rows.pairs].sum() + self._target_lengths[rows.pairs].sum())
-            for rows in self._rows
+        source, target = corpus.source.lengths + 1, corpus.target.lengths + 1  # end marks
+        self._rows = pack(source, target, row_lengths)
+        pairs = sum(len(rows.pairs) for rows in self._rows)
+        super().__init__(
+            {rows.length: len(rows) for rows in self._rows},
+            tokens=tokens,
+            pairs=pairs,
+            skipped=len(corpus) - pairs,
+            tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
         )
-        positions = 2 * sum(
-            count * size * rows.length
-            for count, size, rows in zip(self._counts, self._batch_rows, self._rows, strict=True)
-        )
-        self.tokens_per_epoch = real
-        self.padding = 1 - real / positions if positions else 0.0
         self._shuffle = (-1, 0)  # the epoch and order of what follows
         self._order: list[tuple[int, np.ndarray]] = []
 
-    @property
-    def shapes(self) -> list[tuple[int, int]]:
-        """(rows, row length) of every shape of batch."""
-        return [
-            (size, rows.length) for size, rows in zip(self._batch_rows, self._rows, strict=True)
-        ]
-
     def batch(self, step: int, order: int = 0) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
-
-        Args:
-            step: over all epochs.
-            order: each is another one of the same pairs.
-        """
+        """Return the batch of the 0-based global ``step``: see `Plan.batch`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if (epoch, order) != self._shuffle:
             self._order = self._shuffled(epoch, order)
@@ -90,30 +140,15 @@ class Batches:
         shape, rows = self._order[position]
         return self.assemble(shape, rows)
 
-    def in_order(self) -> Iterator[Batch]:
-        """Yield every pair once, unshuffled: for validation."""
-        for shape, rows in enumerate(self._rows):
-            yield from (self.assemble(shape, part) for part in self._parts(shape, len(rows)))
-
-    def _parts(self, shape: int, count: int) -> list[np.ndarray]:
-        size = self._batch_rows[shape]
-        return [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
-
     def _shuffled(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
         generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
-        batches = []
-        for shape, rows in enumerate(self._rows):
-            shuffled = generator.permutation(len(rows))
-            batches += [(shape, shuffled[part]) for part in self._parts(shape, len(rows))]
+        moved = [generator.permutation(len(rows)) for rows in self._rows]
+        parts = (self.part(number) for number in range(self.steps_per_epoch))
+        batches = [(shape, moved[shape][rows]) for shape, rows in parts]
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def assemble(self, shape: int, rows: np.ndarray) -> Batch:
-        """Lay out rows of one shape, with empty rows up to the size of a batch: see `lay_out`.
-
-        Args:
-            shape: index into `shapes`.
-            rows: int [at most R], which rows.
-        """
+        """Lay out rows of one shape: see `Plan.assemble`."""
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]
@@ -121,9 +156,9 @@ class Batches:
         return lay_out(
             self.shapes[shape],
             ends - begins,
-            source=_gather(corpus.source, pairs),
-            target=_gather(corpus.target, pairs),
-            weights=None if corpus.weights is None else corpus.weights[pairs],
+            gather(corpus.source, pairs),
+            gather(corpus.target, pairs),
+            None if corpus.weights is None else corpus.weights[pairs],
         )
 
 
@@ -134,7 +169,8 @@ class Side(NamedTuple):
     ids: np.ndarray  # int [all tokens], pair after pair
 
 
-def _gather(sequences: Sequences, pairs: np.ndarray) -> Side:
+def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
+    """Return one side of some pairs of an encoded corpus, one after the other."""
     begins = np.asarray(sequences.offsets[pairs])
     lengths = np.asarray(sequences.offsets[pairs + 1]) - begins
     return Side(lengths, sequences.ids[ranges(begins, lengths)])
@@ -143,7 +179,6 @@ def _gather(sequences: Sequences, pairs: np.ndarray) -> Side:
 def lay_out(
     size: tuple[int, int],
     per_row: np.ndarray,
-    *,
     source: Side,
     target: Side,
     weights: np.ndarray | None = None,

@@ -83,6 +83,16 @@ class Corpus:
         """An epoch: the pairs of every source, as often as it has them, in the order of files."""
         return list_pairs(self.parts)
 
+    @property
+    def epoch_pairs(self) -> int:
+        """Pairs of an epoch, repetitions and what a grammar makes included."""
+        return len(self.train)
+
+    @property
+    def train_pairs(self) -> int:
+        """Pairs to train on, of those that were read."""
+        return sum(len(part.pairs) for part in self.parts if part.read)
+
 
 def load_corpus(
     config: DataConfig,
@@ -210,9 +220,9 @@ class _Reader:
                     kept[verdict] = line
         count, refused = self.lines - before, self.rejected - rejected
         if not pairs:
-            raise UserError(_few_pairs(self._config, name, 0, count, refused))
+            raise UserError(say_few_pairs(self._config, name, 0, count, refused))
         if count >= MANY and len(pairs) < FEW * count and refused.most_common(1)[0][0] != DUPLICATE:
-            few = _few_pairs(self._config, name, len(pairs), count, refused)
+            few = say_few_pairs(self._config, name, len(pairs), count, refused)
             warnings.warn(few, stacklevel=2)
         return pairs
 
@@ -391,7 +401,7 @@ def turn(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
-    train = sum(len(part.pairs) for part in corpus.parts if part.read)
+    train = corpus.train_pairs
     kept = train + len(corpus.dev) + len(corpus.test)
     log(
         f"corpus: {corpus.lines:,} lines, {kept:,} pairs kept: "
@@ -466,7 +476,7 @@ def rejection_table(corpus: Corpus) -> Table:
     for reason, count in corpus.rejected.items():
         row(f"rejected: {reason}", count)
     table.add_section()
-    train = sum(len(part.pairs) for part in corpus.parts if part.read)
+    train = corpus.train_pairs
     row("kept", train + len(corpus.dev) + len(corpus.test))
     table.add_section()
     row("train", train)
@@ -477,7 +487,7 @@ def rejection_table(corpus: Corpus) -> Table:
     return table
 
 
-def _few_pairs(
+def say_few_pairs(
     config: DataConfig, name: str, pairs: int, lines: int, rejected: Counter[str]
 ) -> str:
     """Say that no line of a source is usable, or hardly any, and what may be wrong."""
