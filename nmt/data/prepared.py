@@ -18,6 +18,7 @@ from nmt.data.encoded import is_whole
 from nmt.data.records import map_records, read_records, type_of_ids
 from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 
 MANIFEST_FILE = "prepared.json"
@@ -45,7 +46,7 @@ class PreparedCorpus(Corpus):
         Raises:
             UserError: always.
         """
-        raise UserError(f"{self.folder} keeps no text to train on, only ids: see data.sources")
+        raise UserError(f"{self.folder} keeps ids, and not the text that is trained on")
 
     @cached_property
     def epoch_pairs(self) -> int:
@@ -57,6 +58,10 @@ class PreparedCorpus(Corpus):
     def train_pairs(self) -> int:
         """Pairs to train on."""
         return int(self.manifest["pairs"][TRAIN])
+
+    def load_tokenizer(self) -> Tokenizer:
+        """Load what the ids were made with."""
+        return load_tokenizer(self.folder / TOKENIZER)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
