@@ -47,7 +47,10 @@ ROOMS = {
     "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
 }
 
-COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert", "synthesize"}
+COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"} | {
+    "prepare",
+    "synthesize",
+}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 

@@ -192,6 +192,8 @@ def check_data(config: DataConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    if not config.sources and config.prepared is not None:
+        return  # which are the folder's
     if not config.sources and config.name == "prepared":
         raise UserError("data=prepared needs data.prepared=FOLDER, made by nmt.prepare")
     if not config.sources:

@@ -36,6 +36,7 @@ KINDS_OF = {
     "tatoeba": {"zip"},
     "tsv": {"tsv"},
     "parallel": {"parallel"},
+    "prepared": set(),
 }
 
 

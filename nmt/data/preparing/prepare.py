@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import warnings
@@ -71,8 +72,9 @@ from nmt.errors import UserError, naming
 
 WORK = "work"  # what is no longer needed at the end
 _CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
-# What may differ between the command that began and the one that goes on.
-_OF_THE_MACHINE = ("output", "cache_dir", "prepare.processes")
+# What may differ between the command that began and the one that goes on: what the result does not
+# depend on, or training chooses.
+_OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
 
 
 def prepare(
@@ -96,13 +98,13 @@ def prepare(
         console.print(f"{folder} is prepared already")
         return read_manifest(folder)
     check_packages(config)
-    workshop = Workshop(folder, count_processes(config.prepare.processes), console)
-    preparation = _Preparation(config, tests, workshop)
-    preparation.clean()
-    fates = preparation.find_duplicates()
-    preparation.split(fates)
-    preparation.encode()
-    manifest = preparation.finish()
+    with Workshop(folder, count_processes(config.prepare.processes), console) as workshop:
+        preparation = _Preparation(config, tests, workshop)
+        preparation.clean()
+        fates = preparation.find_duplicates()
+        preparation.split(fates)
+        preparation.encode()
+        manifest = preparation.finish()
     with naming(folder):
         shutil.rmtree(folder / WORK)
     return manifest
@@ -114,7 +116,7 @@ def _begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pai
     Raises:
         UserError: something differs, which is named.
     """
-    wanted = {key: value for key, value in flatten(config) if key not in _OF_THE_MACHINE} | {
+    wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
         f"data.tests.{name}": digest([text for pair in pairs for text in pair])
         for name, pairs in tests.items()
     }

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,13 +34,32 @@ Write = Callable[..., None]  # writes a shard: its arguments, and then the folde
 Task = tuple[str, tuple[Any, ...]]  # name of a shard, arguments; None in their place: it is there
 
 
-@dataclass(frozen=True)
 class Workshop:
-    """Where a corpus is prepared, and by how many."""
+    """Where a corpus is prepared, and by how many processes, which end with the block.
 
-    folder: Path
-    processes: int
-    console: Console
+    Args:
+        folder: of the corpus.
+        processes: 1 does all work in this one.
+        console: takes messages and progress.
+    """
+
+    def __init__(self, folder: Path, processes: int, console: Console) -> None:
+        self.folder, self.console = folder, console
+        self._ahead = processes if processes > 1 else 0  # shards begun before one must be done
+        self._pool: ProcessPoolExecutor | None = None
+        if processes > 1:
+            # A fresh interpreter for each: a fork of one with threads may never wake up.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(
+                processes, mp_context=context, initializer=_start_worker
+            )
+
+    def __enter__(self) -> Workshop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def run(
         self, stage: str, write: Write, tasks: Iterable[Task], total: int, done: Callable[[], int]
@@ -56,30 +74,39 @@ class Workshop:
             done: how far the tasks are that were taken.
 
         Raises:
-            UserError: as ``write`` does, or a process that was killed.
+            UserError: as ``write`` does, or a process was killed.
         """
         made, begun = 0, time.monotonic()
-        with self._progress(stage, total) as (progress, bar), self._pool() as submit:
-            waiting: deque[tuple[str, Future[float]]] = deque()
+        waiting: deque[tuple[str, Future[float]]] = deque()
+        with self._progress(stage, total) as (progress, bar):
 
-            def finish() -> None:
+            def finish(most: int) -> None:
                 nonlocal made
-                name, future = waiting.popleft()
-                seconds = future.result()
-                made += 1
-                self._note(stage, name, seconds)
+                while len(waiting) > most:
+                    name, future = waiting.popleft()
+                    self._note(stage, name, future.result())
+                    made += 1
                 rate = f"{made / (time.monotonic() - begun):.2g} shards/s"
                 progress.update(bar, completed=done(), told=rate)
 
-            for name, arguments in tasks:
-                if is_whole(folder := self.folder / stage / name):
-                    progress.update(bar, completed=done())
-                    continue
-                waiting.append((name, submit(_make, folder, write, arguments)))
-                if len(waiting) > self.processes:
-                    finish()
-            while waiting:
-                finish()
+            try:
+                for name, arguments in tasks:
+                    if not is_whole(folder := self.folder / stage / name):
+                        waiting.append((name, self._submit(folder, write, arguments)))
+                    finish(self._ahead)
+                finish(0)
+            except BrokenProcessPool as error:
+                raise UserError(
+                    "a process was killed, most likely for want of memory: set prepare.processes "
+                    "to fewer and give the same command again; what is finished stays"
+                ) from error
+
+    def _submit(self, folder: Path, write: Write, arguments: tuple[Any, ...]) -> Future[float]:
+        if self._pool is not None:
+            return self._pool.submit(_make, folder, write, arguments)
+        done: Future[float] = Future()
+        done.set_result(_make(folder, write, arguments))
+        return done
 
     @contextmanager
     def _progress(self, stage: str, total: int) -> Iterator[tuple[Progress, TaskID]]:
@@ -88,25 +115,6 @@ class Workshop:
         hidden = not self.console.is_terminal
         with Progress(*columns, transient=True, console=self.console, disable=hidden) as progress:
             yield progress, progress.add_task("", total=total, told="")
-
-    @contextmanager
-    def _pool(self) -> Iterator[Callable[..., Future[float]]]:
-        """Give what starts work: in processes that import no more than they need, or here."""
-        if self.processes == 1:
-            yield _do_at_once
-            return
-        # A fresh interpreter for each: a fork of one with threads may never wake up.
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(self.processes, mp_context=context, initializer=_start_worker)
-        try:
-            yield pool.submit
-        except BrokenProcessPool as error:
-            raise UserError(
-                "a process was killed, most likely for want of memory: set prepare.processes to "
-                "fewer and give the same command again; what is finished stays"
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _note(self, stage: str, name: str, seconds: float) -> None:
         told = {"stage": stage, "shard": name, "seconds": round(seconds, 3), "ended": time.time()}
@@ -120,12 +128,6 @@ def _make(folder: Path, write: Write, arguments: tuple[Any, ...]) -> float:
     begun = time.monotonic()
     cached_folder(folder, partial(write, *arguments))
     return time.monotonic() - begun
-
-
-def _do_at_once(function: Callable[..., float], *arguments: Any) -> Future[float]:
-    done: Future[float] = Future()
-    done.set_result(function(*arguments))
-    return done
 
 
 def _start_worker() -> None:
