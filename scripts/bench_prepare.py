@@ -225,13 +225,13 @@ def say_found(folder: Path, planted: Planted, per_file: int, threshold: float | 
         found = len(similar & near)
         recall = found / max(1, len(similar))
         print(
-            f"near duplicates, similarity >= {least:.2f}: {found:,} of {len(similar):,}: {recall:.3f}"
+            f"near duplicates of {least:.2f} and more: {found:,} of {len(similar):,}, {recall:.3f}"
         )
     for least in (threshold, threshold - 0.1):
         true = sum(planted.near.get(line, 0) >= least for line in near)
         precision = true / max(1, len(near))
         print(
-            f"left out as near, similarity >= {least:.2f}: {true:,} of {len(near):,}: {precision:.3f}"
+            f"left out as near, of {least:.2f} and more: {true:,} of {len(near):,}, {precision:.3f}"
         )
 
 

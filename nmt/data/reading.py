@@ -133,7 +133,13 @@ def read_rows(
             archive = nullcontext(_given(sources, name, "archive")[0])
         with archive as path:
             hashes[name] = _checked_sha256(path, key, sha256)
-            yield from _number(str(path), _zip_lines(path, key, opened))
+            if source.members is None:
+                yield from _number(str(path), _zip_lines(path, key, opened))
+            else:
+                one, other = source.members
+                names = f"{path} (*{one})", f"{path} (*{other})"
+                sides = (_zip_lines(path, key, opened, ending) for ending in source.members)
+                yield from _align(*names, *sides)
     elif source.kind == "tsv":
         key = key_of(sources, name, "path")
         for path in _given(sources, name, "path"):
@@ -156,7 +162,8 @@ def _aligned_rows(
             "that translates it"
         )
     for source, target in zip(*paths, strict=True):
-        yield from _align(source, target, one, other, opened)
+        lines = _file_lines(source, one, opened), _file_lines(target, other, opened)
+        yield from _align(str(source), str(target), *lines)
 
 
 def _given(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Path]:
@@ -228,29 +235,24 @@ def read_aligned(
     Raises:
         UserError: a file that is missing or damaged, or the numbers of lines differ.
     """
-    for row in _align(source_path, target_path, source_key, target_key):
+    lines = _file_lines(source_path, source_key), _file_lines(target_path, target_key)
+    for row in _align(str(source_path), str(target_path), *lines):
         yield parse_row(row, ())
 
 
 def _align(
-    source_path: Path,
-    target_path: Path,
-    source_key: str,
-    target_key: str,
-    opened: Callable[[IO[bytes]], None] = lambda file: None,
+    source_name: str, target_name: str, sources: Iterator[bytes], targets: Iterator[bytes]
 ) -> Iterator[Row]:
-    rows = zip_longest(
-        _file_lines(source_path, source_key, opened), _file_lines(target_path, target_key, opened)
-    )
+    rows = zip_longest(sources, targets)
     for number, (source, target) in enumerate(rows, 1):
         if source is None or target is None:
             shorter, longer = number - 1, number + sum(1 for _ in rows)
             counts = (shorter, longer) if source is None else (longer, shorter)
             raise UserError(
-                f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}: "
+                f"{source_name} has {counts[0]:,} lines and {target_name} has {counts[1]:,}: "
                 "line n of one must translate line n of the other"
             )
-        yield Row(str(source_path), number, (source, target))
+        yield Row(source_name, number, (source, target))
 
 
 def _decode(line: bytes) -> tuple[str, str | None]:
@@ -286,12 +288,19 @@ def _file_lines(
 
 
 def _zip_lines(
-    path: Path, key: str, opened: Callable[[IO[bytes]], None] = lambda file: None
+    path: Path, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of the one text file of pairs in a zip; nothing is unpacked to disk."""
+    """Yield the lines of a text file in a zip; nothing is unpacked to disk.
+
+    Args:
+        path: of the zip.
+        key: of the configuration, for messages.
+        opened: takes the open zip.
+        ending: of the file's name; None: it is the one text file of pairs.
+    """
     with _reading(path, key), path.open("rb") as whole, zipfile.ZipFile(whole) as archive:
         opened(whole)
-        member = _pairs_member(key, path, archive.namelist())
+        member = _choose_member(key, path, archive.namelist(), ending)
         if archive.getinfo(member).flag_bits & 1:
             raise UserError(f"{key}={path} is encrypted: give one without a password")
         with archive.open(member) as file:
@@ -334,8 +343,11 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def _pairs_member(key: str, path: Path, names: list[str]) -> str:
-    """Return ``spa.txt``, or the only other text file, among the members of an archive."""
+def _choose_member(key: str, path: Path, names: list[str], ending: str | None) -> str:
+    """Return the only member of an archive with an ending; without one, that of pairs.
+
+    That is ``spa.txt``, or the only other text file.
+    """
     for name in names:
         parts = name.replace("\\", "/").split("/")
         if parts[0] == "" or parts[0].endswith(":") or ".." in parts:
@@ -343,6 +355,14 @@ def _pairs_member(key: str, path: Path, names: list[str]) -> str:
                 f"{key}={path} is refused, its member {name!r} points outside of the "
                 "archive's folder: get the archive from a source you trust"
             )
+    if ending is not None:
+        aligned = [name for name in names if name.endswith(ending)]
+        if len(aligned) != 1:
+            raise UserError(
+                f"{key}={path} holds {len(aligned)} files whose names end in {ending}, where one "
+                f"is expected: correct the members of the source ({', '.join(names[:4])})"
+            )
+        return aligned[0]
     texts = [
         name
         for name in names

@@ -48,7 +48,7 @@ def find_repeated(
     """
     known = None if fates is None else np.load(fates, mmap_mode="r")
     kind, part = divmod(number, parts := shards.slices(kinds) // kinds)
-    found_keys, found_numbers = [], []
+    found_keys, found_numbers = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
     for folder, start in zip(shards.folders, shards.starts, strict=False):
         if not (folder / f"{name}.keys.npy").is_file():
             continue  # of dev or test
@@ -66,12 +66,11 @@ def find_repeated(
             numbers, of_slice = numbers[fresh], of_slice[fresh]
         found_keys.append(of_slice)
         found_numbers.append(numbers)
-    if not found_keys:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     joined, numbers = np.concatenate(found_keys), np.concatenate(found_numbers)
     order = np.argsort(joined, kind="stable")  # of equal keys, the first pair first
     joined, numbers = joined[order], numbers[order]
-    same = np.concatenate([[False], joined[1:] == joined[:-1]])
+    same = np.zeros(len(joined), bool)
+    same[1:] = joined[1:] == joined[:-1]
     first = np.maximum.accumulate(np.where(same, 0, np.arange(len(joined))))
     return numbers[same], numbers[first[same]]
 

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -92,7 +92,7 @@ def prepare(
             no pair is left to train on.
     """
     folder = Path(config.output).expanduser()
-    config.data = with_same_files(config.data)
+    config = replace(config, data=with_same_files(config.data))
     _begin(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         console.print(f"{folder} is prepared already")

@@ -307,6 +307,14 @@ def test_patterns_name_several_files(tmp_path: Path) -> None:
     assert "no file has such a name" in complaint(plan(tmp_path / "x", data=missing))
 
 
+def test_a_shard_may_be_left_with_nothing(tmp_path: Path) -> None:
+    pairs = [*singles(3), *[("", "x")] * 3, *singles(3), ("more", "más")]
+    corpus = prepared(plan(tmp_path, pairs, shard_lines=3, near_duplicates=0.9))
+    assert [one["pairs"] for one in corpus.manifest["shards"]] == [1, 0, 0, 1]
+    assert corpus.rejected == {"empty side": 3, "duplicate": 3, "near duplicate": 2}
+    assert sum(trained_on(corpus).values()) == 2
+
+
 def test_an_epoch_has_every_pair_once(reference: Any) -> None:
     expected = ids_in(batches_of(reference).in_order())
     for seed in (1, 2):
