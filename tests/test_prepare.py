@@ -115,6 +115,10 @@ def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "begun.json").write_text("{}")
     with pytest.raises(UserError, match="is not finished: go on with the command"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
+    manifest = (folder / "prepared.json").read_text()
+    (tmp_path / "prepared.json").write_text(manifest.replace('"es"', '"${oc.env:HOME}"', 1))
+    with pytest.raises(UserError, match="refers to elsewhere"):
+        compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     with pytest.raises(UserError, match=r"data=prepared needs data\.prepared=FOLDER"):
         compose_config(["data=prepared"])
 
@@ -157,7 +161,7 @@ def test_training_goes_on_exactly_and_scores(folder: Path, tmp_path: Path) -> No
 
 def train_elsewhere(folder: Path) -> Path:
     """Return a run of two updates with another tokenizer."""
-    made = [*tiny_overrides(folder), "tokenizer.vocabulary_size=300", "training.max_steps=2"]
+    made = [*tiny_overrides(folder), "tokenizer.vocabulary_size=450", "training.max_steps=2"]
     return fit([*made, *SHORT, "data.test=0"], console=Console(quiet=True)).path
 
 

@@ -72,7 +72,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     key = f"data.prepared={folder}"
     try:
-        manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        text = (folder / MANIFEST_FILE).read_text(encoding="utf-8")
+        manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError) as error:
         if (folder / BEGUN_FILE).is_file():
             raise UserError(
@@ -83,6 +84,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{key}: {MANIFEST_FILE} cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UserError(f"{key} is of another version of nmt.prepare: prepare the corpus anew")
+    if "${" in text:  # it may come from elsewhere, and would read the environment
+        raise UserError(
+            f"{key}: {MANIFEST_FILE} refers to elsewhere; one of nmt.prepare has values"
+        )
     return manifest
 
 
