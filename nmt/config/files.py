@@ -24,6 +24,8 @@ from nmt.errors import UserError, nearest
 
 DEEPEST = 16  # nodes of YAML in each other; four are used
 
+_GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
+
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
@@ -168,9 +170,9 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
         name = str(key)
         if name not in names:
             yield prefix + name, [prefix + known for known in names]
-        elif not prefix and name in (GROUPS.keys() | {"prepare"}):
+        elif not prefix and name in _GROUPS:
             kind = _kind_of_model(node) if name == "model" else None
-            group = (GROUPS | {"prepare": PrepareConfig})[name] if kind is None else OF_KIND[kind]
+            group = _GROUPS[name] if kind is None else OF_KIND[kind]
             yield from _unknown_keys(node[name], group, f"{name}.")
         elif prefix + name == SOURCES:
             yield from _unknown_keys_of_sources(node[name])

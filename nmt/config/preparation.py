@@ -23,7 +23,7 @@ class PrepareConfig:
     # Leaves out pairs of which a side is, with this probability, in another language; null: none.
     language_certainty: float | None = MISSING
     encoding_faults: bool = MISSING  # leaves out text decoded wrongly, such as "EspaÃ±a"
-    # Leaves out pairs as similar as this to an earlier one, from 0 to 1 (all the same); null: none.
+    # Leaves out pairs as similar as this to an earlier one, from 0.5 to 1 (all alike); null: none.
     near_duplicates: float | None = MISSING
 
 

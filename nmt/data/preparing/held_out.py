@@ -111,7 +111,7 @@ def _draw(shards: Sequence[Cleaned], count: int, seed: int) -> np.ndarray:
     for one in shards:
         keys = np.load(one.folder / KEYS_FILE)
         alive = np.flatnonzero(one.fates == TO_TRAIN)
-        ranks = mix(mix(keys[alive, 0], seed))
+        ranks = mix(mix(keys[alive, 0], seed % 2**64))
         if len(ranks) > count:
             least = np.argpartition(ranks, count)[:count]
             alive, ranks = alive[least], ranks[least]

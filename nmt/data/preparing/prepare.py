@@ -95,6 +95,7 @@ def prepare(
     config = replace(config, data=with_same_files(config.data))
     _begin(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
+        shutil.rmtree(folder / WORK, ignore_errors=True)
         console.print(f"{folder} is prepared already")
         return read_manifest(folder)
     check_packages(config)
