@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from nmt.config import Config
-    from nmt.data.batches import Batches
+    from nmt.data.batches import Plan
     from nmt.model.contract import Model
     from nmt.training.step import Step
     from nmt.training.team import Team
@@ -207,7 +207,7 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
         answer(turn | {"product_flops": measure_product(question.get("product"))})
 
 
-def take_turn(step: Step, batches: Batches, done: int, updates: int) -> dict[str, Any]:
+def take_turn(step: Step, batches: Plan, done: int, updates: int) -> dict[str, Any]:
     """Make some updates, behind those that are done; return counts and times."""
     import numpy as np
 
@@ -236,7 +236,7 @@ class Ready:
     config: Config
     pairs: int  # of the training split
     vocabulary_size: int
-    batches: Batches
+    batches: Plan
     team: Team  # who shares an update, within whose scope models are built and updated
 
     def build(self, **training: Any) -> tuple[Config, Model, Step]:
@@ -285,7 +285,7 @@ def prepare(overrides: list[str]) -> Ready:
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
         [batches] = plan_training(config, corpus, tokenizer)
-        return Ready(config, len(corpus.train), tokenizer.vocabulary_size, batches, team)
+        return Ready(config, corpus.epoch_pairs, tokenizer.vocabulary_size, batches, team)
     except UserError as error:
         fail(error)
 

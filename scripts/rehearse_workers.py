@@ -40,6 +40,7 @@ from soak import ROOT, say, write_corpus
 OF_LOSSES, OF_WEIGHTS = 1e-5, 1e-3  # relative; share of the largest update of a weight
 STATUS_REQUEUE = 75
 PATIENCE = 60.0  # seconds in which all must have stopped
+EVERY = 20  # updates between two evaluations
 FIGURES = ("train/loss", "dev/loss")
 
 
@@ -68,9 +69,9 @@ class Job:
             *("model=tiny", "model.dropout=0.1", "model.attention_dropout=0.1"),
             *("tokenizer.vocabulary_size=600", "training.batch_tokens=256"),
             *("training.accumulate=2", "training.max_minutes=null", limit),
-            *("training.evaluate_every=20", "training.log_every=5", "training.probes=[]"),
+            *(f"training.evaluate_every={EVERY}", "training.log_every=5", "training.probes=[]"),
             *("training.early_stopping=null", "training.schedule=constant"),
-            "training.learning_rate=5e-4",
+            *("training.learning_rate=5e-4", "training.warmup_steps=1"),  # whatever the limit
         ]
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -114,7 +115,8 @@ def rehearse(folder: Path, arguments: argparse.Namespace) -> Iterator[str]:
         say(f"{count} workers: {train(several, count, updates):.0f} s")
         yield from (f"{count} workers: {what}" for what in compare(one, several))
     thirds = job("thirds")
-    for count, until in ((1, updates // 3), (2, 2 * updates // 3), (1, updates)):
+    third = updates // 3 // EVERY * EVERY  # where a window of updates is reported, too
+    for count, until in ((1, third), (2, 2 * third), (1, updates)):
         train(thirds, count, until)
     yield from (f"1, 2 and 1 workers: {what}" for what in compare(one, thirds))
     if arguments.other:

@@ -19,6 +19,8 @@ from nmt.config.files import conf_dir, from_composed
 # Files that are written to be completed: what their first line tells the user to add.
 COMPLETION = {
     "data=tsv": ["data.path=corpus.tsv"],
+    "data=opus": ["data.archive=en-es.txt.zip"],
+    "data=prepared": ["data.prepared=folder"],
     "data=parallel": ["data.source_path=a.es", "data.target_path=a.en"],
     "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
 }

@@ -47,7 +47,10 @@ ROOMS = {
     "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
 }
 
-COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert", "synthesize"}
+COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"} | {
+    "prepare",
+    "synthesize",
+}
 
 WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_client"}
 
@@ -277,7 +280,7 @@ def test_nothing_imports_a_command_but_its_command_line_a_subcommand() -> None:
 
 def test_only_configuration_and_the_commands_import_hydra() -> None:
     found = [one for one in IMPORTS if top(one.imported) in CONFIGURATION_LIBRARIES]
-    assert {room(one.importer) for one in found} == {"config", "train"}
+    assert {room(one.importer) for one in found} == {"config", "prepare", "train"}
     light = ("nmt.config", "nmt.config.schema", "nmt.config.data", "nmt.config.checks")
     assert not [one for one in found if one.importer in light]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -19,7 +19,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
 from nmt.config.data import DataConfig
+from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
+from nmt.config.tokenizer import TokenizerConfig
 from nmt.errors import UserError, nearest
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
@@ -28,7 +30,7 @@ _CHANGEABLE = re.compile(
     r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_sentences"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
-    r"|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
+    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
 )
 
 
@@ -37,6 +39,10 @@ _CHANGEABLE_AT_START = re.compile(
     r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
 )
 
+
+# What a prepared corpus has settled, but for what of that is a matter of training.
+_SETTLED = r"data\..+|tokenizer(\..*)?"
+_STILL_OPEN = re.compile(r"data\.(prepared|temperature|stages(\..*)?|sources\.\w+\.weight)")
 
 _EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
 
@@ -56,14 +62,29 @@ class _OpenConfig(Config):
     data: DataConfig = field(default_factory=_OpenData)
 
 
+@dataclass
+class _OpenPreparation(PreparationConfig):
+    """The same for ``nmt.prepare``."""
+
+    data: DataConfig = field(default_factory=_OpenData)
+
+
 @cache  # the store is one for the process
 def register_schema() -> None:
-    """Store the schema where the defaults list of ``conf/train.yaml`` finds it."""
-    schema = OmegaConf.structured(_OpenConfig)
-    OmegaConf.set_struct(schema.data.sources, False)
-    OmegaConf.set_struct(schema.data.tests, False)
-    OmegaConf.set_struct(schema.model, False)  # which has the keys of its kind besides
-    ConfigStore.instance().store(name="schema", node=schema, provider="nmt")
+    """Store the schemas where the defaults lists of ``conf/*.yaml`` find them."""
+    of_training = OmegaConf.structured(_OpenConfig)
+    OmegaConf.set_struct(of_training.model, False)  # which has the keys of its kind besides
+    of_preparation = OmegaConf.structured(_OpenPreparation)
+    for name, schema in (("schema", of_training), ("prepare_schema", of_preparation)):
+        _open(schema.data)
+        ConfigStore.instance().store(name=name, node=schema, provider="nmt")
+
+
+def _open(data: DictConfig) -> DictConfig:
+    """Let sources and tests have any names."""
+    OmegaConf.set_struct(data.sources, False)
+    OmegaConf.set_struct(data.tests, False)
+    return data
 
 
 def guard(command: Callable[[], Any]) -> Callable[[], None]:
@@ -171,6 +192,47 @@ def resume_config(
         OmegaConf.update(changed, key, OmegaConf.select(composed, key))
     changed.training.resume = str(where)
     return files.from_composed(changed)
+
+
+def settle_prepared(
+    composed: DictConfig, overrides: Sequence[str], stored: Mapping[str, Any], where: str
+) -> None:
+    """Give a composed configuration what a prepared corpus has settled: sources, tokenizer, rows.
+
+    Args:
+        composed: what Hydra composed, overrides included; changed here.
+        overrides: the job's command-line overrides.
+        stored: the configuration that the corpus was prepared with.
+        where: its folder, ``data.prepared``.
+
+    Raises:
+        UserError: an override that contradicts it.
+    """
+    keys = _list_keys(overrides)
+    schema = _open(OmegaConf.structured(_OpenData))
+    settled = dict(stored["data"]) | {"prepared": where}
+    data = cast(DictConfig, OmegaConf.merge(schema, settled))
+    for key in keys:
+        if re.fullmatch(_SETTLED, key) and not _STILL_OPEN.fullmatch(key):
+            raise UserError(
+                f"data.prepared={where} keeps its {key}: leave it out, or prepare the corpus anew"
+            )
+        if key.startswith(f"{SOURCES}.") and key.split(".")[2] not in data.sources:
+            name = key.split(".")[2]
+            raise UserError(f"{where} has no source '{name}'{nearest(name, data.sources)}")
+        if re.fullmatch(r"data\..+", key) and key != "data.prepared":
+            inner = key.removeprefix("data.")
+            OmegaConf.update(data, inner, OmegaConf.select(composed, key), merge=False)
+    lengths = sorted(set(stored["prepare"]["row_lengths"]))
+    wanted = list(composed.training.row_lengths)
+    if "training.row_lengths" in keys and sorted(set(wanted)) != lengths:
+        raise UserError(
+            f"training.row_lengths={wanted}: the rows of data.prepared={where} have {lengths} "
+            "tokens; leave it out, or prepare the corpus with prepare.row_lengths"
+        )
+    composed.data = data
+    composed.tokenizer = OmegaConf.structured(TokenizerConfig(**stored["tokenizer"]))
+    composed.training.row_lengths = lengths
 
 
 def start_config(

@@ -42,11 +42,13 @@ class SourceConfig:
     archive: str | None = None  # zip: a file already on disk, instead of downloading
     url: str | None = None  # zip: where it is fetched from
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
-    path: str | None = None  # tsv: one file, plain or .gz
+    # zip: how the names of two aligned files in it end, source and target; null: it has one table
+    members: list[str] | None = None
+    path: str | None = None  # tsv: a file, plain or .gz, or a pattern such as crawl-*.tsv.gz
     # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. A
     # third one holds how much a pair's loss weighs, 1 being usual; zip and tsv.
     columns: list[int] = field(default_factory=lambda: [0, 1])
-    source_path: str | None = None  # parallel: two line-aligned files, plain or .gz
+    source_path: str | None = None  # parallel: line-aligned files, plain or .gz, or patterns
     target_path: str | None = None
     pairs: int = 0  # grammar: how many are expanded
     of: str | None = None  # same: the other source's name
@@ -85,6 +87,8 @@ class DataConfig:
     # large one makes all alike.
     temperature: float | None = MISSING
     stages: list[StageConfig] = MISSING  # one after the other; empty: there is one
+
+    prepared: str | None = None  # a folder of nmt.prepare, whose sources these are
 
     # Short for a key of the one source that has it; null in a finished configuration.
     archive: str | None = None
@@ -176,7 +180,7 @@ def with_same_files(data: DataConfig) -> DataConfig:
         if other.kind == SAME:
             raise UserError(f"{key}={source.of}: that has no files of its own either")
         own = SourceConfig(kind=SAME)
-        files = ("kind", "pairs", *SHORT)
+        files = ("kind", "pairs", "members", *SHORT)
         for one in files[1:]:
             if getattr(source, one) != getattr(own, one):
                 raise UserError(f"data.sources.{name}.{one}: leave it out, it is {source.of}'s")
@@ -190,6 +194,10 @@ def check_data(config: DataConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    if not config.sources and config.prepared is not None:
+        return  # which are the folder's
+    if not config.sources and config.name == "prepared":
+        raise UserError("data=prepared needs data.prepared=FOLDER, made by nmt.prepare")
     if not config.sources:
         raise UserError("data.sources is empty: choose a corpus, such as data=tsv data.path=FILE")
     for name, source in config.sources.items():
@@ -281,6 +289,13 @@ def _check_files(config: DataConfig, name: str) -> None:
                 f"data.sources.{name}.{key} is for sources of kind {SHORT[key][0]}, and this one "
                 f"is of kind {source.kind}"
             )
+    members = source.members
+    if members is not None:
+        key = f"data.sources.{name}.members"
+        if source.kind != "zip":
+            raise UserError(f"{key} is for sources of kind zip, and this one is {source.kind}")
+        if len(members) != 2 or members[0] == members[1] or not all(members):
+            raise UserError(f"{key}={members}: give how two names end, source then target")
     if source.sha256 and not _SHA256.fullmatch(source.sha256):
         raise UserError(
             f"{key_of(sources, name, 'sha256')}={source.sha256} is no SHA-256: give 64 hexadecimal "

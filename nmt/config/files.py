@@ -18,10 +18,13 @@ from nmt.config.checks import check_one_of
 from nmt.config.data import KINDS, SHORT, SourceConfig, upgrade_data, without_short_keys
 from nmt.config.model import KINDS as MODELS
 from nmt.config.model import OF_KIND, ModelConfig
+from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.config.schema import GROUPS, SOURCES, Config, check, known_beside
 from nmt.errors import UserError, nearest
 
 DEEPEST = 16  # nodes of YAML in each other; four are used
+
+_GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
 _LATER_KEYS: dict[str, dict[str, Any]] = {
@@ -80,20 +83,38 @@ def from_composed(composed: DictConfig) -> Config:
             value of the wrong type or that contradicts another.
     """
     refuse_unknown_keys(composed)
+    config = cast(Config, _convert(composed, _schema(_kind_of_model(composed))))
+    config.data = without_short_keys(config.data)
+    check(config)
+    return config
+
+
+def preparation_from(composed: DictConfig) -> PreparationConfig:
+    """Do the same for a configuration of ``nmt.prepare``.
+
+    Raises:
+        UserError: as `from_composed` does.
+    """
+    refuse_unknown_keys(composed, PreparationConfig)
+    config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
+    config.data = without_short_keys(config.data)
+    check_preparation(config)
+    return config
+
+
+def _convert(composed: DictConfig, schema: DictConfig) -> Any:
+    """Return the object of a schema that a composed configuration stands for."""
     try:
         OmegaConf.resolve(composed)
         values = OmegaConf.to_container(composed)
         # Once more over the schema: what was composed has sources of any form, and may lack keys.
-        typed = cast(DictConfig, OmegaConf.merge(_schema(_kind_of_model(composed)), values))
+        typed = cast(DictConfig, OmegaConf.merge(schema, values))
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
             raise UserError(_say_missing(missing[0], typed))
-        config = cast(Config, OmegaConf.to_object(typed))
+        return OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         raise UserError(describe(error)) from error
-    config.data = without_short_keys(config.data)
-    check(config)
-    return config
 
 
 @cache
@@ -127,10 +148,10 @@ def _say_missing(key: str, config: DictConfig) -> str:
     )
 
 
-def refuse_unknown_keys(composed: DictConfig) -> None:
+def refuse_unknown_keys(composed: DictConfig, root: type = Config) -> None:
     """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
     try:
-        for key, known in _unknown_keys(composed, Config, ""):
+        for key, known in _unknown_keys(composed, root, ""):
             for kind, model in OF_KIND.items():
                 if key in (f"model.{item.name}" for item in fields(model)):
                     raise UserError(
@@ -150,9 +171,9 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
         name = str(key)
         if name not in names:
             yield prefix + name, [prefix + known for known in names]
-        elif schema is Config and name in GROUPS:
+        elif not prefix and name in _GROUPS:
             kind = _kind_of_model(node) if name == "model" else None
-            group = GROUPS[name] if kind is None else OF_KIND[kind]
+            group = _GROUPS[name] if kind is None else OF_KIND[kind]
             yield from _unknown_keys(node[name], group, f"{name}.")
         elif prefix + name == SOURCES:
             yield from _unknown_keys_of_sources(node[name])
@@ -227,6 +248,8 @@ def to_yaml(config: Config) -> str:
     for key in SHORT:
         if plain["data"][key] is None:  # as each is in a checked configuration
             del plain["data"][key]
+    if config.data.prepared is None:
+        del plain["data"]["prepared"]
     return OmegaConf.to_yaml(OmegaConf.create(plain))
 
 

@@ -11,6 +11,7 @@ from nmt.config.checks import MISSING, check_at_least, check_between
 from nmt.config.data import DataConfig, SourceConfig, check_data
 from nmt.config.decoding import DecodingConfig, check_decoding
 from nmt.config.model import OF_KIND, ModelConfig, check_model
+from nmt.config.preparation import PrepareConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
 from nmt.errors import UserError
@@ -74,6 +75,8 @@ def known_beside(key: str) -> list[str]:
     """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
     if key.startswith("data.tests."):
         return [key]  # of any name
+    if key.split(".")[0] in ("output", "prepare"):
+        return ["output", "prepare", *(f"prepare.{item.name}" for item in fields(PrepareConfig))]
     if not key.startswith(f"{SOURCES}."):
         return known_keys()
     source = ".".join(key.split(".")[:3])  # of any name

@@ -8,128 +8,104 @@ ones before it, and resuming needs no iterator state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.encoded import EncodedCorpus
+from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.packing import pack
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one length, and which pairs stand in each."""
-
-    length: int  # tokens per side
-    pairs: np.ndarray  # int64 [pairs], row by row
-    offsets: np.ndarray  # int64 [rows + 1], where each row begins in `pairs`
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-
-def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> list[Rows]:
-    """Fill rows with pairs: best fit, longest first.
-
-    Every pair goes into rows of the smallest length that holds both its sides; rows of longer
-    pairs are filled up with shorter ones. Pairs longer than every row are left out.
+class Plan(ABC):
+    """Rows of a few lengths, cut into batches.
 
     Args:
-        source: int [pairs], lengths in tokens.
-        target: int [pairs], lengths in tokens.
-        row_lengths: tokens per side.
+        rows: how many there are of each length, shortest first.
+        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
+            and at least one.
+        pairs: in the rows.
+        skipped: see below.
+        tokens_per_epoch: see below.
 
-    Returns:
-        One `Rows` per length that has any, shortest first.
+    Attributes:
+        pairs: that stand in a row.
+        skipped: pairs longer than the longest row, left out.
+        steps_per_epoch: batches in which every pair occurs once.
+        tokens_per_epoch: on both sides, end marks included.
+        padding: share of positions that hold no token, both sides, over an epoch.
     """
-    lengths = sorted(set(row_lengths))
-    longest = lengths[-1]
-    fits = np.flatnonzero(np.maximum(source, target) <= longest)
-    # Pairs of equal lengths on both sides are interchangeable: rows are planned over counts.
-    counts = np.zeros((longest + 1, longest + 1), np.int64)
-    np.add.at(counts, (source[fits], target[fits]), 1)
-    order = fits[np.lexsort((fits, target[fits], source[fits]))]
-    firsts = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts.ravel(), out=firsts[1:])
-    taken = np.zeros(counts.size, np.int64)
 
-    packed = []
-    for shorter, length in reversed(list(zip([0, *lengths], lengths, strict=False))):
-        rows: list[np.ndarray] = []
-        while (first := _longest_kind(counts, shorter)) is not None:
-            pattern = _fill(counts, first, length)
-            kinds, multiplicity = np.unique(pattern, return_counts=True)
-            repeats = int((counts.ravel()[kinds] // multiplicity).min())
-            flat = counts.reshape(-1)
-            for _ in range(repeats):
-                members = []
-                for kind, times in zip(kinds, multiplicity, strict=True):
-                    begin = firsts[kind] + taken[kind]
-                    members.append(order[begin : begin + times])
-                    taken[kind] += times
-                rows.append(np.concatenate(members))
-            flat[kinds] -= multiplicity * repeats
-        if rows:
-            offsets = np.zeros(len(rows) + 1, np.int64)
-            np.cumsum([len(row) for row in rows], out=offsets[1:])
-            packed.append(Rows(length, np.concatenate(rows), offsets))
-    return packed[::-1]
+    def __init__(
+        self,
+        rows: Mapping[int, int],
+        *,
+        tokens: int,
+        pairs: int,
+        skipped: int,
+        tokens_per_epoch: int,
+    ) -> None:
+        self._row_counts = list(rows.values())
+        # (rows, row length) of every shape of batch.
+        self.shapes = [(max(1, tokens // length), length) for length in rows]
+        counts = [
+            -(-count // size)
+            for count, (size, _) in zip(self._row_counts, self.shapes, strict=True)
+        ]
+        self._ends = np.cumsum(counts)  # of the batches of each shape
+        self.pairs = pairs
+        self.skipped = skipped
+        self.steps_per_epoch = sum(counts)
+        self.tokens_per_epoch = tokens_per_epoch
+        positions = 2 * sum(
+            count * size * length for count, (size, length) in zip(counts, self.shapes, strict=True)
+        )
+        self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
 
+    @abstractmethod
+    def batch(self, step: int, order: int = 0) -> Batch:
+        """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
 
-def _longest_kind(counts: np.ndarray, longer_than: int) -> tuple[int, int] | None:
-    """Return the (source, target) lengths of the longest pair left with a side of that size."""
-    source, target = np.nonzero(counts)
-    longest = np.maximum(source, target)
-    eligible = longest > longer_than
-    if not eligible.any():
-        return None
-    size = np.where(eligible, (source + target) * 1000 + longest, -1)
-    best = int(np.argmax(size))
-    return int(source[best]), int(target[best])
+        Args:
+            step: over all epochs.
+            order: each is another one of the same pairs.
+        """
 
+    @abstractmethod
+    def assemble(self, shape: int, rows: np.ndarray) -> Batch:
+        """Lay out rows of one shape, with empty rows up to the size of a batch: see `lay_out`.
 
-def _fill(counts: np.ndarray, first: tuple[int, int], length: int) -> list[int]:
-    """Choose kinds of pairs, as flat indices into ``counts``, that fill one row."""
-    width = counts.shape[1]
-    left = counts.copy()
-    room_source, room_target = length, length
-    kind = first
-    chosen = []
-    sources, targets = np.meshgrid(*map(np.arange, counts.shape), indexing="ij")
-    while True:
-        chosen.append(kind[0] * width + kind[1])
-        left[kind] -= 1
-        room_source -= kind[0]
-        room_target -= kind[1]
-        window = left[: room_source + 1, : room_target + 1]
-        if not window.any():
-            return chosen
-        # Large pairs first; among them those that leave both sides equally full.
-        source = sources[: window.shape[0], : window.shape[1]]
-        target = targets[: window.shape[0], : window.shape[1]]
-        imbalance = np.abs((room_source - source) - (room_target - target))
-        score = np.where(window > 0, source + target - 2 * imbalance, -(10**9))
-        best = int(np.argmax(score))
-        kind = (best // window.shape[1], best % window.shape[1])
+        Args:
+            shape: index into `shapes`.
+            rows: int [at most R], which rows.
+        """
+
+    def in_order(self) -> Iterator[Batch]:
+        """Yield every pair once, unshuffled: for validation."""
+        for number in range(self.steps_per_epoch):
+            yield self.assemble(*self.part(number))
+
+    def part(self, number: int) -> tuple[int, np.ndarray]:
+        """Return the shape of a batch, by its number in order, and its rows: int64 [at most R]."""
+        shape = int(np.searchsorted(self._ends, number, "right"))
+        before = int(self._ends[shape - 1]) if shape else 0
+        size = self.shapes[shape][0]
+        first = (number - before) * size
+        return shape, np.arange(first, min(first + size, self._row_counts[shape]))
 
 
-class Batches:
-    """The training batches of an encoded corpus.
+class Batches(Plan):
+    """The training batches of an encoded corpus in memory.
 
     Args:
         corpus: what to train on.
         row_lengths: static row lengths; each makes one shape of batch.
-        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
-            and at least one.
+        tokens: positions per side in one batch.
         seed: of the order.
-
-    Attributes:
-        skipped: pairs longer than the longest row, left out.
-        steps_per_epoch: batches in which every pair occurs once.
-        padding: share of positions that hold no token, both sides, over an epoch.
     """
 
     def __init__(
@@ -142,43 +118,21 @@ class Batches:
     ) -> None:
         self._corpus = corpus
         self._seed = seed
-        self._source_lengths = np.asarray(corpus.source.lengths) + 1  # end mark
-        self._target_lengths = np.asarray(corpus.target.lengths) + 1  # end mark
-        self._rows = pack(self._source_lengths, self._target_lengths, row_lengths)
-        self._batch_rows = [max(1, tokens // rows.length) for rows in self._rows]
-        self._counts = [
-            -(-len(rows) // size) for rows, size in zip(self._rows, self._batch_rows, strict=True)
-        ]
-        self.pairs = sum(len(rows.pairs) for rows in self._rows)
-        self.skipped = len(corpus) - self.pairs
-        self.steps_per_epoch = sum(self._counts)
-        real = sum(
-            int(self._source_lengths[rows.pairs].sum() + self._target_lengths[rows.pairs].sum())
-            for rows in self._rows
+        source, target = corpus.source.lengths + 1, corpus.target.lengths + 1  # end marks
+        self._rows = pack(source, target, row_lengths)
+        pairs = sum(len(rows.pairs) for rows in self._rows)
+        super().__init__(
+            {rows.length: len(rows) for rows in self._rows},
+            tokens=tokens,
+            pairs=pairs,
+            skipped=len(corpus) - pairs,
+            tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
         )
-        positions = 2 * sum(
-            count * size * rows.length
-            for count, size, rows in zip(self._counts, self._batch_rows, self._rows, strict=True)
-        )
-        self.tokens_per_epoch = real
-        self.padding = 1 - real / positions if positions else 0.0
         self._shuffle = (-1, 0)  # the epoch and order of what follows
         self._order: list[tuple[int, np.ndarray]] = []
 
-    @property
-    def shapes(self) -> list[tuple[int, int]]:
-        """(rows, row length) of every shape of batch."""
-        return [
-            (size, rows.length) for size, rows in zip(self._batch_rows, self._rows, strict=True)
-        ]
-
     def batch(self, step: int, order: int = 0) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `assemble` for what is in it.
-
-        Args:
-            step: over all epochs.
-            order: each is another one of the same pairs.
-        """
+        """Return the batch of the 0-based global ``step``: see `Plan.batch`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if (epoch, order) != self._shuffle:
             self._order = self._shuffled(epoch, order)
@@ -186,80 +140,101 @@ class Batches:
         shape, rows = self._order[position]
         return self.assemble(shape, rows)
 
-    def in_order(self) -> Iterator[Batch]:
-        """Yield every pair once, unshuffled: for validation."""
-        for shape, rows in enumerate(self._rows):
-            yield from (self.assemble(shape, part) for part in self._parts(shape, len(rows)))
-
-    def _parts(self, shape: int, count: int) -> list[np.ndarray]:
-        size = self._batch_rows[shape]
-        return [np.arange(i, min(i + size, count)) for i in range(0, count, size)]
-
     def _shuffled(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
         generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
-        batches = []
-        for shape, rows in enumerate(self._rows):
-            shuffled = generator.permutation(len(rows))
-            batches += [(shape, shuffled[part]) for part in self._parts(shape, len(rows))]
+        moved = [generator.permutation(len(rows)) for rows in self._rows]
+        parts = (self.part(number) for number in range(self.steps_per_epoch))
+        batches = [(shape, moved[shape][rows]) for shape, rows in parts]
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def assemble(self, shape: int, rows: np.ndarray) -> Batch:
-        """Lay out rows of one shape, with empty rows up to the size of a batch.
-
-        The target is shifted here and nowhere else: ``target`` begins with the begin mark, and
-        ``labels`` ends with the end mark.
-
-        Args:
-            shape: index into `shapes`.
-            rows: int [at most R], which rows.
-
-        Returns:
-            int32 arrays [R, L]: ``source``, ``target``, ``labels``; for each side ``_segments``
-            (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). Where
-            pairs have weights in the loss, float32 [R, L] ``weights`` of the labels.
-        """
+        """Lay out rows of one shape: see `Plan.assemble`."""
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
-        per_row = ends - begins
-        pairs = packed.pairs[_ranges(begins, per_row)]
-        row = np.repeat(np.arange(len(rows)), per_row)
-        segment = _ranges(np.ones(len(rows), np.int64), per_row)
-
-        size = (self._batch_rows[shape], packed.length)
-        batch: Batch = {}
-        for side, lengths in (("source", self._source_lengths), ("target", self._target_lengths)):
-            length = lengths[pairs]
-            # Where each pair begins: its row, plus what stands before it there.
-            before = np.cumsum(length) - length
-            row_begin = np.repeat(before[np.cumsum(per_row) - per_row], per_row)
-            begin = row * packed.length + before - row_begin
-            cells = _ranges(begin, length)
-            segments, positions = np.zeros(size, np.int32), np.zeros(size, np.int32)
-            segments.reshape(-1)[cells] = np.repeat(segment, length)
-            positions.reshape(-1)[cells] = _ranges(np.zeros(len(pairs), np.int64), length)
-            sequences = getattr(self._corpus, side)
-            ids = sequences.ids[_ranges(np.asarray(sequences.offsets[pairs]), length - 1)]
-            tokens = np.zeros(size, np.int32)
-            tokens.reshape(-1)[_ranges(begin, length - 1)] = ids
-            tokens.reshape(-1)[begin + length - 1] = EOS
-            batch[f"{side}_segments"] = segments
-            batch[f"{side}_positions"] = positions
-            if side == "source":
-                batch["source"] = tokens
-            else:
-                batch["labels"] = tokens
-                shifted = np.zeros(size, np.int32)
-                shifted.reshape(-1)[_ranges(begin + 1, length - 1)] = ids
-                shifted.reshape(-1)[begin] = BOS
-                batch["target"] = shifted
-                if self._corpus.weights is not None:
-                    weights = np.zeros(size, np.float32)
-                    weights.reshape(-1)[cells] = np.repeat(self._corpus.weights[pairs], length)
-                    batch["weights"] = weights
-        return batch
+        pairs = packed.pairs[ranges(begins, ends - begins)]
+        corpus = self._corpus
+        return lay_out(
+            self.shapes[shape],
+            ends - begins,
+            gather(corpus.source, pairs),
+            gather(corpus.target, pairs),
+            None if corpus.weights is None else corpus.weights[pairs],
+        )
 
 
-def _ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+class Side(NamedTuple):
+    """One side of the pairs of a batch."""
+
+    lengths: np.ndarray  # int64 [pairs], in tokens, without end marks
+    ids: np.ndarray  # int [all tokens], pair after pair
+
+
+def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
+    """Return one side of some pairs of an encoded corpus, one after the other."""
+    begins = np.asarray(sequences.offsets[pairs])
+    lengths = np.asarray(sequences.offsets[pairs + 1]) - begins
+    return Side(lengths, sequences.ids[ranges(begins, lengths)])
+
+
+def lay_out(
+    size: tuple[int, int],
+    per_row: np.ndarray,
+    source: Side,
+    target: Side,
+    weights: np.ndarray | None = None,
+) -> Batch:
+    """Lay out pairs in rows, with empty rows up to the size of a batch.
+
+    The target is shifted here and nowhere else: ``target`` begins with the begin mark, and
+    ``labels`` ends with the end mark.
+
+    Args:
+        size: rows of a batch R, and their length L in tokens.
+        per_row: int [at most R], pairs in each row.
+        source: of the pairs, row after row.
+        target: of the same pairs.
+        weights: float32 [pairs], in the loss; None: all are 1.
+
+    Returns:
+        int32 arrays [R, L]: ``source``, ``target``, ``labels``; for each side ``_segments``
+        (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). Where
+        pairs have weights in the loss, float32 [R, L] ``weights`` of the labels.
+    """
+    row = np.repeat(np.arange(len(per_row)), per_row)
+    segment = ranges(np.ones(len(per_row), np.int64), per_row)
+
+    batch: Batch = {}
+    for side, (bare, ids) in (("source", source), ("target", target)):
+        length = bare + 1  # with the end mark
+        # Where each pair begins: its row, plus what stands before it there.
+        before = np.cumsum(length) - length
+        row_begin = np.repeat(before[np.cumsum(per_row) - per_row], per_row)
+        begin = row * size[1] + before - row_begin
+        cells = ranges(begin, length)
+        segments, positions = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        segments.reshape(-1)[cells] = np.repeat(segment, length)
+        positions.reshape(-1)[cells] = ranges(np.zeros(len(length), np.int64), length)
+        tokens = np.zeros(size, np.int32)
+        tokens.reshape(-1)[ranges(begin, bare)] = ids
+        tokens.reshape(-1)[begin + bare] = EOS
+        batch[f"{side}_segments"] = segments
+        batch[f"{side}_positions"] = positions
+        if side == "source":
+            batch["source"] = tokens
+        else:
+            batch["labels"] = tokens
+            shifted = np.zeros(size, np.int32)
+            shifted.reshape(-1)[ranges(begin + 1, bare)] = ids
+            shifted.reshape(-1)[begin] = BOS
+            batch["target"] = shifted
+            if weights is not None:
+                weighed = np.zeros(size, np.float32)
+                weighed.reshape(-1)[cells] = np.repeat(weights, length)
+                batch["weights"] = weighed
+    return batch
+
+
+def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenate ``arange(begin, begin + length)`` over all ranges."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0

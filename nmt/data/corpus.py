@@ -6,7 +6,6 @@ reason; none disappears.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +19,21 @@ from typing import TYPE_CHECKING, TextIO
 from rich.table import Table
 
 from nmt.config.data import SHORT, key_of, with_same_files
-from nmt.data.cleaning import JOINERS, clean_text
+from nmt.data.cleaning import clean_text
 from nmt.data.grammar.expand import expand
-from nmt.data.reading import TOO_LONG, Line, grammar_dir, read_aligned, read_lines, read_table
+from nmt.data.judging import DUPLICATE, HELD_OUT, NO_WEIGHT, clean_pair, judge, read_weight
+from nmt.data.reading import (
+    TOO_LONG,
+    Line,
+    grammar_dir,
+    matching_files,
+    read_aligned,
+    read_lines,
+    read_table,
+)
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
 from nmt.errors import UserError, naming, nearest
 
-DUPLICATE = "duplicate"
 # Of so many lines, a source that keeps less than this share is worth a word.
 MANY, FEW = 100, 0.2
 
@@ -34,8 +41,6 @@ if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`
     import numpy as np
 
     from nmt.config import DataConfig, SourceConfig
-
-_HELD_OUT = "in dev or test"  # why a line that is fit to train on is not trained on
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,16 @@ class Corpus:
     def train(self) -> list[Pair]:
         """An epoch: the pairs of every source, as often as it has them, in the order of files."""
         return list_pairs(self.parts)
+
+    @property
+    def epoch_pairs(self) -> int:
+        """Pairs of an epoch, repetitions and what a grammar makes included."""
+        return len(self.train)
+
+    @property
+    def train_pairs(self) -> int:
+        """Pairs to train on, of those that were read."""
+        return sum(len(part.pairs) for part in self.parts if part.read)
 
 
 def load_corpus(
@@ -187,10 +202,12 @@ class _Reader:
         for line in lines:
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
-            verdict = _judge(line, self._config, seen) if training else _clean_pair(line)
-            weight = 1.0 if weights is None else _read_weight(line.weight)
+            verdict = judge(line, self._config) if training else clean_pair(line)
+            if training and verdict in seen:
+                verdict = DUPLICATE
+            weight = 1.0 if weights is None else read_weight(line.weight)
             if isinstance(verdict, Pair) and weight is None:
-                verdict = "weight that is no number"
+                verdict = NO_WEIGHT
             if not isinstance(verdict, Pair):
                 self._reject(verdict, line)
                 continue
@@ -203,9 +220,9 @@ class _Reader:
                     kept[verdict] = line
         count, refused = self.lines - before, self.rejected - rejected
         if not pairs:
-            raise UserError(_few_pairs(self._config, name, 0, count, refused))
+            raise UserError(say_few_pairs(self._config, name, 0, count, refused))
         if count >= MANY and len(pairs) < FEW * count and refused.most_common(1)[0][0] != DUPLICATE:
-            few = _few_pairs(self._config, name, len(pairs), count, refused)
+            few = say_few_pairs(self._config, name, len(pairs), count, refused)
             warnings.warn(few, stacklevel=2)
         return pairs
 
@@ -230,7 +247,7 @@ class _Reader:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
                     kept.append(pair)
                 elif sources[name].kind != "grammar":
-                    self._reject(_HELD_OUT, self._kept[name][pair])
+                    self._reject(HELD_OUT, self._kept[name][pair])
             splits[TRAIN][name] = kept
 
     def _reject(self, reason: str, line: Line) -> None:
@@ -282,10 +299,7 @@ def _weigh(
     in_loss: Mapping[str, Mapping[Pair, float]],
     changed: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Part, ...]:
-    """Weigh the sources against each other.
-
-    The source that has most pairs for its weight gives each of them once; the others repeat theirs
-    to come near their weights, but for what a grammar makes: it can make more.
+    """Weigh the sources against each other: see `count_repeats`.
 
     Args:
         config: the ``data`` group.
@@ -293,22 +307,49 @@ def _weigh(
         in_loss: weights of single pairs, of the sources that have any.
         changed: weights of sources, in place of the configuration's; 0 leaves one out.
     """
-    sources = config.sources
-    train = {name: train[name] for name in sources if train.get(name) and changed.get(name) != 0}
-    weights = {
-        name: weight
-        for name in train
-        if (weight := changed.get(name, _weight_of(config, name, len(train[name])))) is not None
-    }
-    per_weight = max((len(train[name]) / weights[name] for name in weights), default=0)
+    repeats = count_repeats(config, {name: len(pairs) for name, pairs in train.items()}, changed)
     parts = []
-    for name, pairs in train.items():
-        made = sources[name].kind == "grammar"
-        wanted = 0 if made else round(per_weight * weights.get(name, 0) / len(pairs))
+    for name, times in repeats.items():
+        pairs = train[name]
         weighed = [in_loss[name][pair] for pair in pairs] if name in in_loss else None
         joined = _join(config, {name: pairs})
-        parts.append(Part(name, joined, max(1, wanted), read=not made, weights=weighed))
+        made = config.sources[name].kind == "grammar"
+        parts.append(Part(name, joined, times, read=not made, weights=weighed))
     return tuple(parts)
+
+
+def count_repeats(
+    config: DataConfig,
+    pairs: Mapping[str, int],
+    changed: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, int]:
+    """Return how often an epoch has each pair of a source.
+
+    The source that has most pairs for its weight gives each of them once; the others repeat theirs
+    to come near their weights, but for what a grammar makes: it can make more.
+
+    Args:
+        config: the ``data`` group.
+        pairs: of each source.
+        changed: weights of sources, in place of the configuration's; 0 leaves one out.
+
+    Returns:
+        By source, in their order: at least 1; those that are left out or have no pairs are missing.
+    """
+    sources = config.sources
+    sizes = {name: pairs[name] for name in sources if pairs.get(name) and changed.get(name) != 0}
+    weights = {
+        name: weight
+        for name, size in sizes.items()
+        if (weight := changed.get(name, _weight_of(config, name, size))) is not None
+    }
+    per_weight = max((sizes[name] / weights[name] for name in weights), default=0)
+    return {
+        name: 1
+        if sources[name].kind == "grammar"
+        else max(1, round(per_weight * weights.get(name, 0) / size))
+        for name, size in sizes.items()
+    }
 
 
 def _weight_of(config: DataConfig, name: str, pairs: int) -> float | None:
@@ -320,15 +361,6 @@ def _weight_of(config: DataConfig, name: str, pairs: int) -> float | None:
     if source.weight is not None or config.temperature is None or source.kind == "grammar":
         return source.weight
     return pairs ** (1 / config.temperature)
-
-
-def _read_weight(text: str) -> float | None:
-    """Return the weight of a pair; None if it is not a finite number of at least 0."""
-    try:
-        weight = float(text)
-    except ValueError:
-        return None
-    return weight if 0 <= weight < math.inf else None
 
 
 def list_pairs(parts: Sequence[Part]) -> list[Pair]:
@@ -350,27 +382,26 @@ def list_weights(parts: Sequence[Part]) -> np.ndarray | None:
 
 
 def _join(config: DataConfig, pairs: BySource) -> list[Pair]:
-    """Return pairs in the order of their sources, as the model is to see them.
+    """Return pairs in the order of their sources, as the model is to see them."""
+    return [pair for name in config.sources for pair in turn(config, name, pairs.get(name, []))]
 
-    Turned around where they are to be, and with the tag of each source before its sentences.
+
+def turn(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
+    """Return pairs of a source as the model is to see them.
+
+    Turned around where they are to be, and with the tag of the source before its sentences.
     """
-    joined: list[Pair] = []
-    for name, source in config.sources.items():
-        of_source = pairs.get(name, [])
-        if source.reverse != config.reverse:
-            of_source = [Pair(pair.target, pair.source) for pair in of_source]
-        if source.tag is None:
-            joined += of_source
-        else:
-            # Cleaned, as the translator will read it.
-            joined += [
-                Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in of_source
-            ]
-    return joined
+    source = config.sources[name]
+    if source.reverse != config.reverse:
+        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+    if source.tag is None:
+        return pairs
+    # Cleaned, as the translator will read it.
+    return [Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in pairs]
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
-    train = sum(len(part.pairs) for part in corpus.parts if part.read)
+    train = corpus.train_pairs
     kept = train + len(corpus.dev) + len(corpus.test)
     log(
         f"corpus: {corpus.lines:,} lines, {kept:,} pairs kept: "
@@ -414,7 +445,7 @@ def read_pairs(path: Path, key: str) -> list[Pair]:
         UserError: it is missing or damaged, or has no pair.
     """
     lines = read_table(path, key, (0, 1))
-    found = [pair for line in lines if isinstance(pair := _clean_pair(line), Pair)]
+    found = [pair for line in lines if isinstance(pair := clean_pair(line), Pair)]
     if not found:
         raise UserError(f"{key}={path} has no line of source TAB target")
     return found
@@ -445,7 +476,7 @@ def rejection_table(corpus: Corpus) -> Table:
     for reason, count in corpus.rejected.items():
         row(f"rejected: {reason}", count)
     table.add_section()
-    train = sum(len(part.pairs) for part in corpus.parts if part.read)
+    train = corpus.train_pairs
     row("kept", train + len(corpus.dev) + len(corpus.test))
     table.add_section()
     row("train", train)
@@ -456,33 +487,7 @@ def rejection_table(corpus: Corpus) -> Table:
     return table
 
 
-def _clean_pair(line: Line) -> Pair | str:
-    """Return the cleaned pair, or the reason why there is none."""
-    if line.fault:
-        return line.fault
-    if line.sides is None:
-        return "missing column"
-    pair = Pair(clean_text(line.sides[0]), clean_text(line.sides[1]))
-    return pair if all(side.strip(JOINERS) for side in pair) else "empty side"
-
-
-def _judge(line: Line, config: DataConfig, seen: set[Pair]) -> Pair | str:
-    """Return the cleaned pair to train on, or the reason why there is none."""
-    pair = _clean_pair(line)
-    if isinstance(pair, str):
-        return pair
-    words = [side.count(" ") + 1 for side in pair]
-    if min(words) < config.min_words:
-        return "too short"
-    short, long = sorted(map(len, pair))  # characters
-    if max(words) > config.max_words or long > config.max_characters:
-        return "too long"
-    if long - short > config.length_ratio_margin and long > config.max_length_ratio * short:
-        return "length ratio"
-    return DUPLICATE if pair in seen else pair
-
-
-def _few_pairs(
+def say_few_pairs(
     config: DataConfig, name: str, pairs: int, lines: int, rejected: Counter[str]
 ) -> str:
     """Say that no line of a source is usable, or hardly any, and what may be wrong."""
@@ -508,7 +513,7 @@ def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | N
     path = path.expanduser()
     for source in config.sources.values():
         for name in (source.path, source.source_path, source.target_path, source.archive):
-            if name and _are_one_file(path, Path(name).expanduser()):
+            if name and any(_are_one_file(path, file) for file in matching_files(name)):
                 raise UserError(
                     f"data.rejected_file={path} would overwrite the corpus: name another file"
                 )

@@ -94,25 +94,25 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     A killed or a second writer leaves no half-written folder behind. One of which a file is missing
     or cut short is written again.
     """
-    if not _is_whole(folder):
+    if not is_whole(folder):
         partial = folder.parent / f".partial-{secrets.token_hex(4)}"
         try:
             with naming(folder):
                 partial.mkdir(parents=True)
                 write(partial)
                 _seal(partial)
-            if not _is_whole(folder):  # otherwise another process was quicker
+            if not is_whole(folder):  # otherwise another process was quicker
                 shutil.rmtree(folder, ignore_errors=True)
                 partial.replace(folder)
         except OSError:
-            if not _is_whole(folder):  # by another process, at the same moment
+            if not is_whole(folder):  # by another process, at the same moment
                 raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
 
 
-def _save(path: Path, array: np.ndarray) -> None:
+def save_array(path: Path, array: np.ndarray) -> None:
     """Write an array. To what it knows as a file numpy writes by itself, and hides a full disk."""
     with path.open("wb") as file:
         np.save(SimpleNamespace(write=file.write), array)
@@ -120,15 +120,15 @@ def _save(path: Path, array: np.ndarray) -> None:
 
 def _seal(folder: Path) -> None:
     """Write down how long each file of a folder is, and flush all of them to the disk."""
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     (folder / _SIZES).write_text(json.dumps(sizes), encoding="utf-8")
     for path in folder.iterdir():
         with path.open("rb") as file:
             os.fsync(file.fileno())
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether a sealed folder is there, with every file as long as it was."""
+def is_whole(folder: Path) -> bool:
+    """Whether a folder of `cached_folder` is there, with every file as long as it was."""
     try:
         sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
@@ -159,8 +159,8 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
                 progress.advance(task, len(chunk))
         for name, side in zip(("source", "target"), sides, strict=True):
             sequences = Sequences.of(side)
-            _save(partial / f"{name}.ids.npy", sequences.ids)
-            _save(partial / f"{name}.offsets.npy", sequences.offsets)
+            save_array(partial / f"{name}.ids.npy", sequences.ids)
+            save_array(partial / f"{name}.offsets.npy", sequences.offsets)
 
     cached_folder(folder, write)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -33,6 +34,7 @@ _NOT_TEXT = {
 
 MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
+_PATTERN = re.compile(r"[*?[]")
 _SHOWN = 200  # bytes of a line that is too long
 
 
@@ -63,6 +65,14 @@ def _data_dir(name: str) -> Path:
     return packaged if packaged.is_dir() else package.parent / "data" / name
 
 
+class Row(NamedTuple):
+    """What one line is made of, before it is decoded."""
+
+    file: str
+    number: int  # from 1
+    lines: tuple[bytes, ...]  # one; of two aligned files, two
+
+
 def read_lines(
     sources: Mapping[str, SourceConfig],
     name: str,
@@ -72,7 +82,23 @@ def read_lines(
     hashes: dict[str, str],
     read_only: bool = False,
 ) -> Iterator[Line]:
-    """Yield every line of one source.
+    """Yield every line of one source: see `read_rows`."""
+    columns = sources[name].columns
+    rows = read_rows(sources, name, cache_dir, log, hashes=hashes, read_only=read_only)
+    return (parse_row(row, columns) for row in rows)
+
+
+def read_rows(
+    sources: Mapping[str, SourceConfig],
+    name: str,
+    cache_dir: Path,
+    log: Callable[[str], None],
+    *,
+    hashes: dict[str, str],
+    read_only: bool = False,
+    opened: Callable[[IO[bytes]], None] = lambda file: None,
+) -> Iterator[Row]:
+    """Yield what every line of one source is made of.
 
     Args:
         sources: of the configuration, by name; the others tell how to speak of this one's keys.
@@ -81,18 +107,12 @@ def read_lines(
         log: takes one-line messages.
         hashes: takes the SHA-256 of an archive, by the name of the source.
         read_only: an archive that is not in ``cache_dir`` is not kept there either.
+        opened: takes each file as it is opened; how far it is read tells how far this is.
 
     Raises:
         UserError: a file that is missing, damaged or another than expected, or a failed download.
     """
     source = sources[name]
-
-    def given(key: str) -> tuple[str, Path]:
-        shown, value = key_of(sources, name, key), getattr(source, key)
-        if not value:
-            raise UserError(f"no file to read: give {shown}=FILE")
-        return shown, Path(value).expanduser()  # no shell expands the ~ of data.path=~/corpus.tsv
-
     if source.kind == "phrasebook":
         files = sorted(phrasebook_dir().glob("*.tsv"))
         if not files:
@@ -101,7 +121,7 @@ def read_lines(
                 "data=tsv data.path=FILE"
             )
         for path in files:
-            yield from _columns(path.name, _file_lines(path, "phrasebook"), source.columns)
+            yield from _number(path.name, _file_lines(path, "phrasebook", opened))
     elif source.kind == "zip":
         key = key_of(sources, name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
@@ -110,19 +130,81 @@ def read_lines(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            archive = nullcontext(given("archive")[1])
+            archive = nullcontext(_given(sources, name, "archive")[0])
         with archive as path:
             hashes[name] = _checked_sha256(path, key, sha256)
-            yield from _columns(str(path), _zip_lines(path, key), source.columns)
+            if source.members is None:
+                yield from _number(str(path), _zip_lines(path, key, opened))
+            else:
+                one, other = source.members
+                names = f"{path} (*{one})", f"{path} (*{other})"
+                sides = (_zip_lines(path, key, opened, ending) for ending in source.members)
+                yield from _align(*names, *sides)
     elif source.kind == "tsv":
-        key, path = given("path")
-        yield from read_table(path, key, source.columns)
+        key = key_of(sources, name, "path")
+        for path in _given(sources, name, "path"):
+            yield from _number(str(path), _file_lines(path, key, opened))
     elif source.kind == "parallel":
-        source_key, source_path = given("source_path")
-        target_key, target_path = given("target_path")
-        yield from read_aligned(source_path, target_path, source_key, target_key)
+        yield from _aligned_rows(sources, name, opened)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+def _aligned_rows(
+    sources: Mapping[str, SourceConfig], name: str, opened: Callable[[IO[bytes]], None]
+) -> Iterator[Row]:
+    keys = "source_path", "target_path"
+    paths = [_given(sources, name, key) for key in keys]
+    one, other = (key_of(sources, name, key) for key in keys)
+    if len(paths[0]) != len(paths[1]):
+        raise UserError(
+            f"{one} names {len(paths[0])} files and {other} {len(paths[1])}: each needs the other "
+            "that translates it"
+        )
+    for source, target in zip(*paths, strict=True):
+        lines = _file_lines(source, one, opened), _file_lines(target, other, opened)
+        yield from _align(str(source), str(target), *lines)
+
+
+def _given(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Path]:
+    """Return the files that a key of a source names: one, or those that a pattern stands for."""
+    value = getattr(sources[name], key)
+    if not value:
+        raise UserError(f"no file to read: give {key_of(sources, name, key)}=FILE")
+    found = matching_files(value)
+    if not found:
+        raise UserError(f"{key_of(sources, name, key)}={value}: no file has such a name")
+    return found
+
+
+def matching_files(name: str) -> list[Path]:
+    """Return the file of this name, or those that a pattern with ``*``, ``?`` or ``[…]`` matches.
+
+    In the order of their names. A file that is called like a pattern is that file.
+    """
+    path = Path(name).expanduser()  # no shell expands the ~ of data.path=~/corpus.tsv
+    if not _PATTERN.search(path.name) or path.exists():
+        return [path]
+    return sorted(path.parent.glob(path.name))
+
+
+def parse_row(row: Row, columns: Sequence[int]) -> Line:
+    """Decode a row.
+
+    Args:
+        row: of a table, or of two aligned files.
+        columns: of a table: source and target, from 0, and that of weights if there is one.
+    """
+    if len(row.lines) == 2:
+        (source, no_source), (target, no_target) = map(_decode, row.lines)
+        fault = no_source or no_target
+        return Line(row.file, row.number, f"{source}\t{target}", (source, target), fault)
+    raw, fault = _decode(row.lines[0])
+    cells = raw.split("\t")
+    complete = max(columns) < len(cells)
+    sides = (cells[columns[0]], cells[columns[1]]) if complete else None
+    weight = cells[columns[2]] if complete and len(columns) > 2 else ""
+    return Line(row.file, row.number, raw, sides, fault, weight)
 
 
 def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
@@ -136,17 +218,13 @@ def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
     Raises:
         UserError: it is missing or damaged.
     """
-    yield from _columns(str(path), _file_lines(path, key), columns)
+    for row in _number(str(path), _file_lines(path, key)):
+        yield parse_row(row, columns)
 
 
-def _columns(file: str, lines: Iterable[bytes], columns: Sequence[int]) -> Iterator[Line]:
-    source, target, *weight = columns
-    for number, (raw, fault) in enumerate(map(_decode, lines), 1):
-        cells = raw.split("\t")
-        complete = max(columns) < len(cells)
-        sides = (cells[source], cells[target]) if complete else None
-        weighed = cells[weight[0]] if complete and weight else ""
-        yield Line(file, number, raw, sides, fault, weighed)
+def _number(file: str, lines: Iterable[bytes]) -> Iterator[Row]:
+    for number, line in enumerate(lines, 1):
+        yield Row(file, number, (line,))
 
 
 def read_aligned(
@@ -157,20 +235,24 @@ def read_aligned(
     Raises:
         UserError: a file that is missing or damaged, or the numbers of lines differ.
     """
-    rows = zip_longest(
-        map(_decode, _file_lines(source_path, source_key)),
-        map(_decode, _file_lines(target_path, target_key)),
-    )
+    lines = _file_lines(source_path, source_key), _file_lines(target_path, target_key)
+    for row in _align(str(source_path), str(target_path), *lines):
+        yield parse_row(row, ())
+
+
+def _align(
+    source_name: str, target_name: str, sources: Iterator[bytes], targets: Iterator[bytes]
+) -> Iterator[Row]:
+    rows = zip_longest(sources, targets)
     for number, (source, target) in enumerate(rows, 1):
         if source is None or target is None:
             shorter, longer = number - 1, number + sum(1 for _ in rows)
             counts = (shorter, longer) if source is None else (longer, shorter)
             raise UserError(
-                f"{source_path} has {counts[0]:,} lines and {target_path} has {counts[1]:,}: "
+                f"{source_name} has {counts[0]:,} lines and {target_name} has {counts[1]:,}: "
                 "line n of one must translate line n of the other"
             )
-        raw = f"{source[0]}\t{target[0]}"
-        yield Line(str(source_path), number, raw, (source[0], target[0]), source[1] or target[1])
+        yield Row(source_name, number, (source, target))
 
 
 def _decode(line: bytes) -> tuple[str, str | None]:
@@ -184,10 +266,13 @@ def _decode(line: bytes) -> tuple[str, str | None]:
         return line.decode("utf-8", errors="replace"), MALFORMED
 
 
-def _file_lines(path: Path, key: str) -> Iterator[bytes]:
+def _file_lines(
+    path: Path, key: str, opened: Callable[[IO[bytes]], None] = lambda file: None
+) -> Iterator[bytes]:
     """Yield the lines of a file, unpacked where its name ends in ``.gz``."""
     packed = path.suffix == ".gz"
     with _reading(path, key), path.open("rb") as file:
+        opened(file)
         if packed and file.peek(2)[:2] != b"\x1f\x8b":
             raise UserError(
                 f"{key}={path} is not a gzip file: compress it, or drop .gz from its name"
@@ -202,10 +287,20 @@ def _file_lines(path: Path, key: str) -> Iterator[bytes]:
         yield from split_lines(text)
 
 
-def _zip_lines(path: Path, key: str) -> Iterator[bytes]:
-    """Yield the lines of the one text file of pairs in a zip; nothing is unpacked to disk."""
-    with _reading(path, key), zipfile.ZipFile(path) as archive:
-        member = _pairs_member(key, path, archive.namelist())
+def _zip_lines(
+    path: Path, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
+) -> Iterator[bytes]:
+    """Yield the lines of a text file in a zip; nothing is unpacked to disk.
+
+    Args:
+        path: of the zip.
+        key: of the configuration, for messages.
+        opened: takes the open zip.
+        ending: of the file's name; None: it is the one text file of pairs.
+    """
+    with _reading(path, key), path.open("rb") as whole, zipfile.ZipFile(whole) as archive:
+        opened(whole)
+        member = _choose_member(key, path, archive.namelist(), ending)
         if archive.getinfo(member).flag_bits & 1:
             raise UserError(f"{key}={path} is encrypted: give one without a password")
         with archive.open(member) as file:
@@ -248,8 +343,11 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def _pairs_member(key: str, path: Path, names: list[str]) -> str:
-    """Return ``spa.txt``, or the only other text file, among the members of an archive."""
+def _choose_member(key: str, path: Path, names: list[str], ending: str | None) -> str:
+    """Return the only member of an archive with an ending; without one, that of pairs.
+
+    That is ``spa.txt``, or the only other text file.
+    """
     for name in names:
         parts = name.replace("\\", "/").split("/")
         if parts[0] == "" or parts[0].endswith(":") or ".." in parts:
@@ -257,6 +355,14 @@ def _pairs_member(key: str, path: Path, names: list[str]) -> str:
                 f"{key}={path} is refused, its member {name!r} points outside of the "
                 "archive's folder: get the archive from a source you trust"
             )
+    if ending is not None:
+        aligned = [name for name in names if name.endswith(ending)]
+        if len(aligned) != 1:
+            raise UserError(
+                f"{key}={path} holds {len(aligned)} files whose names end in {ending}, where one "
+                f"is expected: correct the members of the source ({', '.join(names[:4])})"
+            )
+        return aligned[0]
     texts = [
         name
         for name in names

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 
+_REMEDY = "set data.dev=0 data.test=0 (or smaller sizes than now), or add data"
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
 
@@ -107,14 +108,7 @@ def split(
     Raises:
         UserError: so many are wanted that less than half would be left to train on.
     """
-    wanted = {TEST: _size(test, len(pairs)), DEV: _size(dev, len(pairs))}
-    remedy = "set data.dev=0 data.test=0 (or smaller sizes than now), or add data"
-    if 2 * sum(wanted.values()) > len(pairs):
-        raise UserError(
-            f"data.dev={dev:g} and data.test={test:g} take "
-            f"{wanted[DEV]:,} + {wanted[TEST]:,} of {len(pairs):,} usable pairs, and at least "
-            f"half must stay for training: {remedy}"
-        )
+    wanted = wanted_sizes(len(pairs), dev=dev, test=test)
     rest = _groups(pairs, seed) if any(wanted.values()) else []
     split_of = [TRAIN] * len(pairs)
     for name, size in wanted.items():
@@ -128,9 +122,25 @@ def split(
     if 2 * (len(pairs) - split_of.count(TRAIN)) > len(pairs):
         raise UserError(
             f"the {len(pairs):,} usable pairs share so many sentences that dev and test would "
-            f"take more than half of them: {remedy}"
+            f"take more than half of them: {_REMEDY}"
         )
     return split_of
+
+
+def wanted_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
+    """Return how many pairs test and dev are to have, in the order in which they are chosen.
+
+    Raises:
+        UserError: less than half would be left to train on.
+    """
+    wanted = {TEST: _size(test, pairs), DEV: _size(dev, pairs)}
+    if 2 * sum(wanted.values()) > pairs:
+        raise UserError(
+            f"data.dev={dev:g} and data.test={test:g} take "
+            f"{wanted[DEV]:,} + {wanted[TEST]:,} of {pairs:,} usable pairs, and at least "
+            f"half must stay for training: {_REMEDY}"
+        )
+    return wanted
 
 
 def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -305,7 +306,7 @@ def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> 
         UserError: the texts need a larger vocabulary than asked for.
     """
     characters = sum(map(len, texts))
-    alphabet = len(set().union(*map(set, texts))) if texts else 0
+    alphabet = len(set(chain.from_iterable(texts)))
     size = config.vocabulary_size
     if config.min_characters_per_piece:
         supported = characters // config.min_characters_per_piece

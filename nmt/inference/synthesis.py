@@ -9,19 +9,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
-from nmt.errors import UserError
+from nmt.data.languages import make_identifier
 from nmt.inference.contract import Draw, Search
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 
-_CERTAIN = 0.9  # probability of a language from which on it counts
 _DROPPED, _WINDOW = 0.1, 3  # of noise: share of words, and how far words may move
 
 
@@ -84,7 +83,9 @@ class Synthesis:
     ) -> None:
         self.translator, self.how, self.filters, self.back = translator, how, filters, back
         self.noisy, self.seed = noisy, seed
-        self._identify = make_identifier(filters.languages) if filters.languages else None
+        self._identify = (
+            make_identifier(filters.languages, "--language") if filters.languages else None
+        )
 
     def make(self, lines: Sequence[str], first: int) -> list[Made]:
         """Return what becomes of lines; the same whatever lines come before them.
@@ -164,32 +165,6 @@ def count_repeats(text: str) -> int:
                 row = row + 1 if words[i : i + size] == words[i - size : i] else 1
                 most = max(most, row)
     return most if words else 0
-
-
-def make_identifier(languages: tuple[str, str]) -> Callable[[str], str | None]:
-    """Return what tells which of two languages a text is in; None where it is not certain.
-
-    Raises:
-        UserError: it is not installed, or does not know them.
-    """
-    try:
-        from py3langid import langid
-    except ImportError as error:
-        raise UserError(
-            "--language needs the package py3langid: pip install 'nmt[synthesis]'"
-        ) from error
-    identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-    codes = [language.partition("-")[0].lower() for language in languages]
-    try:
-        identifier.set_languages(codes)
-    except ValueError as error:
-        raise UserError(f"--language does not know {' or '.join(languages)}: {error}") from error
-
-    def identify(text: str) -> str | None:
-        code, probability = identifier.classify(text)
-        return languages[codes.index(code)] if probability >= _CERTAIN else None
-
-    return identify
 
 
 def default_filters(data: DataConfig) -> Filters:

@@ -7,6 +7,7 @@ import argparse
 from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run
+from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.data.encoded import encode_pairs
+        from nmt.data.prepared import PreparedCorpus
         from nmt.inspection.dashboard.projector import Counts, write_projector
         from nmt.runs.corpus import read_corpus
 
@@ -41,6 +43,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     counts = None
     if not arguments.no_counts:
         corpus = read_corpus(folder, console.print)
+        if isinstance(corpus, PreparedCorpus):
+            raise UserError(f"{corpus.folder} keeps no text to count in: add --no-counts")
         data = folder.config.data
         counts = Counts.of(
             encode_pairs(corpus.train, tokenizer),  # in memory: nothing is written for a reader

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
 from nmt.data.corpus import Corpus, load_corpus, read_pairs
 from nmt.data.encoded import digest
-from nmt.data.splitting import Pair
+from nmt.data.prepared import PreparedCorpus, load_prepared
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 
 
 def record_of(corpus: Corpus) -> dict[str, Any]:
     """Return what a run folder keeps of its corpus: counts, archives, digests of the splits."""
-    splits = {name: getattr(corpus, name) for name in ("train", "dev", "test")}
+    splits = {DEV: corpus.dev, TEST: corpus.test}
     splits |= {f"tests.{name}": pairs for name, pairs in corpus.tests.items()}
+    if isinstance(corpus, PreparedCorpus):
+        digests = {TRAIN: str(corpus.manifest["digest"])}
+    else:
+        digests = {TRAIN: _digest(corpus.train)}
+    digests |= {name: _digest(pairs) for name, pairs in splits.items()}
     return {
         "lines": corpus.lines,
         "rejected": corpus.rejected,
         "archives": corpus.archives,
-        "pairs": {name: len(pairs) for name, pairs in splits.items()},
-        "digests": {
-            name: digest([text for pair in pairs for text in pair])
-            for name, pairs in splits.items()
-        },
+        "pairs": {TRAIN: corpus.epoch_pairs} | {name: len(of) for name, of in splits.items()},
+        "digests": digests,
     }
+
+
+def _digest(pairs: Sequence[Pair]) -> str:
+    return digest([text for pair in pairs for text in pair])
 
 
 def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
@@ -66,13 +73,16 @@ def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
     Nothing is written, whatever the run's configuration says: it may come from elsewhere.
     """
     config = run.config
-    corpus = load_corpus(
-        config.data,
-        cache_dir=Path(config.cache_dir),
-        tests=read_tests(config.data),
-        read_only=True,
-        log=log,
-    )
+    if config.data.prepared is not None:
+        corpus: Corpus = load_prepared(config.data)
+    else:
+        corpus = load_corpus(
+            config.data,
+            cache_dir=Path(config.cache_dir),
+            tests=read_tests(config.data),
+            read_only=True,
+            log=log,
+        )
     if has_changed(run, corpus):
         log("warning: the corpus has changed since this run was trained on it")
     return corpus

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,8 +84,11 @@ def _refused(path: Path, error: OSError) -> UserError:
 
 def remove_partial(folder: Path) -> None:
     """Remove what killed writers left half written in a folder of which this is the only writer."""
-    for path in folder.rglob(f"{_PARTIAL}*"):
-        path.unlink(missing_ok=True)
+    for path in list(folder.rglob(f"{_PARTIAL}*")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

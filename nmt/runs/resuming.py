@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.command_line import compose_raw, guard, resume_config, start_config
+from nmt.config.command_line import (
+    compose_raw,
+    guard,
+    resume_config,
+    settle_prepared,
+    start_config,
+)
 from nmt.config.files import from_composed, refuse_unknown_keys
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
@@ -43,6 +49,12 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
     """
     refuse_unknown_keys(composed)
     name, start = composed.training.resume, composed.training.start_from
+    if name is None and composed.data.prepared is not None:
+        from nmt.data.prepared import read_manifest
+
+        where = composed.data.prepared
+        manifest = read_manifest(Path(where).expanduser())
+        settle_prepared(composed, overrides, manifest["configuration"], where)
     if name is None and start is None:
         return from_composed(composed)
     runs = Path(composed.runs_dir)

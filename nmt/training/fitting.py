@@ -14,7 +14,7 @@ import numpy as np
 
 from nmt.config import Config, TrainingConfig
 from nmt.config.training import AUTO
-from nmt.data.batches import Batches
+from nmt.data.batches import Plan
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.costs import FULL, Batch
@@ -36,7 +36,7 @@ FREE_SHARE = 0.1  # of the memory that is free, left so
 
 
 def make_fitting_step(
-    model: Model, config: Config, stages: Sequence[Batches], team: Team
+    model: Model, config: Config, stages: Sequence[Plan], team: Team
 ) -> tuple[Step, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 

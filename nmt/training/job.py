@@ -21,7 +21,7 @@ from nmt.runs.locking import lock_run
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
-    from nmt.data.batches import Batches
+    from nmt.data.batches import Plan
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
     from nmt.model.contract import Model
@@ -144,7 +144,7 @@ def train(config: Config, console: Console) -> Run:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            finished = finish_config(config, len(corpus.train))
+            finished = finish_config(config, corpus.epoch_pairs)
         folder = _settle_run(finished, corpus, team, held, console)
         with team.scope():
             trainer = _make_trainer(finished, corpus, folder, team, console)
@@ -291,7 +291,7 @@ def _make_trainer(
     )
 
 
-def describe(config: Config, stages: Sequence[Batches], model: Model) -> str:
+def describe(config: Config, stages: Sequence[Plan], model: Model) -> str:
     """Say in a few lines what is trained on, and what is trained.
 
     Args:
@@ -317,7 +317,7 @@ def describe(config: Config, stages: Sequence[Batches], model: Model) -> str:
     )
 
 
-def _say_batches(batches: Batches) -> str:
+def _say_batches(batches: Plan) -> str:
     shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
     return (
         f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "

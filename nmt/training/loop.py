@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nmt.config import Config
-from nmt.data.batches import Batch, Batches
+from nmt.data.batches import Batch, Plan
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
@@ -107,8 +107,8 @@ class Trainer:
         config: Config,
         model: Model,
         step: Step,
-        stages: Sequence[Batches],
-        dev_batches: Batches | None,
+        stages: Sequence[Plan],
+        dev_batches: Plan | None,
         dev: Sequence[Pair],
         translator: Translator,
         team: Team,

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.config import Config
-from nmt.data.batches import Batches
+from nmt.data.batches import Batches, Plan
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
+from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
@@ -20,6 +21,8 @@ from nmt.runs.corpus import read_tests
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
     """Read, clean and split the corpus of a configuration; write what is rejected if asked to."""
+    if config.data.prepared is not None:
+        return load_prepared(config.data)
     rejected = config.data.rejected_file
     return load_corpus(
         config.data,
@@ -31,7 +34,9 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
 
 
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
-    """Train the tokenizer on the training split, or take it from the cache."""
+    """Train the tokenizer on the training split, or take it from where it is already."""
+    if isinstance(corpus, PreparedCorpus):
+        return corpus.load_tokenizer()
     texts = [text for pair in corpus.train for text in pair]
     key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True))
     said: list[str] = []
@@ -47,19 +52,38 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     return load_tokenizer(folder)
 
 
-def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> list[Batches]:
+def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[Plan]:
     """Encode the training split and plan the batches of each stage; there is at least one.
 
     Raises:
-        UserError: no pair of a stage fits into a row.
+        UserError: no pair of a stage fits into a row, or a prepared corpus has other ids.
     """
+    if isinstance(corpus, PreparedCorpus):
+        return _plan_prepared(config, corpus, tokenizer)
     return [_plan_stage(config, parts, tokenizer) for parts in corpus.stages or (corpus.parts,)]
 
 
-def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> Batches:
+def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[Plan]:
+    if tokenizer.fingerprint != corpus.manifest["tokenizer"]:
+        raise UserError(
+            f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
+            "it from the weights of another run, set training.new_vocabulary=true"
+        )
+    tokens = config.training.tokens_together
+    mixtures = corpus.mixtures or (corpus.repeats,)
+    return [
+        _checked(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
+        for repeats in mixtures
+    ]
+
+
+def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> Plan:
     encoded = load_encoded(list_pairs(parts), tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(parts)
-    batches = _batches(config, encoded)
+    return _checked(config, _batches(config, encoded))
+
+
+def _checked(config: Config, batches: Plan) -> Plan:
     if not batches.pairs:
         raise UserError(
             "every training pair is longer than training.row_lengths="

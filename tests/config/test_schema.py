@@ -36,6 +36,8 @@ KINDS_OF = {
     "tatoeba": {"zip"},
     "tsv": {"tsv"},
     "parallel": {"parallel"},
+    "opus": {"zip"},
+    "prepared": set(),
 }
 
 
@@ -231,6 +233,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
     assert with_value == {
         "data.sources",
         "data.tests",
+        "data.prepared",
         "data.archive",
         "data.url",
         "data.sha256",

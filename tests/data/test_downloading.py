@@ -20,6 +20,7 @@ from nmt.data import downloading
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
+from nmt.errors import UserError
 
 
 @pytest.fixture
@@ -175,3 +176,36 @@ def test_a_cache_folder_that_cannot_be_made(tmp_path: Path, site: Site) -> None:
     (tmp_path / "cache").write_text("a file is in the way")
     message = complaint(lambda: load_url(site.url, tmp_path / "cache"))
     assert "failed: [Errno 17] File exists" in message
+
+
+# As OPUS lays out what it offers for Moses.
+OPUS = {
+    "README": "Corpus Name: Made",
+    "LICENSE": "free",
+    "Made.en-es.en": "Good morning.\nHow are you?\n",
+    "Made.en-es.es": "Buenos días.\n¿Cómo estás?\n",
+    "Made.en-es.xml": "<cesAlign/>",
+}
+
+
+def load_aligned(url: str, cache_dir: Path, *members: str) -> Corpus:
+    return load_corpus(configure(kind="zip", url=url, members=list(members)), cache_dir=cache_dir)
+
+
+def test_an_archive_of_two_aligned_files(tmp_path: Path, site: Site) -> None:
+    site.content = zipped(OPUS)
+    corpus = load_aligned(site.url, tmp_path, ".es", ".en")
+    assert corpus.train == [
+        Pair("Buenos días.", "Good morning."),
+        Pair("¿Cómo estás?", "How are you?"),
+    ]
+    assert load_aligned(site.url, tmp_path, ".en", ".es").train[0] == Pair(*corpus.train[0][::-1])
+    assert site.requests == 1
+
+
+def test_an_archive_of_other_aligned_files_is_refused(tmp_path: Path, site: Site) -> None:
+    site.content = zipped(OPUS | {"Made.en-es.en": "Good morning.\n"})
+    with pytest.raises(UserError, match=r"\(\*\.es\) has 2 lines and .*\(\*\.en\) has 1"):
+        load_aligned(site.url, tmp_path, ".es", ".en")
+    with pytest.raises(UserError, match=r"holds 0 files whose names end in \.fr"):
+        load_aligned(site.url, tmp_path, ".es", ".fr")

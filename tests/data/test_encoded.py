@@ -227,7 +227,7 @@ def test_others_may_read_a_cache(tmp_path: Path) -> None:
 
 def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
-        encoded_module._save(Path("/dev/full"), np.arange(1 << 20))
+        encoded_module.save_array(Path("/dev/full"), np.arange(1 << 20))
     assert caught.value.errno == errno.ENOSPC
 
 

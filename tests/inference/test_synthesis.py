@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nmt.data.languages import make_identifier
 from nmt.errors import UserError
 from nmt.inference.contract import Draw, Search
 from nmt.inference.results import Translation
@@ -17,7 +18,6 @@ from nmt.inference.synthesis import (
     Made,
     Synthesis,
     count_repeats,
-    make_identifier,
 )
 from nmt.inference.synthetic_corpus import SyntheticCorpus, synthesize
 
@@ -92,7 +92,7 @@ def test_round_trips_are_compared() -> None:
 
 def test_languages_are_identified() -> None:
     pytest.importorskip("py3langid")
-    identify = make_identifier(("es-MX", "en"))
+    identify = make_identifier(("es-MX", "en"), "--language")
     assert identify("¿Dónde está la estación de trenes?") == "es-MX"
     assert identify("Where is the railway station, please?") == "en"
     assert identify("1234") in ("es-MX", "en", None)
@@ -103,7 +103,7 @@ def test_languages_are_identified() -> None:
     }
     assert [one.reason for one in made(known, filters)] == ["", "language"]
     with pytest.raises(UserError, match="--language does not know xx"):
-        make_identifier(("xx", "en"))
+        make_identifier(("xx", "en"), "--language")
 
 
 def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:

@@ -1,0 +1,440 @@
+"""All stages of preparing a corpus, one after the other; each goes on where it was stopped."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from rich.console import Console
+
+from nmt.config.data import with_same_files
+from nmt.config.preparation import PreparationConfig
+from nmt.config.schema import flatten
+from nmt.data.corpus import FEW, MANY, say_few_pairs
+from nmt.data.digests import digest_file
+from nmt.data.encoded import digest, is_whole
+from nmt.data.prepared import (
+    BEGUN_FILE,
+    FORMAT,
+    MANIFEST_FILE,
+    SHARDS,
+    TESTS,
+    TOKENIZER,
+    read_manifest,
+)
+from nmt.data.preparing.clean import (
+    INFO_FILE,
+    check_packages,
+    chunk_rows,
+    clean_shard,
+    gather,
+)
+from nmt.data.preparing.duplicates import (
+    DROPPED_FILE,
+    Shards,
+    write_candidates,
+    write_near,
+    write_probes,
+    write_repeated,
+)
+from nmt.data.preparing.encode import LOG_FILE, encode_shard, weighed, write_tokenizer
+from nmt.data.preparing.held_out import (
+    IS_DUPLICATE,
+    IS_NEAR,
+    TO_TRAIN,
+    Cleaned,
+    hold_out,
+    split_shard,
+)
+from nmt.data.preparing.minhash import BANDS
+from nmt.data.preparing.work import (
+    Task,
+    Workshop,
+    count_processes,
+    read_json,
+    read_packed,
+    save_whole,
+    write_json,
+)
+from nmt.data.reading import matching_files, read_rows
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair
+from nmt.data.tokenizer import load_tokenizer
+from nmt.errors import UserError, naming
+
+WORK = "work"  # what is no longer needed at the end
+_CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
+# What may differ between the command that began and the one that goes on: what the result does not
+# depend on, or training chooses.
+_OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
+
+
+def prepare(
+    config: PreparationConfig, tests: Mapping[str, list[Pair]], console: Console
+) -> dict[str, Any]:
+    """Prepare a corpus, or go on with it; return the manifest.
+
+    Args:
+        config: checked.
+        tests: what ``data.tests`` names, as the model sees it: nothing of it is trained on.
+        console: takes messages and progress.
+
+    Raises:
+        UserError: what is wrong with the sources; another configuration than that which began;
+            no pair is left to train on.
+    """
+    folder = Path(config.output).expanduser()
+    config = replace(config, data=with_same_files(config.data))
+    _begin(folder, config, tests)
+    if (folder / MANIFEST_FILE).is_file():
+        shutil.rmtree(folder / WORK, ignore_errors=True)
+        console.print(f"{folder} is prepared already")
+        return read_manifest(folder)
+    check_packages(config)
+    with Workshop(folder, count_processes(config.prepare.processes), console) as workshop:
+        preparation = _Preparation(config, tests, workshop)
+        preparation.clean()
+        fates = preparation.find_duplicates()
+        preparation.split(fates)
+        preparation.encode()
+        manifest = preparation.finish()
+    with naming(folder):
+        shutil.rmtree(folder / WORK)
+    return manifest
+
+
+def _begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pair]]) -> None:
+    """Write down what is prepared, or check that it is what was begun.
+
+    Raises:
+        UserError: something differs, which is named.
+    """
+    wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
+        f"data.tests.{name}": digest([text for pair in pairs for text in pair])
+        for name, pairs in tests.items()
+    }
+    wanted["files"] = _describe_files(config)
+    path = folder / BEGUN_FILE
+    if not path.is_file():
+        others = [one for one in folder.iterdir() if not one.name.startswith(".")]
+        if others:
+            raise UserError(
+                f"output={folder} holds {others[0].name}, and is no prepared corpus: name another "
+                "folder"
+            )
+        write_json(path, wanted)
+        return
+    begun = read_json(path)
+    for now, then, say in (
+        (wanted, begun, "was begun with {key}={then}, and not with {now}"),
+        (wanted["files"], begun["files"], "was begun before {key} changed"),
+    ):
+        for key in now | then:
+            if key != "files" and now.get(key) != then.get(key):
+                told = say.format(key=key, then=then.get(key), now=now.get(key))
+                raise UserError(
+                    f"output={folder} {told}: name another folder, or give the same command again"
+                )
+
+
+def _describe_files(config: PreparationConfig) -> dict[str, str]:
+    """Return what tells a changed file: its size, and a digest of its beginning and its end."""
+    found = {}
+    for source in config.data.sources.values():
+        for name in (source.path, source.source_path, source.target_path, source.archive):
+            for path in matching_files(name) if name else ():
+                if path.is_file():  # what is missing is said where it is read
+                    found[str(path)] = _describe_file(path)
+    return found
+
+
+def _describe_file(path: Path) -> str:
+    edge = 1 << 16  # bytes
+    state = blake2b(digest_size=8)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        state.update(file.read(edge))
+        file.seek(max(0, size - edge))
+        state.update(file.read(edge))
+    return f"{size} bytes, {state.hexdigest()}"
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A cleaned shard."""
+
+    name: str
+    folder: Path
+    info: Mapping[str, Any]
+    start: int  # number of its first pair
+
+
+class _Preparation:
+    """The stages; each needs those before it."""
+
+    def __init__(
+        self, config: PreparationConfig, tests: Mapping[str, list[Pair]], workshop: Workshop
+    ) -> None:
+        self._config, self._tests, self._workshop = config, tests, workshop
+        self._folder = workshop.folder
+        self._shards: list[_Shard] = []
+        self._archives: dict[str, str] = {}
+
+    def _log(self, message: str) -> None:
+        self._workshop.console.print(message)
+
+    def clean(self) -> None:
+        """Read all lines, and clean them.
+
+        Raises:
+            UserError: a source cannot be read, or has no usable pair.
+        """
+        done = self._folder / f"{_CLEAN}.json"
+        begun = time.monotonic()
+        if not done.is_file():
+            files: list[IO[bytes]] = []
+            sizes: list[int] = []
+
+            def note(file: IO[bytes]) -> None:
+                files.append(file)
+                sizes.append(Path(file.name).stat().st_size)
+
+            def position() -> int:
+                return sum(
+                    size if file.closed else file.tell()
+                    for file, size in zip(files, sizes, strict=True)
+                )
+
+            names: list[str] = []
+            total = sum(int(told.split()[0]) for told in _describe_files(self._config).values())
+            tasks = self._chunks(note, names)
+            self._workshop.run(_CLEAN, clean_shard, tasks, total, position)
+            write_json(done, {"shards": names, "archives": self._archives})
+        told = read_json(done)
+        self._archives = told["archives"]
+        start = 0
+        for name in told["shards"]:
+            folder = self._folder / _CLEAN / name
+            info = read_json(folder / INFO_FILE)
+            self._shards.append(_Shard(name, folder, info, start))
+            start += info["pairs"]
+        self._check_sources()
+        lines, read = (sum(one.info[key] for one in self._shards) for key in ("lines", "bytes"))
+        self._say_done("cleaned", lines, "lines", begun, f", {read / 1e6:,.0f} MB")
+
+    def _chunks(self, opened: Any, names: list[str]) -> Iterator[Task]:
+        """Yield the shards of all sources: their lines, where they are not cleaned yet."""
+        config, sources = self._config, self._config.data.sources
+        for source in sources:
+            rows = read_rows(
+                sources,
+                source,
+                Path(config.cache_dir),
+                self._log,
+                hashes=self._archives,
+                opened=opened,
+            )
+            for chunk in chunk_rows(rows, config.prepare.shard_lines):
+                name = f"{len(names):05}"
+                names.append(name)
+                if is_whole(self._folder / _CLEAN / name):
+                    yield name, ()
+                else:
+                    yield name, (config, source, gather(chunk))
+
+    def _check_sources(self) -> None:
+        """Say what sources give few pairs, or none, and why.
+
+        Raises:
+            UserError: one gives none.
+        """
+        config = self._config.data
+        for name in config.sources:
+            infos = [one.info for one in self._shards if one.info["source"] == name]
+            lines, pairs = (sum(info[key] for info in infos) for key in ("lines", "pairs"))
+            rejected = sum((Counter(info["rejected"]) for info in infos), Counter[str]())
+            if not pairs:
+                raise UserError(say_few_pairs(config, name, 0, lines, rejected))
+            if lines >= MANY and pairs < FEW * lines:
+                few = say_few_pairs(config, name, pairs, lines, rejected)
+                warnings.warn(few, stacklevel=2)
+
+    def find_duplicates(self) -> np.ndarray:
+        """Find pairs that are there already; return what is known of each: uint8 [pairs]."""
+        begun = time.monotonic()
+        folders = [one.folder for one in self._shards]
+        starts = [one.start for one in self._shards]
+        pairs = starts[-1] + self._shards[-1].info["pairs"]
+        shards = Shards(folders, np.array([*starts, pairs], np.int64))
+        fates = np.full(pairs, TO_TRAIN, np.uint8)
+        tasks = [(f"{i:05}", (shards, "pairs", i, None)) for i in range(shards.slices(1))]
+        self._find("duplicates", write_repeated, tasks, fates, IS_DUPLICATE)
+        self._say_done("compared", pairs, "pairs", begun)
+        if self._config.prepare.near_duplicates is not None:
+            self._find_near(shards, fates)
+        return fates
+
+    def _find_near(self, shards: Shards, fates: np.ndarray) -> None:
+        """Mark what is nearly there already: alike but for numbers, or similar."""
+        begun = time.monotonic()
+        known = self._folder / WORK / "duplicates.npy"
+        masked = [(f"{i:05}", (shards, "masked", i, known)) for i in range(shards.slices(1))]
+        self._find("masked", write_repeated, masked, fates, IS_NEAR)
+        known = self._folder / WORK / "masked.npy"
+        slices = range(shards.slices(BANDS))
+        tasks: list[Task] = [(f"{i:05}", (shards, BANDS, i, known)) for i in slices]
+        self._all(f"{WORK}/candidates", write_candidates, tasks)
+        candidates = [self._folder / WORK / "candidates" / name for name, _ in tasks]
+        tasks = [(one.name, (shards, candidates, i)) for i, one in enumerate(self._shards)]
+        self._all(f"{WORK}/probes", write_probes, tasks)
+        probes = [self._folder / WORK / "probes" / name for name, _ in tasks]
+        similarity = self._config.prepare.near_duplicates
+        tasks = [(one.name, (shards, probes, i, similarity)) for i, one in enumerate(self._shards)]
+        self._find("near", write_near, tasks, fates, IS_NEAR)
+        self._say_done("looked at", len(fates), "pairs for similar ones", begun)
+
+    def _find(
+        self, stage: str, write: Any, tasks: Sequence[Task], fates: np.ndarray, fate: int
+    ) -> None:
+        """Run a stage that finds pairs to be left out, and mark them; what is known is kept."""
+        path = self._folder / WORK / f"{stage}.npy"
+        if path.is_file():
+            fates[:] = np.load(path)
+            return
+        self._all(f"{WORK}/{stage}", write, tasks)
+        for name, _ in tasks:
+            fates[np.load(self._folder / WORK / stage / name / DROPPED_FILE)] = fate
+        save_whole(path, fates)
+
+    def _all(self, stage: str, write: Any, tasks: Sequence[Task]) -> None:
+        """Run a stage of known length."""
+        taken = 0
+
+        def count() -> Iterator[Task]:
+            nonlocal taken
+            for task in tasks:
+                yield task
+                taken += 1
+
+        self._workshop.run(stage, write, count(), len(tasks), lambda: taken)
+
+    def split(self, fates: np.ndarray) -> None:
+        """Choose dev and test, and leave out of training what shares a side with them."""
+        begun = time.monotonic()
+        data = self._config.data
+        cleaned = [
+            Cleaned(
+                one.folder,
+                one.info["source"],
+                fates[one.start : one.start + one.info["pairs"]],
+                one.start,
+            )
+            for one in self._shards
+        ]
+        tested = [
+            Pair(*pair[::-1]) if data.reverse else pair
+            for pairs in self._tests.values()
+            for pair in pairs
+        ]
+        held_out = hold_out(data, cleaned, tested, self._log)
+        alive = int((fates == TO_TRAIN).sum())
+        sampled = self._config.prepare.tokenizer_lines / (2 * max(1, alive))
+        tasks = [
+            (one.name, (self._config, of, held_out, sampled))
+            for one, of in zip(self._shards, cleaned, strict=True)
+        ]
+        self._all(_SPLIT, split_shard, tasks)
+        self._say_done("split", len(fates), "pairs", begun)
+
+    def encode(self) -> None:
+        """Train the tokenizer, and write the shards as training reads them.
+
+        Raises:
+            UserError: nothing is left to train on.
+        """
+        config = self._config
+        infos = [read_json(self._folder / _SPLIT / one.name / INFO_FILE) for one in self._shards]
+        if not any(info[TRAIN] for info in infos):
+            raise UserError(
+                f"data={config.data.name}: nothing is left to train on, every pair is a duplicate "
+                "or shares a side with one in dev or test"
+            )
+        begun = time.monotonic()
+        splits = [self._folder / _SPLIT / one.name for one in self._shards]
+        tokenizer = self._folder / TOKENIZER
+        self._all(".", write_tokenizer, [(TOKENIZER, (config, splits))])
+        for line in (tokenizer / LOG_FILE).read_text(encoding="utf-8").splitlines():
+            self._log(line)
+        self._log(f"trained the tokenizer in {time.monotonic() - begun:,.1f} s")
+        begun = time.monotonic()
+        kept = [
+            (one, split)
+            for one, split, info in zip(self._shards, splits, infos, strict=True)
+            if config.data.sources[one.info["source"]].split in ("shares", "train")
+        ]
+        tasks = [
+            (one.name, (config, one.info["source"], one.folder, split, tokenizer))
+            for one, split in kept
+        ]
+        self._all(SHARDS, encode_shard, tasks)
+        pairs = sum(info[TRAIN] for info in infos)
+        self._say_done("encoded", pairs, "pairs", begun)
+
+    def finish(self) -> dict[str, Any]:
+        """Write tables of what is scored on, and the manifest; return that."""
+        config, folder = self._config, self._folder
+        splits = [folder / _SPLIT / one.name for one in self._shards]
+        infos = [read_json(split / INFO_FILE) for split in splits]
+        for name in (DEV, TEST):
+            lines = (line for split in splits for line in read_packed(split / f"{name}.tsv.gz"))
+            self._write_table(folder / f"{name}.tsv", lines)
+        (folder / TESTS).mkdir(exist_ok=True)
+        for name, pairs in self._tests.items():
+            lines = (f"{source}\t{target}" for source, target in pairs)
+            self._write_table(folder / TESTS / f"{name}.tsv", lines)
+        written = sorted(path for path in (folder / SHARDS).iterdir() if path.name[0] != ".")
+        shards = [{"name": path.name} | read_json(path / INFO_FILE) for path in written]
+        rejected = Counter[str]()
+        for info in (*(one.info for one in self._shards), *infos):
+            rejected.update(info["rejected"])
+        tokenizer = load_tokenizer(folder / TOKENIZER)
+        data = asdict(config.data)
+        manifest = {
+            "format": FORMAT,
+            "configuration": asdict(config) | {"data": data, "output": None, "cache_dir": None},
+            "lines": sum(one.info["lines"] for one in self._shards),
+            "pairs": {name: sum(info[name] for info in infos) for name in (TRAIN, DEV, TEST)},
+            "rejected": dict(rejected.most_common()),
+            "archives": self._archives,
+            "tests": list(self._tests),
+            "row_lengths": sorted(set(config.prepare.row_lengths)),
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "tokenizer": tokenizer.fingerprint,
+            "weighed": weighed(config.data),
+            "shards": shards,
+        }
+        manifest["configuration"]["prepare"]["processes"] = None
+        manifest["digest"] = digest(
+            [digest_file(folder / f"{name}.tsv") for name in (DEV, TEST)],
+            tokenizer.fingerprint,
+            *(one["sha256"] for one in shards),
+        )
+        write_json(folder / MANIFEST_FILE, manifest)
+        return manifest
+
+    def _write_table(self, path: Path, lines: Iterator[str]) -> None:
+        with naming(path), path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def _say_done(self, what: str, count: int, unit: str, begun: float, more: str = "") -> None:
+        seconds = time.monotonic() - begun
+        rate = f"{count / max(seconds, 1e-3):,.0f}/s"
+        self._log(f"{what} {count:,} {unit}{more} in {seconds:,.1f} s ({rate})")
