@@ -1,4 +1,4 @@
-"""The formulas of the plan, on cases worked out by hand; its tables stand in the docs as printed."""
+"""The formulas of the plan, on cases worked out by hand; the docs have its tables as printed."""
 
 from __future__ import annotations
 
