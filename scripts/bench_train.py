@@ -281,6 +281,7 @@ def prepare(overrides: list[str]) -> Ready:
             from nmt.training.team import make_team
 
             team = make_team(config.training.devices)  # before anything is computed
+            team.wait()  # at once: processes of JAX have 30 seconds to meet for the first time
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)

@@ -44,7 +44,7 @@ NO_GPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
 LENGTH, VOCABULARY = 64, 4000  # of rows, in tokens; of the default run, in pieces
 BATCH_TOKENS, DROPOUT = 1024, 0.1
 H100, ITS_PRECISION = ("NVIDIA H100", (9, 0)), "mixed_bfloat16"  # what `auto` is there
-CELLS = ("update", "of two parts", "evaluation", "greedy", "beam", "sampling")
+CELLS = ("update", "micro-batches", "without XLA", "evaluation", "greedy", "beam", "sampling")
 BELIEVING = ("training.defaults", "training.team", "inference.engine")  # they look for GPUs
 CUDNN = "__cudnn$"
 
@@ -160,7 +160,7 @@ def list_problems(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for every problem, with all cells that have it."""
     cells: dict[str, list[str]] = {}
     for result in found:
-        for name in CELLS:
+        for name in (name for name in CELLS if name in result):
             for problem in result[name]["problems"]:
                 cells.setdefault(f"{result['backend']}: {problem}", []).append(
                     f"{result['what']}, {name}"
@@ -190,7 +190,7 @@ def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
 
     Returns:
         ``backend``, ``what`` and what identifies the row; the ``precision`` and ``parallel_parts``
-        that were resolved; and by the names of `CELLS`, the lists ``problems`` and ``kernels``.
+        that were resolved; and by names from `CELLS`, the lists ``problems`` and ``kernels``.
     """
     import keras
 
@@ -200,7 +200,7 @@ def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
     lowering = importlib.import_module(f"lower_{backend}").lowering
     with believe_in(Gpu(*H100)), lowering() as found:
         resolved, calls = make_calls(row, overrides)
-        cells = {name: lower_call(calls[name], found) for name in CELLS}
+        cells = {name: lower_call(call, found) for name, call in calls.items()}
     if resolved["precision"] != row.precision:
         cells["update"]["problems"].append(f"precision=auto became {resolved['precision']}")
     for cell in cells.values():
@@ -222,7 +222,8 @@ def lower_call(call: Callable[[], Any], found: Lowered) -> dict[str, list[str]]:
 def make_calls(
     row: Row, overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """Return what a row's configuration resolved, and a call for each of `CELLS`."""
+    """Return what a row's configuration resolved, and calls by names from `CELLS`."""
+    import keras
     import numpy as np
 
     from nmt.inference.contract import Beam, Sampling
@@ -242,14 +243,18 @@ def make_calls(
     sources, limits = [np.arange(5, 12, dtype=np.int32)] * 8, np.full(8, 12, np.int32)
     prefix, keys = np.zeros(0, np.int32), np.zeros(8, np.int32)
     resolved = {"precision": training.precision, "parallel_parts": training.parallel_parts}
-    return resolved, {
+    calls: dict[str, Callable[[], Any]] = {
         "update": lambda: steps[0].update(batches[0], 1e-3, 1),
-        "of two parts": lambda: steps[1].update(batches[1], 1e-3, 1),
+        "micro-batches": lambda: steps[1].update(batches[1], 1e-3, 1),
         "evaluation": lambda: steps[0].evaluate(batches[0]),
         "greedy": lambda: engine.search(sources, limits, Beam(1, 1.0), prefix),
         "beam": lambda: engine.search(sources, limits, Beam(4, 1.0), prefix),
         "sampling": lambda: engine.sample(sources, limits, Sampling(2), prefix, keys),
     }
+    if keras.config.backend() == "tensorflow":  # JAX compiles every update
+        plain = make_step(model, replace(training, jit_compile="off"), seed=1)
+        calls["without XLA"] = lambda: plain.update(batches[0], 1e-3, 1)
+    return resolved, calls
 
 
 def make_batch(tokens: int) -> Batch:

@@ -192,9 +192,10 @@ def tabulate_lowering(backend: str, cells: Sequence[str], found: Sequence[dict[s
         for result in group:
             states = []
             for name in cells:
-                cell = result[name]
-                with_kernel = ", cuDNN" if cell["kernels"] else ""
-                states.append("not ok" if cell["problems"] else f"ok{with_kernel}")
+                cell = result.get(name, {"problems": [], "kernels": []})
+                with_kernel = any("cudnn" in kernel for kernel in cell["kernels"])
+                state = "not ok" if cell["problems"] else "ok" + ", cuDNN" * with_kernel
+                states.append(state if name in result else "–")
             table.add_row(result["model"], result["attention"], result["precision"], *states)
         table.add_section()
     return table

@@ -150,10 +150,13 @@ ROWS = [
 @pytest.mark.backend
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_update_evaluation_and_search_are_lowered(row: Row) -> None:
+    on_jax = keras.config.backend() == "jax"
     one_layer = ["model.encoder_layers=1", "model.decoder_layers=1"]
     result = gpu_lowering.lower_row(row, one_layer)
-    assert {name: result[name]["problems"] for name in CELLS} == {name: [] for name in CELLS}
+    cells = [name for name in CELLS if name in result]
+    assert set(CELLS) - set(cells) == ({"without XLA"} if on_jax else set())
+    assert {name: result[name]["problems"] for name in cells} == {name: [] for name in cells}
     assert (result["precision"], result["parallel_parts"]) == (row.precision, 1)
-    with_cudnn = keras.config.backend() == "jax" and row.attention == "fused"
-    for name in CELLS:
-        assert any(CUDNN in kernel for kernel in result[name]["kernels"]) == with_cudnn
+    for name in cells:
+        found = any(CUDNN in kernel for kernel in result[name]["kernels"])
+        assert found == (on_jax and row.attention == "fused")
