@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -99,8 +100,10 @@ def check(backends: Sequence[str], named: str, overrides: Sequence[str], out: Pa
     rows = [row for row in list_rows() if any(name in row.what for name in named.split(","))]
     found = []
     with show_progress(console, len(backends) * len(rows)) as advance:
-        for backend in backends:
-            for result in ask_worker(backend, rows, overrides):
+        # What a process has traced and compiled it does not give back: each has a few rows.
+        groups = [list(some) for _, some in groupby(rows, lambda row: (row.model, row.attention))]
+        for backend, group in product(backends, groups):
+            for result in ask_worker(backend, group, overrides):
                 found.append(result)
                 advance(f"{backend}: {result['what']}")
     if out:
