@@ -5,31 +5,22 @@ Configuration: ``conf/prepare.yaml``. Runs train from the folder with ``data=pre
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
-import hydra
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import guard, register_schema
-from nmt.config.files import conf_dir, preparation_from
+from nmt.config.command_line import failing_inside_hydra, run_hydra
+from nmt.config.files import preparation_from
 from nmt.data.corpus import rejection_table
-from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full, naming
+from nmt.errors import naming
 from nmt.startup.commands import warn_in_one_line
 
 
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    try:
-        run(composed, console)
-    except UserError as error:
-        fail(error)  # here already: Hydra would add a line of its own
-    except Exception as error:
-        fail_if_full(error)
-        raise
+    with failing_inside_hydra():
+        run(composed, Console(highlight=False, markup=False, soft_wrap=True))
 
 
 def run(composed: DictConfig, console: Console) -> None:
@@ -61,13 +52,7 @@ def run(composed: DictConfig, console: Console) -> None:
 def main() -> None:
     """Run the command line."""
     warn_in_one_line()
-    register_schema()
-    # Hydra raises instead of printing and exiting with 1: `guard` says it in one line.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    command: Any = hydra.main(
-        version_base="1.3", config_path=str(conf_dir()), config_name="prepare"
-    )(run_job)
-    exit_on_user_error(guard(command))
+    run_hydra("prepare", run_job)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from nmt.config.command_line import guard, register_schema
-from nmt.config.files import conf_dir
+from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.data.splitting import evenly
-from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full
+from nmt.errors import UserError
 from nmt.runs.resuming import job_config
 from nmt.runs.trials import (
     Trial,
@@ -44,17 +41,12 @@ def run_job(composed: DictConfig) -> float | None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         return sweep_job(composed, console)
-    try:
+    with failing_inside_hydra():
         config = job_config(composed, list(HydraConfig.get().overrides.task))
         start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
         if run.written_here:
             write_record(Trial(run.path.name, run.complete, run.best_score))
-    except UserError as error:
-        fail(error)  # here already: Hydra would add a line of its own
-    except Exception as error:
-        fail_if_full(error)
-        raise
     if run.stopped_by is not None:
         if run.written_here:
             console.print(f"stopped; to go on: python -m nmt.train training.resume={run.path}")
@@ -150,13 +142,7 @@ def tabulate(tests: Mapping[str, Tested]) -> Table:
 def main() -> None:
     """Run the command line."""
     warn_in_one_line()
-    register_schema()
-    # Hydra raises instead of printing and exiting with 1: `guard` says it in one line.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    command: Any = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="train")(
-        run_job
-    )
-    exit_on_user_error(guard(command))
+    run_hydra("train", run_job)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
+import hydra
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,14 +25,15 @@ from nmt.config.data import DataConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.errors import UserError, nearest
+from nmt.config.training import TrainingConfig
+from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full, nearest
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
 _CHANGEABLE = re.compile(
     r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_sentences"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
-    r"|spike_factor|on_spike)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
+    r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
     r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
 )
 
@@ -85,6 +89,35 @@ def _open(data: DictConfig) -> DictConfig:
     OmegaConf.set_struct(data.sources, False)
     OmegaConf.set_struct(data.tests, False)
     return data
+
+
+def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
+    """Run a command line that Hydra reads; exit.
+
+    Args:
+        config_name: of the file in ``conf``.
+        job: is given what is composed.
+    """
+    register_schema()
+    # Hydra raises instead of printing and exiting with 1: `guard` says it in one line.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    decorate = hydra.main(
+        version_base="1.3", config_path=str(files.conf_dir()), config_name=config_name
+    )
+    command: Any = decorate(job)  # whose argument Hydra gives
+    exit_on_user_error(guard(command))
+
+
+@contextmanager
+def failing_inside_hydra() -> Iterator[None]:
+    """Exit on a `UserError` or a full disk inside of a job: Hydra would add a line of its own."""
+    try:
+        yield
+    except UserError as error:
+        fail(error)
+    except Exception as error:
+        fail_if_full(error)
+        raise
 
 
 def guard(command: Callable[[], Any]) -> Callable[[], None]:
@@ -190,8 +223,20 @@ def resume_config(
                 names = nearest(source, changed.data.sources)
                 raise UserError(f"{where} has no source '{source}'{names}")
         OmegaConf.update(changed, key, OmegaConf.select(composed, key))
+    _keep_updates(changed.training, stored.training, _list_keys(overrides))
     changed.training.resume = str(where)
     return files.from_composed(changed)
+
+
+def _keep_updates(changed: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:
+    """Let updates be as large as they were, whatever micro-batches they are worked on in."""
+    split, counted = "training.batch_tokens" in keys, "training.accumulate" in keys
+    if split or counted:
+        changed.update_tokens = tokens = stored.tokens_together
+    if split and not counted:
+        changed.accumulate = 1  # follows from it
+    elif counted and not split:
+        changed.batch_tokens = -(-tokens // max(1, changed.accumulate))
 
 
 def settle_prepared(

@@ -83,6 +83,11 @@ class TrainingConfig:
     attention_every: int = MISSING  # updates between two logs of the probes' weights
 
     @property
+    def largest_batch(self) -> int:
+        """Positions per side in one micro-batch; with ``auto``, in the largest that may fit."""
+        return self.tokens_together if isinstance(self.batch_tokens, str) else self.batch_tokens
+
+    @property
     def tokens_together(self) -> int:
         """Positions per side in one update."""
         if self.update_tokens is not None:
@@ -153,9 +158,8 @@ def _check_batch(config: TrainingConfig) -> None:
                 f"training.accumulate={config.accumulate} contradicts training.update_tokens="
                 f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
             )
-    most = config.tokens_together if isinstance(size, str) else size
     for length in config.row_lengths:
-        check_between("training.row_lengths", length, 2, most)
+        check_between("training.row_lengths", length, 2, config.largest_batch)
 
 
 def _check_optimizer(config: TrainingConfig) -> None:

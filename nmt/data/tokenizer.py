@@ -30,6 +30,7 @@ PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 
 MODEL_FILE = "tokenizer.model"  # SentencePiece's own format
 VOCABULARY_FILE = "tokenizer.vocab.json"  # WordPiece: the pieces in id order
+LOG_FILE = "log.txt"  # what was said when a tokenizer was trained, where that is kept
 TOKENIZER_FILES = (MODEL_FILE, VOCABULARY_FILE, PAIR_FILE)
 _BYTES = 256  # byte fallback gives every byte a piece
 _SLACK = 0.05  # share by which a WordPiece vocabulary may stay below its size
@@ -295,6 +296,18 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         return WordPieceTokenizer(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError, UserError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
+
+
+def train_into(folder: Path, config: TokenizerConfig, texts: Sequence[str]) -> None:
+    """Train a tokenizer, see `train_tokenizer`; write it, and what was said, into a folder."""
+    said: list[str] = []
+    train_tokenizer(config, texts, said.append).save(folder)
+    (folder / LOG_FILE).write_text("\n".join(said), encoding="utf-8")
+
+
+def read_training_log(folder: Path) -> list[str]:
+    """Return what was said when the tokenizer of a folder was trained: see `train_into`."""
+    return (folder / LOG_FILE).read_text(encoding="utf-8").splitlines()
 
 
 def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> Tokenizer:

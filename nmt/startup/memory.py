@@ -17,7 +17,9 @@ _LARGE = 4 << 20  # bytes
 _OF_GROUPS = (
     ("memory.max", "memory.current", "memory.stat", "file"),
     (
-        *("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
         "total_cache",
     ),
 )

@@ -68,7 +68,7 @@ def make_fitting_step(
     batch = longest.assemble(len(longest.shapes) - 1, np.arange(1))
 
     def fits(trial: TrainingConfig) -> bool:
-        step.take(trial)
+        step.reconfigure(trial)
         try:
             float(step.update(batch, 0.0, 1).nll)
         except Exception as error:
@@ -88,7 +88,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     if keras.config.backend() == "jax":
         import jax
 
-        return isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+        # What fails because of an update that had failed is an internal error, which quotes it.
+        told = str(error).lower()
+        known = "resource_exhausted" in told or "out of memory" in told
+        return isinstance(error, jax.errors.JaxRuntimeError) and known
     import tensorflow as tf
 
     return isinstance(error, tf.errors.ResourceExhaustedError)

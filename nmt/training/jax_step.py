@@ -37,7 +37,6 @@ from nmt.training.step import (
     count_parts,
     fill_up,
     key_of_update,
-    list_micro_batches,
     name_state,
 )
 
@@ -81,12 +80,12 @@ class JaxStep:
         )
         # Frozen weights are copied but once.
         self._fixed = [self._place(weight.value) for weight in self._frozen]
-        self.take(config)
+        self.reconfigure(config)
 
-    def take(self, config: TrainingConfig) -> None:
+    def reconfigure(self, config: TrainingConfig) -> None:
         """Take the updates in other micro-batches from now on."""
         self._config = config
-        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
+        self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         self._made: set[tuple[int, ...]] = set()  # shapes of batches of which one was taken
         everywhere = {} if self._whole is None else {"out_shardings": self._whole}
         self._update = jax.jit(self._make_update, donate_argnums=0, **everywhere)
@@ -104,7 +103,13 @@ class JaxStep:
         share = np.uint32(round(dropout_share * FULL_SHARE))
         rate, limit = np.float32(learning_rate), np.float32(norm_limit)
         self._state, measured = self._update(
-            self._state, self._fixed, self._share(batch), rate, np.uint32(step), share, limit
+            self._state,
+            self._fixed,
+            self._share(batch, self._config.accumulate),
+            rate,
+            np.uint32(step),
+            share,
+            limit,
         )
         if batch["labels"].shape not in self._made:
             jax.block_until_ready(measured)  # what memory has no room for is told here
@@ -118,7 +123,7 @@ class JaxStep:
         weights, slots, _ = self._state
         key = self._key(jnp.uint32(step), jnp.uint32(round(dropout_share * FULL_SHARE)))
         gradients, _, tokens = jax.jit(self._gradients)(
-            weights, slots, self._fixed, self._share(batch), key
+            weights, slots, self._fixed, self._share(batch, self._config.accumulate), key
         )
         scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
         norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.part(gradients)]
@@ -127,12 +132,8 @@ class JaxStep:
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
         weights = self._state[2 if self._averaging else 0]
-        nll = tokens = 0.0
-        for part in list_micro_batches(batch, self._config.accumulate):
-            found = self._evaluate(weights, self._fixed, self._share(part, 1))
-            more_nll, more_tokens = map(float, found)
-            nll, tokens = nll + more_nll, tokens + more_tokens
-        return nll, tokens
+        nll, tokens = self._evaluate(weights, self._fixed, self._share(batch, 1))
+        return float(nll), float(tokens)
 
     def _place(self, array: Any) -> Any:
         """Return a copy on every device."""
@@ -141,13 +142,12 @@ class JaxStep:
         whole = np.array(array)
         return jax.make_array_from_callback(whole.shape, self._whole, lambda index: whole[index])
 
-    def _share(self, batch: Batch, micro_batches: int | None = None) -> Any:
+    def _share(self, batch: Batch, micro_batches: int) -> Any:
         """Return rows that micro-batches and devices can share; of devices, each has its own.
 
         Several devices get each of several micro-batches apart, [micro-batches, rows, L], of which
         they share the rows.
         """
-        micro_batches = micro_batches or self._config.accumulate
         filled = fill_up(batch, micro_batches * self._replicas)
         if self._mesh is None:
             return filled

@@ -9,7 +9,7 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,7 +33,7 @@ from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.siblings import is_behind
-from nmt.training.step import Step, Update
+from nmt.training.step import Step, Update, list_micro_batches
 from nmt.training.team import Team
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
@@ -142,6 +142,7 @@ class Trainer:
         self._ticked = time.monotonic()
         self._clock = self.position.seconds  # of this process: `position.seconds` is of all
         self._window = _Window()
+        self._made: set[tuple[int, ...]] = set()  # shapes of batches that there was room for
         self.stopped_by: int | None = None  # the signal, if one ended the training
         self._journal = self._open_journal(None if stored is None else self.position.step)
         if stored is None:
@@ -158,49 +159,67 @@ class Trainer:
         Raises:
             UserError: there is no sound update any more, or no sound evaluation.
         """
-        training = self._training
         spoken = self._ticked = time.monotonic()
         with _await_stop_requests() as stop, _collect_quickly(), self._make_bar() as bar:
             task = bar.add_task(
                 "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
             )
+
+            def show(measured: TrainingWindow) -> None:
+                nonlocal spoken
+                bar.update(task, completed=self._progress(), **self._format(measured))
+                if not self._console.is_terminal and self._ticked - spoken > LINE_SECONDS:
+                    spoken = self._ticked
+                    self._console.print(self._format_line(measured))
+
             self._agree(stop)
-            while not self._is_complete() and self.stopped_by is None:
-                self._enter_stage()
-                position = self.position
-                rate = learning_rate(training, position.step + 1, self._progress())
-                if not self._update(rate):
-                    continue
-                reports = position.step % training.log_every == 0
-                evaluates = position.step % training.evaluate_every == 0
-                if (reports or evaluates) and self._went_back():
-                    self._agree(stop)
-                    continue
-                if reports:
-                    measured = self._close_window(rate)
-                    self._journal.log_window(position.step, position.seconds, measured)
-                    bar.update(task, completed=self._progress(), **self._format(measured))
-                    if not self._console.is_terminal and self._ticked - spoken > LINE_SECONDS:
-                        spoken = self._ticked
-                        self._console.print(self._format_line(measured))
-                else:
-                    self._window.seconds += self._tick()
-                if evaluates:
-                    self._evaluate()
-                elif position.step % training.attention_every == 0 and not self._is_complete():
-                    with self._step.use_averages():
-                        self._journal.log_attention(position.step, self._read_probes())
-                    self._tick()
-                if self._team.processes == 1 or reports or evaluates:
-                    self._agree(stop)
-            complete = self._is_complete()
-            if complete and self._evaluated != self.position.step:
-                self._evaluate()
+            while not self._is_over():
+                with self._making_room():
+                    self._go_on(stop, show)
+        complete = self._is_complete()
         self.stopped_by = None if complete else self.stopped_by
         if self._saved != self.position.step:
             self._save()
         self._journal.close()
         return complete
+
+    def _is_over(self) -> bool:
+        if self._is_complete():
+            return self._evaluated == self.position.step
+        return self.stopped_by is not None and not self._is_evaluation_due()
+
+    def _is_evaluation_due(self) -> bool:
+        step = self.position.step
+        return step % self._training.evaluate_every == 0 and step != self._evaluated
+
+    def _go_on(self, stop: _StopRequest, show: Callable[[TrainingWindow], None]) -> None:
+        """Make an update, and what is due after it."""
+        if self._is_complete() or self._is_evaluation_due():
+            self._evaluate()  # which had no room, or is the last
+            return
+        self._enter_stage()
+        training, position = self._training, self.position
+        rate = learning_rate(training, position.step + 1, self._progress())
+        self._update(rate)
+        reports = position.step % training.log_every == 0
+        evaluates = self._is_evaluation_due()
+        if (reports or evaluates) and self._went_back():
+            self._agree(stop)
+            return
+        if reports:
+            measured = self._close_window(rate)
+            self._journal.log_window(position.step, position.seconds, measured)
+            show(measured)
+        else:
+            self._window.seconds += self._tick()
+        if evaluates:
+            self._evaluate()
+        elif position.step % training.attention_every == 0 and not self._is_complete():
+            with self._step.use_averages():
+                self._journal.log_attention(position.step, self._read_probes())
+            self._tick()
+        if self._team.processes == 1 or reports or evaluates:
+            self._agree(stop)
 
     def _open_journal(self, resumed_at: int | None) -> NoJournal:
         return Journal(self._run, resumed_at=resumed_at) if self._team.writes else NoJournal()
@@ -242,45 +261,58 @@ class Trainer:
         made = step - position.stage_step
         return position.stage_epochs + made / self._stages[position.stage].steps_per_epoch
 
-    def _update(self, rate: float) -> bool:
-        """Make the next update; return whether it was made. Without room for it, nothing is."""
+    def _update(self, rate: float) -> None:
+        """Make the next update."""
         position = self.position
         batch, share = self._plan(position.step)
-        number = position.step + 1
+        number, shape = position.step + 1, batch["labels"].shape
+        # The first one of a shape shows whether there is room for it; it may leave nothing behind.
+        before = None if shape in self._made else self._step.state()
         try:
             update = self._step.update(batch, rate, number, share, self._norm_limit())
         except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            self._split_further(number, error)
-            return False
+            if before is not None and is_out_of_memory(error):
+                self._step.restore(before)
+            raise
+        self._made.add(shape)
         position.step = number
         self._window.add(update, batch)
-        return True
 
-    def _split_further(self, number: int, error: Exception) -> None:
+    @contextlib.contextmanager
+    def _making_room(self) -> Iterator[None]:
+        """Go on with smaller micro-batches where memory runs out."""
+        try:
+            yield
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            self._split_further(error)
+
+    def _split_further(self, error: Exception) -> None:
         """Halve the micro-batches, now and when the run is gone on with.
 
         Raises:
             UserError: that cannot be done here.
         """
         training = split_further(self._training)
+        step = self.position.step
         whole = self._step.is_whole()
         stored = None if whole else self._run.checkpoints.latest(self._console.print)
         if self._team.processes > 1 or not (whole or stored):
             raise UserError(
-                f"update {number}: out of memory; start a new run with "
+                f"out of memory after update {step}; start a new run with "
                 f"training.accumulate={training.accumulate} "
                 f"training.batch_tokens={training.batch_tokens}"
             ) from error
-        self._step.take(training)
+        self._step.reconfigure(training)
+        self._made.clear()
         self._training = training
         self._config = replace(self._config, training=training)
         self._run.write_config(self._config)
         if stored is not None:
             self._go_back(stored, self.position.order)
         self._console.print(
-            f"update {number}: out of memory; going on from update {self.position.step} with "
+            f"out of memory after update {step}; going on from update {self.position.step} with "
             f"micro-batches of {training.batch_tokens} positions a side, {training.accumulate} an "
             "update"
         )
@@ -442,10 +474,10 @@ class Trainer:
         """Validate with the averaged weights, and save; keep them if they are the best so far."""
         self._count_skipped()
         position = self.position
-        position.evaluations += 1
-        self._evaluated = position.step
         with self._step.use_averages():
             found = self._validate()
+            position.evaluations += 1
+            self._evaluated = position.step
             self._journal.log_validation(position.step, position.seconds, found)
             score = found.scores[0].value if found.scores else None
             better = score is not None and (
@@ -482,8 +514,9 @@ class Trainer:
         nll, tokens = 0.0, 0.0
         if self._dev_batches is not None:
             for batch in self._dev_batches.in_order():
-                more_nll, more_tokens = self._step.evaluate(batch)
-                nll, tokens = nll + more_nll, tokens + more_tokens
+                for part in list_micro_batches(batch, self._training.accumulate):
+                    more_nll, more_tokens = self._step.evaluate(part)
+                    nll, tokens = nll + more_nll, tokens + more_tokens
         if not math.isfinite(nll):
             raise UserError(
                 f"the loss is not finite on the dev split after update {self.position.step}: "
@@ -502,7 +535,7 @@ class Trainer:
             scores=scores,
             samples=samples,
             probes=self._read_probes(),
-            draw=(self.position.evaluations - 1) % self._training.probe_every == 0,
+            draw=self.position.evaluations % self._training.probe_every == 0,
         )
 
     def _read_probes(self) -> list[tuple[str, Attention]]:

@@ -14,7 +14,7 @@ from nmt.data.batches import Batches, Plan
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from nmt.data.tokenizer import Tokenizer, load_tokenizer, read_training_log, train_into
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
 
@@ -39,15 +39,13 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
         return corpus.load_tokenizer()
     texts = [text for pair in corpus.train for text in pair]
     key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True))
-    said: list[str] = []
 
     def write(folder: Path) -> None:
         console.print(f"training the {config.tokenizer.kind} tokenizer on {len(texts):,} lines")
-        train_tokenizer(config.tokenizer, texts, said.append).save(folder)
-        (folder / "log.txt").write_text("\n".join(said), encoding="utf-8")
+        train_into(folder, config.tokenizer, texts)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
-    for line in (folder / "log.txt").read_text(encoding="utf-8").splitlines():
+    for line in read_training_log(folder):
         console.print(line)
     return load_tokenizer(folder)
 

@@ -64,12 +64,15 @@ class Step(Protocol):
         """Return (summed negative log-likelihood in nats, target tokens), without dropout."""
         ...
 
-    def take(self, config: TrainingConfig) -> None:
+    def reconfigure(self, config: TrainingConfig) -> None:
         """Take the updates in other micro-batches from now on: see `fitting.split_update`."""
         ...
 
     def is_whole(self) -> bool:
-        """Whether the state is there. An update that has failed may have taken it along."""
+        """Whether the state is there: waits for it.
+
+        An update that has failed may have taken it along, or have been made in part.
+        """
         ...
 
     def state(self) -> dict[str, np.ndarray]:

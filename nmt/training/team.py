@@ -182,7 +182,9 @@ def _join(cluster: Cluster) -> Team:
             process_id=process,
             heartbeat_timeout_seconds=round(2 * PATIENCE),  # the watch is quicker, and says who
         )
-        return Team(jax.devices(), None, process, processes, watch)
+        team = Team(jax.devices(), None, process, processes, watch)
+        team.wait()  # now: it gives up where some come to their first exchange much later
+        return team
     import tensorflow as tf
 
     os.environ[VARIABLE] = cluster.as_variable()

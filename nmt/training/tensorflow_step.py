@@ -29,7 +29,6 @@ from nmt.training.step import (
     count_parts,
     fill_up,
     key_of_update,
-    list_micro_batches,
     name_state,
 )
 
@@ -53,14 +52,15 @@ class TensorFlowStep:
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
+        self._whole = True
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
-        self.take(config)
+        self.reconfigure(config)
 
-    def take(self, config: TrainingConfig) -> None:
+    def reconfigure(self, config: TrainingConfig) -> None:
         """Take the updates in other micro-batches from now on."""
         tf = self._tf
         self._config = config
-        self._normalizer = float(config.batch_tokens)  # one for all shapes of batches
+        self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
         self._norms = tf.function(self._measure, jit_compile=compiles, autograph=False)
@@ -84,13 +84,20 @@ class TensorFlowStep:
     ) -> Update:
         """Change the weights by one update, unless it is unsound."""
         tf = self._tf
-        measured = self._update(
+        arguments = (
             self._take(batch, self._config.accumulate),
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
             tf.constant(norm_limit, tf.float32),
         )
+        try:
+            measured = self._update(*arguments)
+        except Exception:
+            # What XLA compiled has changed all variables or none.
+            alone = self._strategy.num_replicas_in_sync == 1
+            self._whole = self._whole and alone and self._config.jit_compile == "on"
+            raise
         return Update(*(self._strategy.experimental_local_results(one)[0] for one in measured))
 
     def gradient_norms(
@@ -126,13 +133,9 @@ class TensorFlowStep:
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """Return (summed negative log-likelihood in nats, target tokens)."""
-        nll = tokens = 0.0
-        for part in list_micro_batches(batch, self._config.accumulate):
-            summed = self._evaluate(self._take(part, 1))
-            found = (self._strategy.experimental_local_results(one)[0] for one in summed)
-            more_nll, more_tokens = map(float, found)
-            nll, tokens = nll + more_nll, tokens + more_tokens
-        return nll, tokens
+        summed = self._evaluate(self._take(batch, 1))
+        nll, tokens = (self._strategy.experimental_local_results(one)[0] for one in summed)
+        return float(nll), float(tokens)
 
     def _distributed_update(
         self, batch: Any, rate: Any, step: Any, share: Any, norm_limit: Any
@@ -284,8 +287,8 @@ class TensorFlowStep:
         return loss.nll, loss.tokens
 
     def is_whole(self) -> bool:
-        """Whether the state is there: only an update that is made changes variables."""
-        return True
+        """Whether the state is there, and not that of an update which was made in part."""
+        return self._whole
 
     def state(self) -> dict[str, np.ndarray]:
         """Return weights, averages and optimizer state."""
@@ -312,6 +315,7 @@ class TensorFlowStep:
         assign(self._optimizer.variables, slots, joined=False)
         if averages:
             assign(self._averages, averages, joined=True)
+        self._whole = True
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
         return name_state(self._model, len(self._optimizer.variables), bool(self._averages))

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_configurations import configured
 from rich.console import Console
+from workshop import BackendStep
 
 from nmt.config import TrainingConfig
 from nmt.config.training import check_training
@@ -122,8 +123,6 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
 
 def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a GPU without room for more than 128 positions a side."""
-    from workshop import BackendStep
-
     tried: list[int] = []
     update = BackendStep.update
 
@@ -179,8 +178,6 @@ def losses(run: Any) -> list[tuple[int, float]]:
 @pytest.fixture
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let one update find no memory, once."""
-    from workshop import BackendStep
-
     update = BackendStep.update
 
     def arrange(number: int, *, whole: bool = True) -> None:
@@ -210,11 +207,80 @@ def test_a_run_goes_on_in_smaller_parts_and_learns_the_same(
     console = Console(width=200, markup=False)
     found = shop.train("name=short", *LIMITS, console=console)
     goes_on = 4 if whole else 3
-    said = f"update 5: out of memory; going on from update {goes_on} with micro-batches of 64"
+    said = f"out of memory after update 4; going on from update {goes_on} with micro-batches of 64"
     assert said in capsys.readouterr().out
     steps, values = zip(*losses(found), strict=True)
     assert steps == (1, 2, 3, 4, 5, 6)
     np.testing.assert_allclose(values, [loss for _, loss in losses(expected)], rtol=1e-6)
+    config = found.folder.config.training
+    assert (config.accumulate, config.batch_tokens, config.update_tokens) == (4, 64, 256)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("what", ["update", "evaluate"])
+def test_what_fails_for_the_first_time_leaves_nothing_behind(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Neither an update that was made before it failed, nor half an evaluation."""
+    with shop.keeping():
+        expected = shop.train("name=enough", *LIMITS)
+    method, failed = getattr(BackendStep, what), []
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        found = method(self, *arguments)
+        if not failed:
+            failed.append(True)
+            raise no_memory()
+        return found
+
+    monkeypatch.setattr(BackendStep, what, failing)
+    found = shop.train("name=short", *LIMITS)
+    assert [line["step"] for line in found.metrics] == [line["step"] for line in expected.metrics]
+    for one, other in zip(found.metrics, expected.metrics, strict=True):
+        for tag in {"train/loss", "validation/loss"} & set(other):
+            assert one[tag] == pytest.approx(other[tag], rel=1e-6)
+    assert found.folder.config.training.accumulate == 4
+
+
+class Lost:
+    """A value of an update that has failed."""
+
+    def __bool__(self) -> bool:
+        raise no_memory()
+
+
+def test_what_is_found_out_later_is_made_again(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On JAX an update fails when what it measured is read, and the state is lost with it."""
+    with shop.keeping():
+        expected = shop.train("name=enough", *LIMITS)
+    update, failed = BackendStep.update, []
+
+    def failing(self: Any, batch: Any, rate: float, step: int, *more: Any) -> Any:
+        found = update(self, batch, rate, step, *more)
+        if step == 5 and not failed:
+            failed.append(True)
+            return found._replace(skipped=Lost())
+        return found
+
+    monkeypatch.setattr(BackendStep, "update", failing)
+    monkeypatch.setattr(BackendStep, "is_whole", lambda self: False)
+    found = shop.train("name=short", *LIMITS)
+    steps, values = zip(*losses(found), strict=True)
+    assert steps == (1, 2, 3, 4, 5, 6)
+    np.testing.assert_allclose(values, [loss for _, loss in losses(expected)], rtol=1e-6)
+
+
+def test_a_resumed_run_takes_other_micro_batches_of_the_same_updates(shop: Workshop) -> None:
+    with shop.keeping():
+        expected = shop.train("name=enough", *LIMITS)
+    begun = shop.train("name=begun", *LIMITS, "training.max_steps=3")
+    more = ("training.max_steps=6", "training.batch_tokens=64")
+    found = shop.train(f"training.resume={begun.path}", *more)
+    np.testing.assert_allclose(
+        [loss for _, loss in losses(found)], [loss for _, loss in losses(expected)], rtol=1e-6
+    )
     config = found.folder.config.training
     assert (config.accumulate, config.batch_tokens, config.update_tokens) == (4, 64, 256)
 
@@ -224,7 +290,7 @@ def test_what_is_lost_before_anything_is_saved_is_said(
     shop: Workshop, without_memory: Callable[..., None]
 ) -> None:
     without_memory(2, whole=False)
-    with pytest.raises(UserError, match=r"update 2: out of memory; .*accumulate=4"):
+    with pytest.raises(UserError, match=r"out of memory after update 1; .*accumulate=4"):
         shop.train("name=lost", *LIMITS)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -511,3 +512,23 @@ def test_norms_of_weights_are_parts_of_the_norm(make: Make) -> None:
     assert {f"model/{name}" for name in norms} == set(weights(step))
     whole = float(step.update(batch, 1e-3, 1).gradient_norm)
     assert np.linalg.norm(list(norms.values())) == pytest.approx(whole, rel=1e-4)
+
+
+def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What XLA compiled changes all variables or none; other operations change one by one."""
+    for compiles in ("on", "off"):
+        _, step = fresh(f"training.jit_compile={compiles}")
+        before = step.state()
+
+        def fail(*arguments: Any) -> Any:
+            raise RuntimeError
+
+        monkeypatch.setattr(step, "_update", fail)
+        assert step.is_whole()
+        with pytest.raises(RuntimeError):
+            step.update(batches().batch(0), 1e-3, 1)
+        assert step.is_whole() == (compiles == "on")
+        step.restore(before)
+        assert step.is_whole()

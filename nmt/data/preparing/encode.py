@@ -20,9 +20,8 @@ from nmt.data.preparing.held_out import FATES_FILE, SAMPLE_FILE, TO_TRAIN
 from nmt.data.preparing.work import read_packed, write_json
 from nmt.data.records import type_of_ids, write_records
 from nmt.data.splitting import Pair
-from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_into
 
-LOG_FILE = "log.txt"  # what is to be said about a tokenizer
 _CHUNK = 20_000  # pairs encoded in one call
 
 
@@ -30,9 +29,7 @@ def write_tokenizer(config: PreparationConfig, samples: Sequence[Path], folder: 
     """Train the tokenizer on what was drawn for it."""
     lines = (line for sample in samples for line in read_packed(sample / SAMPLE_FILE))
     texts = [text for line in lines for text in line.split("\t")]
-    said: list[str] = []
-    train_tokenizer(config.tokenizer, texts, said.append).save(folder)
-    (folder / LOG_FILE).write_text("\n".join(said), encoding="utf-8")
+    train_into(folder, config.tokenizer, texts)
 
 
 def encode_shard(

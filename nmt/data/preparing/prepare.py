@@ -46,7 +46,7 @@ from nmt.data.preparing.duplicates import (
     write_probes,
     write_repeated,
 )
-from nmt.data.preparing.encode import LOG_FILE, encode_shard, weighed, write_tokenizer
+from nmt.data.preparing.encode import encode_shard, weighed, write_tokenizer
 from nmt.data.preparing.held_out import (
     IS_DUPLICATE,
     IS_NEAR,
@@ -59,7 +59,6 @@ from nmt.data.preparing.minhash import BANDS
 from nmt.data.preparing.work import (
     Task,
     Workshop,
-    count_processes,
     read_json,
     read_packed,
     save_whole,
@@ -67,8 +66,9 @@ from nmt.data.preparing.work import (
 )
 from nmt.data.reading import matching_files, read_rows
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
-from nmt.data.tokenizer import load_tokenizer
+from nmt.data.tokenizer import load_tokenizer, read_training_log
 from nmt.errors import UserError, naming
+from nmt.startup.devices import cores
 
 WORK = "work"  # what is no longer needed at the end
 _CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
@@ -99,7 +99,8 @@ def prepare(
         console.print(f"{folder} is prepared already")
         return read_manifest(folder)
     check_packages(config)
-    with Workshop(folder, count_processes(config.prepare.processes), console) as workshop:
+    processes = config.prepare.processes or cores()
+    with Workshop(folder, processes, console) as workshop:
         preparation = _Preparation(config, tests, workshop)
         preparation.clean()
         fates = preparation.find_duplicates()
@@ -121,7 +122,7 @@ def _begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pai
         f"data.tests.{name}": digest([text for pair in pairs for text in pair])
         for name, pairs in tests.items()
     }
-    wanted["files"] = _describe_files(config)
+    wanted["files"] = {str(path): _describe_file(path) for path in _list_files(config)}
     path = folder / BEGUN_FILE
     if not path.is_file():
         others = [one for one in folder.iterdir() if not one.name.startswith(".")]
@@ -145,18 +146,17 @@ def _begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pai
                 )
 
 
-def _describe_files(config: PreparationConfig) -> dict[str, str]:
-    """Return what tells a changed file: its size, and a digest of its beginning and its end."""
-    found = {}
+def _list_files(config: PreparationConfig) -> list[Path]:
+    """Return the files of all sources; what is missing is said where it is read."""
+    found: list[Path] = []
     for source in config.data.sources.values():
         for name in (source.path, source.source_path, source.target_path, source.archive):
-            for path in matching_files(name) if name else ():
-                if path.is_file():  # what is missing is said where it is read
-                    found[str(path)] = _describe_file(path)
-    return found
+            found += [path for path in matching_files(name) if path.is_file()] if name else []
+    return list(dict.fromkeys(found))
 
 
 def _describe_file(path: Path) -> str:
+    """Return what tells that it has changed: its size, a digest of its beginning and its end."""
     edge = 1 << 16  # bytes
     state = blake2b(digest_size=8)
     size = path.stat().st_size
@@ -214,7 +214,7 @@ class _Preparation:
                 )
 
             names: list[str] = []
-            total = sum(int(told.split()[0]) for told in _describe_files(self._config).values())
+            total = sum(path.stat().st_size for path in _list_files(self._config))
             tasks = self._chunks(note, names)
             self._workshop.run(_CLEAN, clean_shard, tasks, total, position)
             write_json(done, {"shards": names, "archives": self._archives})
@@ -371,7 +371,7 @@ class _Preparation:
         splits = [self._folder / _SPLIT / one.name for one in self._shards]
         tokenizer = self._folder / TOKENIZER
         self._all(".", write_tokenizer, [(TOKENIZER, (config, splits))])
-        for line in (tokenizer / LOG_FILE).read_text(encoding="utf-8").splitlines():
+        for line in read_training_log(tokenizer):
             self._log(line)
         self._log(f"trained the tokenizer in {time.monotonic() - begun:,.1f} s")
         begun = time.monotonic()

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import secrets
 import signal
-import sys
 import threading
 import time
 from collections import deque
@@ -186,10 +185,3 @@ def read_packed(path: Path) -> list[str]:
     """Return the lines of a .gz file of `packed_text`."""
     with gzip.open(path, "rb") as file:
         return file.read().decode("utf-8").split("\n")[:-1]
-
-
-def count_processes(wanted: int | None) -> int:
-    """Return how many processes work: by default one for each core that this one may use."""
-    if wanted is not None:
-        return wanted
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
