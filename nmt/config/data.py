@@ -19,12 +19,14 @@ SPLITS = ("shares", "train", "dev", "test")
 SHORT = {
     "archive": ("zip",),
     "url": ("zip",),
+    "opus": ("zip",),
     "sha256": ("zip",),
     "path": ("tsv",),
     "columns": ("tsv", "zip", "phrasebook", "grammar"),
     "source_path": ("parallel",),
     "target_path": ("parallel",),
 }
+_OPUS = "https://object.pouta.csc.fi"
 _NAME = re.compile(r"\w+")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 # Keys of the group in a run of before version 0.2, which had one corpus.
@@ -41,6 +43,8 @@ class SourceConfig:
     kind: str = MISSING
     archive: str | None = None  # zip: a file already on disk, instead of downloading
     url: str | None = None  # zip: where it is fetched from
+    # zip: corpus and version, such as TED2020/v1, in place of its url at OPUS (opus.nlpl.eu)
+    opus: str | None = None
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
     # zip: how the names of two aligned files in it end, source and target; null: it has one table
     members: list[str] | None = None
@@ -93,6 +97,7 @@ class DataConfig:
     # Short for a key of the one source that has it; null in a finished configuration.
     archive: str | None = None
     url: str | None = None
+    opus: str | None = None
     sha256: str | None = None
     path: str | None = None
     columns: list[int] | None = None
@@ -153,8 +158,24 @@ def without_short_keys(data: DataConfig) -> DataConfig:
                 f"data.{key}={value}: more than one source has such a key; write {longer}"
             )
         sources[names[0]] = replace(sources[names[0]], **{key: value})
+    for name, source in sources.items():
+        if source.opus is not None:
+            url = _locate_at_opus(data, source, name)
+            members = source.members or [f".{data.source_language}", f".{data.target_language}"]
+            sources[name] = replace(source, opus=None, url=url, members=members)
     nothing: dict[str, Any] = dict.fromkeys(SHORT)
     return replace(data, sources=sources, **nothing)
+
+
+def _locate_at_opus(data: DataConfig, source: SourceConfig, name: str) -> str:
+    """Return where OPUS keeps a corpus: the two languages are in alphabetical order there."""
+    key = f"{key_of(data.sources, name, 'opus')}={source.opus}"
+    if source.url is not None:
+        raise UserError(f"{key} stands for a url, and there is {source.url}: leave one of them out")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus or ""):
+        raise UserError(f"{key} must name a corpus and its version, such as TED2020/v1")
+    first, second = sorted((data.source_language, data.target_language))
+    return f"{_OPUS}/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
 
 
 def with_same_files(data: DataConfig) -> DataConfig:

@@ -114,6 +114,7 @@ def sources(*overrides: str) -> dict[str, SourceConfig]:
     return configured(*overrides).data.sources
 
 
+OPUS = "https://object.pouta.csc.fi"
 TSV = ("data=tsv", "data.sources.pairs.path=a.tsv")
 VERSES = SourceConfig(kind="tsv", path="b.tsv", weight=2.0)
 
@@ -195,9 +196,33 @@ def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: lis
     )
 
 
+def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
+    data = configured(
+        *("data=opus", "data.source_language=fr", "data.target_language=de", "data.dev=5"),
+        *(
+            "data.sources.pairs.opus=TED2020/v1",
+            "data.sources.news={kind: zip, opus: News-Commentary/v16}",
+        ),
+    ).data
+    assert data.languages == ("fr", "de")
+    assert {name: (one.url, one.opus, one.members) for name, one in data.sources.items()} == {
+        "pairs": (f"{OPUS}/OPUS-TED2020/v1/moses/de-fr.txt.zip", None, [".fr", ".de"]),
+        "news": (f"{OPUS}/OPUS-News-Commentary/v16/moses/de-fr.txt.zip", None, [".fr", ".de"]),
+    }
+
+
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
+        (
+            ["data=opus", "data.opus=TED2020"],
+            "data.opus=TED2020 must name a corpus and its version, such as TED2020/v1",
+        ),
+        (
+            ["data=opus", "data.opus=TED2020/v1", "data.url=https://a.org/b.zip"],
+            "data.opus=TED2020/v1 stands for a url, and there is https://a.org/b.zip: leave one of "
+            "them out",
+        ),
         (
             ["data=tsv", "data.path=a", "data.sources.verses={kind: tsv, path: b}"],
             "data.path=a: more than one source has such a key; write data.sources.pairs.path or "

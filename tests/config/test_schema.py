@@ -236,6 +236,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
         "data.prepared",
         "data.archive",
         "data.url",
+        "data.opus",
         "data.sha256",
         "data.path",
         "data.columns",
