@@ -177,9 +177,9 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     config, model, step = ready.build()
     flops = count_training_flops_per_token(model.sizes.costs)
     before = time.time()
-    float(step.update(ready.batches.batch(0), 1e-4, 1).nll)
+    float(step.update(ready.batches.batch(0, places=step.places), 1e-4, 1).nll)
     first = time.time()
-    float(step.update(ready.batches.batch(0), 1e-4, 2).nll)
+    float(step.update(ready.batches.batch(0, places=step.places), 1e-4, 2).nll)
     again = time.time() - first
     answer(
         {
@@ -201,32 +201,33 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             answer({"peak_rss_mb": round(peak / (1024 if sys.platform == "linux" else 2**20))})
             return
-        turn = take_turn(step, ready.batches, done, question["updates"])
+        turn = take_turn(step, ready, done, question["updates"])
         done += question["updates"]
         turn["peak_device_mb"] = read_peak_device_mb()  # before the product needs any
         answer(turn | {"product_flops": measure_product(question.get("product"))})
 
 
-def take_turn(step: Step, batches: Plan, done: int, updates: int) -> dict[str, Any]:
+def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, Any]:
     """Make some updates, behind those that are done; return counts and times."""
     import numpy as np
 
-    turn: dict[str, Any] = {"updates": updates, "tokens": 0, "positions": 0, "pairs": 0}
-    turn["batch_seconds"] = 0.0
+    turn: dict[str, Any] = {"updates": updates, "batch_seconds": 0.0}
+    counts = {"tokens": 0, "positions": 0, "pairs": 0}  # in the rows of this process
     begin, begin_cpu = time.perf_counter(), time.process_time()
     for number in range(done, done + updates):
         made = time.perf_counter()
-        batch = batches.batch(number)
+        batch = ready.batches.batch(number, places=step.places)
         turn["batch_seconds"] += time.perf_counter() - made
         update = step.update(batch, 1e-4, number + 1)
         for side in ("source_segments", "target_segments"):
-            turn["tokens"] += int(np.count_nonzero(batch[side]))
-            turn["positions"] += batch[side].size
-        turn["pairs"] += int(batch["target_segments"].max(axis=1).sum())
+            counts["tokens"] += int(np.count_nonzero(batch[side]))
+            counts["positions"] += batch[side].size
+        counts["pairs"] += int(batch["target_segments"].max(axis=1).sum())
     turn["loss"] = float(update.nll) / float(update.tokens)  # waits for the device
     turn["seconds"] = time.perf_counter() - begin
     turn["cpu_seconds"] = time.process_time() - begin_cpu  # of all threads
-    return turn
+    every = ready.team.exchange(counts)
+    return turn | {name: sum(one[name] for one in every) for name in counts}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,6 @@ class Plan:
 
     number: int = NUMBER  # bytes of a number on its way
     accumulate: int = 1  # micro-batches, each as large as a GPU's batch
-    own_rows: bool = False  # whether a process lays out its own rows alone
     tokens: float | None = None  # per update, of all GPUs; None: as many as they are times one's
 
 
@@ -189,7 +188,7 @@ def predict(model: Model, gpus: int, machine: Machine, between: float, plan: Pla
     waiting = machine.spread * expect_slowest(gpus) * compute
     reducing = all_reduce(gpus, plan.number * model.parameters, machine, between)
     nodes = math.ceil(gpus / machine.per_node)
-    layout = tokens / (nodes if plan.own_rows else 1) / machine.layout
+    layout = tokens / nodes / machine.layout  # each process its own rows
     seconds = max(compute + waiting + reducing, layout)
     share = tokens / seconds / (gpus * model.rate)
     return Prediction(
@@ -258,13 +257,11 @@ def list_predictions(
 
 def list_changes(models: Sequence[Model], gpus: int, machine: Machine) -> Iterator[tuple[str, ...]]:
     """Yield what each change would make of the most GPUs."""
-    own = Plan(own_rows=True)
     plans = {
         "nothing": Plan(),
-        "a process lays out its own rows": own,
-        "and gradients travel as bfloat16": replace(own, number=2),
-        "and 4 micro-batches": replace(own, number=2, accumulate=4),
-        f"or {CRITICAL:,} tokens shared by all": replace(own, number=2, tokens=CRITICAL),
+        "gradients travel as bfloat16": Plan(number=2),
+        "and 4 micro-batches": Plan(number=2, accumulate=4),
+        f"or {CRITICAL:,} tokens shared by all": Plan(number=2, tokens=CRITICAL),
     }
     yield (
         *("model", "between nodes", "changed", "tokens per update", "ms per update"),

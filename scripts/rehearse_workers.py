@@ -10,7 +10,7 @@ relatively, and the weights the same but for rounding. The rate is an eighth of 
 which rounding errors of any origin grow: losses that agree within 1e-7 for 70 updates are 7e-4
 apart after 200.
 
-With --kills, two workers train while one of them, at random, is killed at a random moment; within a
+With --kills, two workers train while one of them, at random, is killed at a random update; within a
 minute all must have stopped, the other with one line that says who is gone; resumed as often, the
 job ends with the weights of one that was left alone. With --other, half of a job is gone on with on
 the other backend, too, and compared with this one's. Exits with 1 if anything differs.
@@ -40,6 +40,7 @@ from soak import ROOT, say, write_corpus
 OF_LOSSES, OF_WEIGHTS = 1e-5, 1e-3  # relative; share of the largest update of a weight
 STATUS_REQUEUE = 75
 PATIENCE = 60.0  # seconds in which all must have stopped
+STARTED = "run folder:"  # said when the first update is about to be made
 EVERY = 20  # updates between two evaluations
 FIGURES = ("train/loss", "dev/loss")
 
@@ -72,6 +73,7 @@ class Job:
             *(f"training.evaluate_every={EVERY}", "training.log_every=5", "training.probes=[]"),
             *("training.early_stopping=null", "training.schedule=constant"),
             *("training.learning_rate=5e-4", "training.warmup_steps=1"),  # whatever the limit
+            "training.epsilon=1e-6",
         ]
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -205,12 +207,15 @@ def compare(one: Job, other: Job, loose: float = 1) -> Iterator[str]:
 def kill_often(one: Job, job: Job, arguments: argparse.Namespace) -> Iterator[str]:
     """Let two workers train, and kill one of them again and again."""
     rng = random.Random(arguments.seed)
-    slowest, kills, long = 0.0, 0, 60.0
+    slowest, kills, long = 0.0, 0, 30.0
     while kills < arguments.kills:
         processes = start(job, 2, arguments.updates)
         victim = rng.randrange(2)
-        deadline = time.monotonic() + rng.uniform(0.1, 0.9) * long
+        log = job.folder.parent / f"{job.folder.name}_0.log"
+        while STARTED not in log.read_text(errors="replace") and processes[0].poll() is None:
+            time.sleep(0.1)
         begun = time.monotonic()
+        deadline = begun + rng.uniform(0, 0.9) * long
         while time.monotonic() < deadline and all(one.poll() is None for one in processes):
             time.sleep(0.1)
         if any(process.poll() is not None for process in processes):
@@ -235,13 +240,12 @@ def kill_often(one: Job, job: Job, arguments: argparse.Namespace) -> Iterator[st
         processes[victim].wait()
         took, kills = time.monotonic() - killed, kills + 1
         slowest = max(slowest, took)
-        log = (job.folder.parent / f"{job.folder.name}_{1 - victim}.log").read_text(
-            errors="replace"
-        )
-        lines = [line for line in log.splitlines() if f"worker {victim} " in line]
+        log = job.folder.parent / f"{job.folder.name}_{1 - victim}.log"
+        said = log.read_text(errors="replace")
+        lines = [line for line in said.splitlines() if f"worker {victim} " in line]
         say(f"kill {kills}: worker {victim}; the other stopped after {took:.1f} s: {lines}")
         if status != STATUS_REQUEUE or len(lines) != 1:
-            yield f"kill {kills}: status {status}, lines {lines}:\n{log[-1500:]}"
+            yield f"kill {kills}: status {status}, lines {lines}:\n{said[-1500:]}"
     train(job, 2, arguments.updates)
     yield from (f"killed {kills} times: {what}" for what in compare(one, job))
     say(f"{kills} kills: the other worker had stopped after {slowest:.1f} s at most")

@@ -9,7 +9,7 @@ ones before it, and resuming needs no iterator state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,9 @@ from nmt.data.packing import pack
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
+# Of a batch of so many rows, the places of those that are laid out, ascending: int64 [at least 1].
+# There may be more places than rows; those behind the last row stay empty.
+Places = Callable[[int], np.ndarray]
 
 
 class Plan(ABC):
@@ -66,23 +69,43 @@ class Plan(ABC):
         )
         self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
 
-    @abstractmethod
-    def batch(self, step: int, order: int = 0) -> Batch:
+    def batch(self, step: int, order: int = 0, places: Places | None = None) -> Batch:
         """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
 
         Args:
             step: over all epochs.
             order: each is another one of the same pairs.
+            places: of a batch's rows, which ones are laid out; None: all.
+        """
+        shape, rows = self.draw(step, order)
+        if places is None:
+            return self.assemble(shape, rows)
+        chosen = places(self.shapes[shape][0])
+        return self.assemble(shape, rows[chosen[chosen < len(rows)]], len(chosen))
+
+    @abstractmethod
+    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+        """Return the shape of a batch, index into `shapes`, and its rows: int64 [at most R].
+
+        Args:
+            step: as in `batch`.
+            order: as in `batch`.
         """
 
     @abstractmethod
-    def assemble(self, shape: int, rows: np.ndarray) -> Batch:
-        """Lay out rows of one shape, with empty rows up to the size of a batch: see `lay_out`.
+    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
+        """Lay out rows of one shape, with empty rows behind them: see `lay_out`.
 
         Args:
             shape: index into `shapes`.
-            rows: int [at most R], which rows.
+            rows: int [at most size], which rows.
+            size: rows with the empty ones; None: those of a batch, R.
         """
+
+    def size_of(self, shape: int, rows: int | None = None) -> tuple[int, int]:
+        """Return (rows, row length) of a batch of a shape, or of so many rows."""
+        usual, length = self.shapes[shape]
+        return usual if rows is None else rows, length
 
     def in_order(self) -> Iterator[Batch]:
         """Yield every pair once, unshuffled: for validation."""
@@ -131,14 +154,13 @@ class Batches(Plan):
         self._shuffle = (-1, 0)  # the epoch and order of what follows
         self._order: list[tuple[int, np.ndarray]] = []
 
-    def batch(self, step: int, order: int = 0) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `Plan.batch`."""
+    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+        """Return the shape of the batch of a step, and its rows: see `Plan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if (epoch, order) != self._shuffle:
             self._order = self._shuffled(epoch, order)
             self._shuffle = epoch, order
-        shape, rows = self._order[position]
-        return self.assemble(shape, rows)
+        return self._order[position]
 
     def _shuffled(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
         generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
@@ -147,14 +169,14 @@ class Batches(Plan):
         batches = [(shape, moved[shape][rows]) for shape, rows in parts]
         return [batches[i] for i in generator.permutation(len(batches))]
 
-    def assemble(self, shape: int, rows: np.ndarray) -> Batch:
+    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
         """Lay out rows of one shape: see `Plan.assemble`."""
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]
         corpus = self._corpus
         return lay_out(
-            self.shapes[shape],
+            self.size_of(shape, size),
             ends - begins,
             gather(corpus.source, pairs),
             gather(corpus.target, pairs),

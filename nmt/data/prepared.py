@@ -178,22 +178,24 @@ class PreparedBatches(Plan):
         self._weighed = manifest["weighed"]
         self._seed = seed
 
-    def batch(self, step: int, order: int = 0) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `Plan.batch`."""
+    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+        """Return the shape of the batch of a step, and its rows: see `Plan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         keys = self._seed, epoch, order
         batches = Permutation(self.steps_per_epoch, *keys, _BATCHES)
         shape, rows = self.part(int(batches(np.array([position]))[0]))
-        return self.assemble(shape, Permutation(self._tables[shape].rows, *keys, shape)(rows))
+        return shape, Permutation(self._tables[shape].rows, *keys, shape)(rows)
 
-    def assemble(self, shape: int, rows: np.ndarray) -> Batch:
-        """Lay out rows of one shape: see `nmt.data.batches.lay_out`."""
-        places = zip(*(of.tolist() for of in self._tables[shape].find(rows)), strict=True)
-        found = [_cut(self._records[shard], row) for shard, row in places]
-        sizes = np.array([len(record) for record in found])
+    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
+        """Lay out rows of one shape: see `Plan.assemble`."""
+        shards, of_shards = self._tables[shape].find(rows)
+        lying = zip(shards.tolist(), of_shards.tolist(), strict=True)
+        found = [_cut(self._records[shard], row) for shard, row in lying]
+        sizes = np.array([len(record) for record in found], np.int64)
         begins = np.cumsum(sizes) - sizes
-        parts = read_records(np.concatenate(found), begins, weighed=self._weighed)
-        return lay_out(self.shapes[shape], *parts)
+        none = np.zeros(0, self._records[0][1].dtype)
+        parts = read_records(np.concatenate([none, *found]), begins, weighed=self._weighed)
+        return lay_out(self.size_of(shape, size), *parts)
 
 
 def _cut(shard: tuple[np.ndarray, np.ndarray], row: int) -> np.ndarray:

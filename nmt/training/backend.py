@@ -26,11 +26,11 @@ def make_step(model: Model, config: TrainingConfig, *, seed: int, team: Team | N
     if keras.config.backend() == "tensorflow":
         from nmt.training.tensorflow_step import TensorFlowStep
 
-        return TensorFlowStep(model, config, seed=seed)
+        return TensorFlowStep(model, config, seed=seed, team=team)
     if keras.config.backend() == "jax":
         from nmt.training.jax_step import JaxStep
 
-        return JaxStep(model, config, seed=seed, devices=() if team is None else team.devices)
+        return JaxStep(model, config, seed=seed, team=team)
     raise UserError(
         f"training does not run on the {keras.config.backend()} backend: set "
         "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"

@@ -8,7 +8,7 @@ somebody reads them: for evaluation, and for a checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,9 @@ from nmt.training.step import (
     fill_up,
     key_of_update,
     name_state,
+    own_places,
 )
+from nmt.training.team import Team
 
 Arrays = list[Any]
 
@@ -50,15 +52,17 @@ class JaxStep:
         model: whose weights it changes.
         config: the ``training`` group of a finished configuration.
         seed: of the dropout masks.
-        devices: of all processes, in one order; none: the first one.
+        team: who shares each batch; None: one device, the first one.
     """
 
     def __init__(
-        self, model: Model, config: TrainingConfig, *, seed: int, devices: Sequence[Any] = ()
+        self, model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None
     ) -> None:
         self._model = model
-        self._replicas = max(1, len(devices))
-        self._mesh = Mesh(np.array(devices), ("rows",)) if self._replicas > 1 else None
+        self._team = team or Team()
+        self._replicas = self._team.replicas
+        devices = np.array(self._team.devices)
+        self._mesh = Mesh(devices, ("rows",)) if self._replicas > 1 else None
         self._whole = NamedSharding(self._mesh, PartitionSpec()) if self._mesh else None
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
         self._optimizer = make_optimizer(config)
@@ -85,6 +89,9 @@ class JaxStep:
     def reconfigure(self, config: TrainingConfig) -> None:
         """Take the updates in other micro-batches from now on."""
         self._config = config
+        # Devices share each micro-batch.
+        multiple = config.accumulate * self._replicas
+        self.places = own_places(self._team, multiple, blocks=config.accumulate)
         self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         self._made: set[tuple[int, ...]] = set()  # shapes of batches of which one was taken
         everywhere = {} if self._whole is None else {"out_shardings": self._whole}
@@ -105,7 +112,7 @@ class JaxStep:
         self._state, measured = self._update(
             self._state,
             self._fixed,
-            self._share(batch, self._config.accumulate),
+            self._share(batch, self._config.accumulate, own=self.places is not None),
             rate,
             np.uint32(step),
             share,
@@ -142,13 +149,19 @@ class JaxStep:
         whole = np.array(array)
         return jax.make_array_from_callback(whole.shape, self._whole, lambda index: whole[index])
 
-    def _share(self, batch: Batch, micro_batches: int) -> Any:
+    def _share(self, batch: Batch, micro_batches: int, *, own: bool = False) -> Any:
         """Return rows that micro-batches and devices can share; of devices, each has its own.
 
         Several devices get each of several micro-batches apart, [micro-batches, rows, L], of which
         they share the rows.
+
+        Args:
+            batch: whole, or of the rows of this process, its ``own``, alone.
+            micro_batches: of the batch.
+            own: which of the two.
         """
-        filled = fill_up(batch, micro_batches * self._replicas)
+        here = self._replicas // self._team.processes if own else self._replicas
+        filled = fill_up(batch, micro_batches * here)
         if self._mesh is None:
             return filled
         if micro_batches > 1:
@@ -158,6 +171,11 @@ class JaxStep:
             }
         axes = (None, "rows") if micro_batches > 1 else ("rows",)
         sharding = NamedSharding(self._mesh, PartitionSpec(*axes))
+        if own:
+            return {
+                name: jax.make_array_from_process_local_data(sharding, array)
+                for name, array in filled.items()
+            }
         return {
             name: jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
             for name, array in filled.items()

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nmt.config import Config
-from nmt.data.batches import Batch, Plan
+from nmt.data.batches import Batch, Places, Plan
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
@@ -264,7 +264,7 @@ class Trainer:
     def _update(self, rate: float) -> None:
         """Make the next update."""
         position = self.position
-        batch, share = self._plan(position.step)
+        batch, share = self._plan(position.step, self._step.places)
         number, shape = position.step + 1, batch["labels"].shape
         # The first one of a shape shows whether there is room for it; it may leave nothing behind.
         before = None if shape in self._made else self._step.state()
@@ -317,11 +317,11 @@ class Trainer:
             "update"
         )
 
-    def _plan(self, step: int) -> tuple[Batch, float]:
+    def _plan(self, step: int, places: Places | None = None) -> tuple[Batch, float]:
         """Return the batch of the update after ``step``, of this stage, and its dropout share."""
         position = self.position
         batches = self._stages[position.stage]
-        batch = batches.batch(step - position.stage_step, position.order)
+        batch = batches.batch(step - position.stage_step, position.order, places)
         return batch, dropout_share(self._training, self._epochs(step))
 
     def _is_complete(self) -> bool:
@@ -458,14 +458,17 @@ class Trainer:
         made = window.made
         norms = [*self.position.norms, *(float(update.gradient_norm) for update in made[-1:])]
         self.position.norms = norms[-MEDIAN_OF:]
+        # Each process has counted its own rows.
+        every = self._team.exchange((window.real, window.positions))
+        real, positions = (sum(counts) for counts in zip(*every, strict=True))
         tokens = sum(float(update.tokens) for update in made)
         nll = sum(float(update.nll) for update in made) / tokens if made else math.nan
         return TrainingWindow(
             nll=nll,
             learning_rate=rate,
             gradient_norm=float(window.updates[-1].gradient_norm),
-            tokens_per_second=window.real / window.seconds,
-            padding=1 - window.real / window.positions,
+            tokens_per_second=real / window.seconds,
+            padding=1 - real / positions,
             epoch=self._epochs(self.position.step),
             skipped=self.position.skipped,
         )

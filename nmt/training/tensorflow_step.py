@@ -30,13 +30,17 @@ from nmt.training.step import (
     fill_up,
     key_of_update,
     name_state,
+    own_places,
 )
+from nmt.training.team import Team
 
 
 class TensorFlowStep:
     """The update as TensorFlow functions, under whichever `tf.distribute` strategy is in scope."""
 
-    def __init__(self, model: Model, config: TrainingConfig, *, seed: int) -> None:
+    def __init__(
+        self, model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None
+    ) -> None:
         import tensorflow as tf
 
         self._tf = tf
@@ -45,6 +49,7 @@ class TensorFlowStep:
         self._model = model
         self._seed = seed
         self._strategy = tf.distribute.get_strategy()
+        self._team = team or Team()
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._weights = list(model.trained_weights().values())
@@ -60,6 +65,8 @@ class TensorFlowStep:
         """Take the updates in other micro-batches from now on."""
         tf = self._tf
         self._config = config
+        # A replica has a part of the whole batch, of which it makes its micro-batches.
+        self.places = own_places(self._team, config.accumulate * self._team.replicas)
         self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
@@ -85,7 +92,7 @@ class TensorFlowStep:
         """Change the weights by one update, unless it is unsound."""
         tf = self._tf
         arguments = (
-            self._take(batch, self._config.accumulate),
+            self._take(batch, self._config.accumulate, own=self.places is not None),
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
@@ -115,15 +122,23 @@ class TensorFlowStep:
         norms = [scale * float(tf.norm(part)) for part in self._groups.part(gradients)]
         return dict(zip(names, norms, strict=True))
 
-    def _take(self, batch: Batch, micro_batches: int) -> Any:
-        """Return tensors of the rows of each replica, which micro-batches can share."""
+    def _take(self, batch: Batch, micro_batches: int, *, own: bool = False) -> Any:
+        """Return tensors of the rows of each replica, which micro-batches can share.
+
+        Args:
+            batch: whole, or of the rows of this process, its ``own``, alone.
+            micro_batches: of a replica.
+            own: which of the two.
+        """
         replicas = self._strategy.num_replicas_in_sync
-        filled = fill_up(batch, micro_batches * replicas)
-        rows = len(filled["labels"]) // replicas
+        here = replicas // self._team.processes if own else replicas
+        first = self._team.process * here if own else 0
+        filled = fill_up(batch, micro_batches * here)
+        rows = len(filled["labels"]) // here
 
         def take(replica: int) -> dict[str, Any]:
-            own = slice(replica * rows, (replica + 1) * rows)
-            return {name: self._tf.constant(array[own]) for name, array in filled.items()}
+            part = slice((replica - first) * rows, (replica - first + 1) * rows)
+            return {name: self._tf.constant(array[part]) for name, array in filled.items()}
 
         if replicas == 1:
             return take(0)

@@ -322,3 +322,24 @@ def test_nothing_is_lost_and_nothing_overlaps(
     assert contents(made) == contents(batches.in_order()) == Counter(kept)
     assert {batch["source"].shape for batch in made} == set(batches.shapes)
     assert {length for _, length in batches.shapes} <= set(row_lengths)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [1, 2], [2, 5], [4, 5], [0]])
+def test_some_rows_are_those_of_the_whole_batch(chosen: list[int]) -> None:
+    """Of the last batch of an epoch, too, which has fewer; what lies behind them is empty."""
+    corpus = corpus_of(pairs_of_lengths(natural_lengths(20)))
+    batches = Batches(corpus, row_lengths=[16, 32], tokens=128, seed=3)
+    for step in range(batches.steps_per_epoch):
+        whole = batches.batch(step, order=1)
+        rows = len(whole["labels"])
+        asked: list[int] = []
+
+        def places(count: int, asked: list[int] = asked) -> np.ndarray:
+            asked.append(count)
+            return np.array(chosen)
+
+        found = batches.batch(step, 1, places)
+        assert asked == [rows]
+        for name, array in found.items():
+            empty = np.zeros((max(chosen) + 1, array.shape[1]), array.dtype)
+            np.testing.assert_array_equal(array, np.concatenate([whole[name], empty])[chosen])

@@ -84,8 +84,7 @@ def test_an_update_waits_for_the_slowest_then_reduces() -> None:
 
 def test_a_batch_that_takes_longer_to_lay_out_is_waited_for() -> None:
     slow = Machine(per_node=4, latency=0.0, layout=2.0)
-    assert predict(MODEL, 8, slow, 1e9, Plan()).seconds == 8 * 20 / 2
-    assert predict(MODEL, 8, slow, 1e9, Plan(own_rows=True)).seconds == 8 * 20 / 2 / 2  # nodes
+    assert predict(MODEL, 8, slow, 1e9, Plan()).seconds == 8 * 20 / 2 / 2  # nodes
 
 
 def test_plans_change_what_they_are_about() -> None:

@@ -24,7 +24,8 @@ from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import finish_config
 from nmt.training.optimizer import EMA_WARMUP
-from nmt.training.step import Step, count_parts
+from nmt.training.step import Step, count_parts, own_places
+from nmt.training.team import Team
 
 pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
 
@@ -532,3 +533,20 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
         assert step.is_whole() == (compiles == "on")
         step.restore(before)
         assert step.is_whole()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 7, 12, 24])
+def test_processes_share_a_batch(blocks: int, rows: int) -> None:
+    """Each has as many rows of every block, one process behind the other; no row has two."""
+    replicas, processes = 4, 2
+    teams = [Team(("",) * replicas, None, process, processes) for process in range(processes)]
+    multiple = blocks * replicas
+    shares = []
+    for team in teams:
+        places = own_places(team, multiple, blocks)
+        assert places is not None
+        shares.append(places(rows).reshape(blocks, -1))
+    together = np.concatenate(shares, axis=1).reshape(-1)
+    np.testing.assert_array_equal(together, np.arange(-(-rows // multiple) * multiple))
+    assert own_places(Team(), multiple, blocks) is None

@@ -329,3 +329,15 @@ def test_an_epoch_has_every_pair_once(reference: Any) -> None:
                 for side in ("source", "target")
             )
             assert used == batches.tokens_per_epoch
+
+
+def test_some_rows_are_those_of_the_whole_batch(reference: Any) -> None:
+    batches = batches_of(reference)
+    for step in range(batches.steps_per_epoch):
+        whole = batches.batch(step)
+        rows = len(whole["labels"])
+        for chosen in ([0], [rows - 1, rows, rows + 1], [rows]):
+            found = batches.batch(step, 0, lambda count, chosen=chosen: np.array(chosen))
+            for name, array in found.items():
+                filled = np.concatenate([whole[name], np.zeros((2, array.shape[1]), array.dtype)])
+                np.testing.assert_array_equal(array, filled[chosen])
