@@ -6,10 +6,10 @@
 Trains a tiny model on the embedded sentences, dropout and micro-batches on: once in one process,
 once for each number of workers, which talk over the loopback (KERAS_BACKEND chooses the engine),
 and once in thirds: by one, by two, by one again. Losses are to be within 1e-5 of each other,
-relatively, and the weights the same but for rounding, which grows, whatever its origin: at the usual
-rate, losses that agree within 1e-7 for 70 updates are 7e-4 apart after 200. So the rate is an eighth
-of it, and Adam's epsilon 1e-6: with the usual 1e-9, gradients that are nothing but rounding make
-full steps.
+relatively, and the weights the same but for rounding. That grows, whatever its origin: at the usual
+rate, losses that agree within 1e-7 for 70 updates are 7e-4 apart after 200. So the rate is an
+eighth of it, and Adam's epsilon 1e-6: with the usual 1e-9, gradients that are nothing but rounding
+make full steps. That workers have the same weights to the bit, they check when they save.
 
 With --kills, two workers train while one of them, at random, is killed at a random update; within a
 minute all must have stopped, the other with one line that says who is gone; resumed as often, the

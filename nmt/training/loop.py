@@ -555,6 +555,7 @@ class Trainer:
     def _save(self) -> None:
         self._count_skipped()
         state = self._step.state()
+        self._team.check_alike(state)
         if self._team.writes:
             self._run.checkpoints.save(self.position.step, state, asdict(self.position))
         self._team.wait()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,6 +94,21 @@ class Team:
             return list(results)
         every = self.exchange(list(results))
         return [every[i % self.processes][i // self.processes] for i in range(count)]
+
+    def check_alike(self, state: Mapping[str, np.ndarray]) -> None:
+        """Check that all processes have the same state, to the bit.
+
+        Raises:
+            RuntimeError: they have not, and would go on with different models.
+        """
+        if self.processes == 1:
+            return
+        mark = 0
+        for name in sorted(state):
+            mark = zlib.crc32(state[name].tobytes(), mark)
+        marks = self.exchange(mark)
+        if len(set(marks)) > 1:
+            raise RuntimeError(f"processes that train together have different weights: {marks}")
 
     def wait(self) -> None:
         """Wait until all processes are here."""

@@ -78,3 +78,24 @@ def test_more_devices_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.training.team.gpus", lambda: ["GPU"] * 2)
     with pytest.raises(UserError, match=r"training\.devices=3: there are 2 GPUs"):
         make_team("3")
+
+
+def test_processes_that_have_come_apart_are_found_out() -> None:
+    """To the bit, as what is exchanged: here, with a process that has another state."""
+    state = {"model/a": np.ones((2, 3), np.float32), "optimizer/0000": np.float32(1)}
+    told: list[int] = []
+
+    class Pair(Team):
+        def exchange(self, value: int) -> list[int]:  # type: ignore[override]
+            told.append(value)
+            return told[-2:]
+
+    team = Pair((), None, 0, 2)
+    told.append(0)
+    with pytest.raises(RuntimeError, match="different weights"):
+        team.check_alike(state)
+    team.check_alike(dict(state))
+    apart = np.nextafter(state["model/a"], 2).astype(np.float32)
+    with pytest.raises(RuntimeError, match="different weights"):
+        team.check_alike(state | {"model/a": apart})
+    Team().check_alike(state)
