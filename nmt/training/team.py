@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -25,6 +26,7 @@ from nmt.startup.devices import divide_cpu, gpus
 from nmt.startup.watch import PATIENCE, Watch
 
 MULTIWORKER = "multiworker"
+_HEARING = 3.0  # seconds that news of another process may take
 _LEAST = 256  # integers of a message, of which there are few lengths: each is compiled once
 
 T = TypeVar("T")
@@ -120,8 +122,12 @@ class Team:
         try:
             yield
             self.wait()
-        except BaseException:
+        except BaseException as error:
             if self.watch is not None:
+                if isinstance(error, Exception) and not isinstance(error, UserError):
+                    # The engine may fail because another process is gone: the watch hears of it
+                    # at the same time, and ends this one with the line that says so.
+                    time.sleep(_HEARING)
                 self.watch.fail()
             raise
         if self.watch is not None:

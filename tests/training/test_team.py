@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -99,3 +101,20 @@ def test_processes_that_have_come_apart_are_found_out() -> None:
     with pytest.raises(RuntimeError, match="different weights"):
         team.check_alike(state | {"model/a": apart})
     Team().check_alike(state)
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [(RuntimeError("reset by peer"), True)]
+    + [(error, False) for error in (UserError("no corpus"), KeyboardInterrupt(), SystemExit(75))],
+)
+def test_what_may_be_the_fault_of_another_process_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, waits: bool
+) -> None:
+    """The watch then says who is gone, and ends this process; else this one has failed itself."""
+    order: list[str] = []
+    monkeypatch.setattr("nmt.training.team.time.sleep", lambda _: order.append("waited"))
+    watch: Any = SimpleNamespace(fail=lambda: order.append("failed"))
+    with pytest.raises(type(error)), Team(watch=watch).together():
+        raise error
+    assert order == ["waited", "failed"] if waits else ["failed"]
