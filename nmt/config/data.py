@@ -127,6 +127,11 @@ class DataConfig:
         return languages[::-1] if self.reverse else languages
 
 
+def list_tags(data: DataConfig) -> list[str]:
+    """Return the tags of all sources, each once, in alphabetical order."""
+    return sorted({source.tag for source in data.sources.values() if source.tag is not None})
+
+
 def key_of(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
     """Return what a user writes to set a key of a source: the short form where it is enough."""
     kinds = SHORT.get(key, ())

@@ -298,10 +298,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
-def train_into(folder: Path, config: TokenizerConfig, texts: Sequence[str]) -> None:
+def train_into(
+    folder: Path, config: TokenizerConfig, texts: Sequence[str], tags: Sequence[str] = ()
+) -> None:
     """Train a tokenizer, see `train_tokenizer`; write it, and what was said, into a folder."""
     said: list[str] = []
-    train_tokenizer(config, texts, said.append).save(folder)
+    train_tokenizer(config, texts, said.append, tags).save(folder)
     (folder / LOG_FILE).write_text("\n".join(said), encoding="utf-8")
 
 
@@ -310,10 +312,18 @@ def read_training_log(folder: Path) -> list[str]:
     return (folder / LOG_FILE).read_text(encoding="utf-8").splitlines()
 
 
-def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> Tokenizer:
+def train_tokenizer(
+    config: TokenizerConfig, texts: Sequence[str], log: Log, tags: Sequence[str] = ()
+) -> Tokenizer:
     """Learn a vocabulary from clean ``texts`` (both languages).
 
     The vocabulary is smaller than asked for where the texts do not support it; `log` is told.
+
+    Args:
+        config: kind and size.
+        texts: sentences; of those with a tag, too.
+        log: takes messages.
+        tags: words that are one piece each, but for WordPiece, which splits them as any other.
 
     Raises:
         UserError: the texts need a larger vocabulary than asked for.
@@ -325,7 +335,7 @@ def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> 
         supported = characters // config.min_characters_per_piece
         # WordPiece has every character twice, and its learner never leaves out the top words.
         pieces = 3 * alphabet if config.kind == "wordpiece" else _BYTES + 2 * alphabet
-        floor = len(_SPECIAL_PIECES) + pieces
+        floor = len(_SPECIAL_PIECES) + len(tags) + pieces
         size = min(size, max(supported, floor))
         if size < config.vocabulary_size:
             log(
@@ -336,14 +346,15 @@ def train_tokenizer(config: TokenizerConfig, texts: Sequence[str], log: Log) -> 
     if config.kind == "wordpiece":
         tokenizer: Tokenizer = _train_wordpiece(size, texts)
     else:
-        tokenizer = _train_sentencepiece(config.kind, size, config.character_coverage, texts, log)
+        coverage = config.character_coverage
+        tokenizer = _train_sentencepiece(config.kind, size, coverage, texts, tags)
     if tokenizer.vocabulary_size < size:
         log(f"the corpus gives {tokenizer.vocabulary_size} pieces, fewer than the {size} allowed")
     return tokenizer
 
 
 def _train_sentencepiece(
-    kind: str, size: int, coverage: float, texts: Iterable[str], log: Log
+    kind: str, size: int, coverage: float, texts: Iterable[str], tags: Sequence[str]
 ) -> SentencePieceTokenizer:
     import sentencepiece
 
@@ -356,6 +367,7 @@ def _train_sentencepiece(
             vocab_size=size,
             character_coverage=coverage,
             byte_fallback=True,
+            user_defined_symbols=[f"▁{tag}" for tag in tags],  # with the space before a word
             normalization_rule_name="identity",  # cleaning is done, and must be the only change
             remove_extra_whitespaces=False,
             hard_vocab_limit=False,

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.config import Config
+from nmt.config.data import list_tags
 from nmt.data.batches import Batches, Plan
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
@@ -38,11 +39,12 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
     texts = [text for pair in corpus.train for text in pair]
-    key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True))
+    tags = list_tags(config.data)
+    key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
 
     def write(folder: Path) -> None:
         console.print(f"training the {config.tokenizer.kind} tokenizer on {len(texts):,} lines")
-        train_into(folder, config.tokenizer, texts)
+        train_into(folder, config.tokenizer, texts, tags)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
     for line in read_training_log(folder):

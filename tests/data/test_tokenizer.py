@@ -501,3 +501,20 @@ def test_a_damaged_vocabulary(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / VOCABULARY_FILE
     path.write_bytes(content)
     assert str(path) in complaint(tmp_path)
+
+
+@pytest.mark.parametrize("kind", SENTENCEPIECE)
+def test_a_tag_is_one_piece(kind: str) -> None:
+    """As a word, at the beginning or elsewhere, with what it is made of around it or not."""
+    tags = ["<2en>", "<bt>"]
+    texts = [f"{tag} {text}" for text in LINES for tag in tags]
+    pieced = train_tokenizer(configure(kind), texts, str, tags)
+    given = ["<2en> Tom is here.", "<bt> <2en> here", "a < b > 2en <2en>", "x<2en>"]
+    encoded = pieced.encode(given)
+    pieces = [pieced.pieces(ids) for ids in encoded]
+    assert [found.count("▁<2en>") for found in pieces] == [1, 1, 1, 0]
+    assert pieces[1][:2] == ["▁<bt>", "▁<2en>"]
+    assert pieced.decode(encoded) == given
+    assert pieced.in_graph().tokenize(given).to_list() == [ids.tolist() for ids in encoded]
+    plain = train_tokenizer(configure(kind), texts, str)
+    assert "▁<2en>" not in plain.pieces(range(plain.vocabulary_size))[:6]

@@ -10,7 +10,7 @@ from made_configurations import changed, configured
 from made_corpora import complaint, configure, singles, table
 from rich.console import Console
 
-from nmt.config import Config
+from nmt.config import Config, SourceConfig
 from nmt.data.corpus import Corpus, Part
 from nmt.data.splitting import Pair
 from nmt.training.preparation import (
@@ -90,3 +90,17 @@ def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
     message = complaint(lambda: plan_training(config, CORPUS, tokenizer))
     assert message.startswith("every training pair is longer than training.row_lengths=[4] tokens")
     assert plan_validation(config, CORPUS, tokenizer) is None
+
+
+def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
+    """Of the same texts, another tokenizer than without them."""
+    config = tiny(tmp_path)
+    texts = [Pair(f"<2en> {pair.source}", pair.target) for pair in TRAIN]
+    corpus = Corpus((Part("pairs", texts, 1, read=True),), dev=[], test=[], rejected={}, lines=40)
+    plain = prepare_tokenizer(config, corpus, console())
+    sources = {"pairs": SourceConfig(kind="tsv", path="a.tsv", tag="<2en>")}
+    tagged = replace(config, data=replace(config.data, sources=sources))
+    found = prepare_tokenizer(tagged, corpus, console())
+    assert found.fingerprint != plain.fingerprint
+    ids = found.encode(["<2en> la frase"])[0]
+    assert found.pieces(ids)[0] == "▁<2en>"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt.config import DataConfig
+from nmt.config.data import list_tags
 from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import turn
 from nmt.data.encoded import EncodedCorpus, Sequences
@@ -29,7 +30,7 @@ def write_tokenizer(config: PreparationConfig, samples: Sequence[Path], folder: 
     """Train the tokenizer on what was drawn for it."""
     lines = (line for sample in samples for line in read_packed(sample / SAMPLE_FILE))
     texts = [text for line in lines for text in line.split("\t")]
-    train_into(folder, config.tokenizer, texts)
+    train_into(folder, config.tokenizer, texts, list_tags(config.data))
 
 
 def encode_shard(
