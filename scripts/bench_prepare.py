@@ -6,7 +6,8 @@
 It makes up a corpus of short pairs (words of Zipf's distribution, a word for a word) with planted
 duplicates, near duplicates and sentences of a test file, prepares it in a process of its own, and
 compares what was left out with what was planted. Memory is that of all its processes together, with
-what they share counted once (Pss of /proc/PID/smaps_rollup), looked at four times a second.
+what they share counted once (Pss of /proc/PID/smaps_rollup), looked at four times a second; files
+that are mapped, which give way where memory is short, are told apart.
 """
 
 from __future__ import annotations
@@ -151,30 +152,38 @@ def similarity(one: str, other: str) -> float:
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
 
 
-def memory_of(process: int) -> int:
-    """Return the bytes of a process and of all that it started, what they share counted once."""
+def memory_of(process: int) -> tuple[int, int]:
+    """Return the bytes of a process and of all that it started, what they share counted once.
+
+    Returns:
+        All of them, and those without mapped files.
+    """
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    total, waiting = 0, [process]
+    found, waiting = Counter[str](), [process]
     while waiting:
         one = waiting.pop()
         waiting += children.get(one, [])
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += 1024 * int(line.split()[1])
-    return total
+                if line.startswith("Pss"):
+                    name, size = line.split()[:2]
+                    found[name] += 1024 * int(size)
+    return found["Pss:"], found["Pss:"] - found["Pss_File:"]
 
 
-def run_command(overrides: list[str], kill_after: float | None = None) -> tuple[int, float, bool]:
-    """Run nmt.prepare; return its peak memory, its seconds, and whether it was killed."""
-    begun, peak = time.monotonic(), 0
+def run_command(
+    overrides: list[str], kill_after: float | None = None
+) -> tuple[tuple[int, int], float, bool]:
+    """Run nmt.prepare; return its peaks of `memory_of`, its seconds, and whether it was killed."""
+    begun, peak = time.monotonic(), (0, 0)
     process = subprocess.Popen([sys.executable, "-m", "nmt.prepare", *overrides])
     while process.poll() is None:
-        peak = max(peak, memory_of(process.pid))
+        now = memory_of(process.pid)
+        peak = max(peak[0], now[0]), max(peak[1], now[1])
         if kill_after is not None and time.monotonic() - begun > kill_after:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -373,7 +382,7 @@ def measure(arguments: argparse.Namespace) -> None:
     print(
         f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s; {cores:.0f} s of "
         f"a core, {arguments.pairs / cores:,.0f} pairs/s of each; peak memory of all processes "
-        f"{peak / 1e9:.2f} GB",
+        f"{peak[0] / 1e9:.2f} GB, {peak[1] / 1e9:.2f} GB without mapped files",
         flush=True,
     )
     say_found(output, planted, -(-arguments.pairs // arguments.files), arguments.near)
