@@ -23,7 +23,8 @@ def test_a_long_text_is_cut_into_few_parts_with_one_warning(tokenizer: Tokenizer
     line = " ".join(["Hoy hace buen tiempo. ¿Vamos a la playa?"] * 625)  # 5,000 words
     with pytest.warns(UserWarning, match="translated in parts") as caught:
         parts, again = map(cutter.cut, [line, line])
-    assert len(caught) == 1
+    # Others may come along: what is left of earlier tests is collected at any time.
+    assert sum("translated in parts" in str(one.message) for one in caught) == 1
     assert [list(part) for part in again] == [list(part) for part in parts]
     assert all(0 < len(part) <= cutter.room for part in parts)
     assert len(parts) < 1.5 * sum(map(len, parts)) / cutter.room
