@@ -211,7 +211,8 @@ def resume_config(
     changed = OmegaConf.structured(stored)
     # A folder that comes from elsewhere must not say where to write.
     changed.data.rejected_file = None
-    for key in _list_keys(overrides):
+    keys = _list_keys(overrides)
+    for key in keys:
         if not _CHANGEABLE.fullmatch(key):
             raise UserError(
                 f"a resumed run keeps its {key}: {where} holds its configuration; start a new run "
@@ -223,7 +224,7 @@ def resume_config(
                 names = nearest(source, changed.data.sources)
                 raise UserError(f"{where} has no source '{source}'{names}")
         OmegaConf.update(changed, key, OmegaConf.select(composed, key))
-    _keep_updates(changed.training, stored.training, _list_keys(overrides))
+    _keep_updates(changed.training, stored.training, keys)
     changed.training.resume = str(where)
     return files.from_composed(changed)
 

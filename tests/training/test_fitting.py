@@ -237,7 +237,7 @@ def test_what_fails_for_the_first_time_leaves_nothing_behind(
     found = shop.train("name=short", *LIMITS)
     assert [line["step"] for line in found.metrics] == [line["step"] for line in expected.metrics]
     for one, other in zip(found.metrics, expected.metrics, strict=True):
-        for tag in {"train/loss", "validation/loss"} & set(other):
+        for tag in {"train/loss", "dev/loss"} & set(other):
             assert one[tag] == pytest.approx(other[tag], rel=1e-6)
     assert found.folder.config.training.accumulate == 4
 
