@@ -270,6 +270,8 @@ class Trainer:
         before = None if shape in self._made else self._step.state()
         try:
             update = self._step.update(batch, rate, number, share, self._norm_limit())
+            if before is not None:
+                float(update.nll)  # waits for it: what there is no room for may be told only now
         except Exception as error:
             if before is not None and is_out_of_memory(error):
                 self._step.restore(before)
