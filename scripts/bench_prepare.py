@@ -5,9 +5,9 @@
 
 It makes up a corpus of short pairs (words of Zipf's distribution, a word for a word) with planted
 duplicates, near duplicates and sentences of a test file, prepares it in a process of its own, and
-compares what was left out with what was planted. Memory is that of all its processes together, with
-what they share counted once (Pss of /proc/PID/smaps_rollup), looked at four times a second; files
-that are mapped, which give way where memory is short, are told apart.
+compares what was left out with what was planted. Memory is that of all its processes together in
+each stage, with what they share counted once (Pss of /proc/PID/smaps_rollup), looked at four times
+a second; files that are mapped, which give way where memory is short, are told apart.
 """
 
 from __future__ import annotations
@@ -175,24 +175,40 @@ def memory_of(process: int) -> tuple[int, int]:
     return found["Pss:"], found["Pss:"] - found["Pss_File:"]
 
 
+def stage_of(folder: Path) -> str:
+    """Return what is being made: the folder that was written to last."""
+    changed = {}
+    for path in (folder, *folder.glob("work/*/"), *folder.glob("shards/")):
+        with contextlib.suppress(OSError):
+            changed[path.stat().st_mtime] = path.name
+    return changed[max(changed)] if changed else folder.name
+
+
 def run_command(
-    overrides: list[str], kill_after: float | None = None
-) -> tuple[tuple[int, int], float, bool]:
-    """Run nmt.prepare; return its peaks of `memory_of`, its seconds, and whether it was killed."""
-    begun, peak = time.monotonic(), (0, 0)
-    process = subprocess.Popen([sys.executable, "-m", "nmt.prepare", *overrides])
+    folder: Path, overrides: list[str], kill_after: float | None = None
+) -> tuple[dict[str, tuple[int, int]], float, bool]:
+    """Run nmt.prepare.
+
+    Returns:
+        Peaks of `memory_of` for each stage, seconds, and whether it was killed.
+    """
+    begun = time.monotonic()
+    peaks: dict[str, tuple[int, int]] = {}
+    command = [sys.executable, "-m", "nmt.prepare", f"output={folder}", *overrides]
+    process = subprocess.Popen(command)
     while process.poll() is None:
-        now = memory_of(process.pid)
-        peak = max(peak[0], now[0]), max(peak[1], now[1])
+        now, stage = memory_of(process.pid), stage_of(folder)
+        before = peaks.get(stage, (0, 0))
+        peaks[stage] = max(before[0], now[0]), max(before[1], now[1])
         if kill_after is not None and time.monotonic() - begun > kill_after:
             process.send_signal(signal.SIGKILL)
             process.wait()
             time.sleep(1)  # its processes end with it
-            return peak, time.monotonic() - begun, True
+            return peaks, time.monotonic() - begun, True
         time.sleep(0.25)
     if process.returncode:
         sys.exit(process.returncode)
-    return peak, time.monotonic() - begun, False
+    return peaks, time.monotonic() - begun, False
 
 
 def read_journal(folder: Path) -> list[dict[str, Any]]:
@@ -321,12 +337,11 @@ def time_step(config: Any, batches: Any) -> float:
 def kill_and_resume(arguments: argparse.Namespace, overrides: list[str], seconds: float) -> Path:
     """Prepare the corpus once more, killed on the way, and compare; return the folder."""
     folder = arguments.folder / "killed"
-    given = [f"output={folder}", *overrides]
     rng = random.Random(2)
     kills = 0
     while True:
         pause = rng.uniform(0.15, 0.9) * seconds / (arguments.kills + 1) + 2
-        _, _, killed = run_command(given, pause if kills < arguments.kills else None)
+        _, _, killed = run_command(folder, overrides, pause if kills < arguments.kills else None)
         if not killed:
             break
         kills += 1
@@ -376,13 +391,20 @@ def measure(arguments: argparse.Namespace) -> None:
         *arguments.overrides,
     ]
     output = folder / "prepared"
-    peak, seconds, _ = run_command([f"output={output}", *overrides])
+    peaks, seconds, _ = run_command(output, overrides)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cores = used.ru_utime + used.ru_stime
     print(
         f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s; {cores:.0f} s of "
-        f"a core, {arguments.pairs / cores:,.0f} pairs/s of each; peak memory of all processes "
-        f"{peak[0] / 1e9:.2f} GB, {peak[1] / 1e9:.2f} GB without mapped files",
+        f"a core, {arguments.pairs / cores:,.0f} pairs/s of each",
+        flush=True,
+    )
+    for stage, (whole, own) in peaks.items():
+        print(f"peak memory, {stage}: {whole / 1e9:.2f} GB, {own / 1e9:.2f} without mapped files")
+    highest = [max(column) / 1e9 for column in zip(*peaks.values(), strict=True)]
+    print(
+        f"peak memory of all processes {highest[0]:.2f} GB, {highest[1]:.2f} GB without mapped "
+        "files",
         flush=True,
     )
     say_found(output, planted, -(-arguments.pairs // arguments.files), arguments.near)

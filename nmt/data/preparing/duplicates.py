@@ -7,8 +7,9 @@ corpus stays, however it was cut into shards. A pair is known by its number in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from nmt.data.preparing.minhash import similarities
 
 SLICE = 2_000_000  # keys in a slice, about: 80 MB while they are sorted
 DROPPED_FILE = "dropped.npy"  # int64, ascending: numbers of pairs
+PROBED = 1_000_000  # candidates of a shard looked at together, about: 100 MB
 _FIRSTS_FILE, _OTHERS_FILE = "firsts.npy", "others.npy"  # int64, alike: pairs to be compared
 
 
@@ -95,19 +97,38 @@ def write_candidates(shards: Shards, bands: int, number: int, fates: Path, folde
 
 
 def write_probes(shards: Shards, candidates: Sequence[Path], shard: int, folder: Path) -> None:
-    """Write the signatures of the pairs of a shard that later ones are to be compared with."""
+    """Write the signatures of the pairs of a shard that later ones are to be compared with.
+
+    The first shards have the more of them, the larger the corpus is: they are written in parts.
+    """
     begin, end = int(shards.starts[shard]), int(shards.starts[shard + 1])
-    found = [np.zeros((0, 2), np.int64)]
+    counts = np.zeros(end - begin, np.int64)
+    for firsts, _ in _read_candidates(candidates, begin, end):
+        counts += np.bincount(firsts - begin, minlength=end - begin)
+    if not counts.any():
+        return
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // PROBED)) + 1
+    signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
+    bits = (end - begin).bit_length()
+    for number, (low, high) in enumerate(pairwise([0, *cuts.tolist(), end - begin])):
+        found = [
+            others << bits | firsts - begin
+            for firsts, others in _read_candidates(candidates, begin + low, begin + high)
+        ]
+        pairs = np.unique(np.concatenate(found))  # bands agree on many
+        save_array(folder / f"{number:05}.{_OTHERS_FILE}", pairs >> bits)
+        probed = signatures[pairs & ((1 << bits) - 1)]
+        save_array(folder / f"{number:05}.{SIGNATURES_FILE}", probed)
+
+
+def _read_candidates(
+    candidates: Sequence[Path], begin: int, end: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield, of every slice, the pairs within bounds, and those that they are the first of."""
     for one in candidates:
         firsts = np.load(one / _FIRSTS_FILE, mmap_mode="r")
         cut = slice(*np.searchsorted(firsts, [begin, end]))
-        others = np.load(one / _OTHERS_FILE, mmap_mode="r")[cut]
-        found.append(np.stack([others, firsts[cut]], axis=1))
-    pairs = np.unique(np.concatenate(found), axis=0)  # bands agree on many
-    save_array(folder / _OTHERS_FILE, pairs[:, 0])
-    if len(pairs):
-        signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
-        save_array(folder / SIGNATURES_FILE, signatures[pairs[:, 1] - begin])
+        yield firsts[cut], np.load(one / _OTHERS_FILE, mmap_mode="r")[cut]
 
 
 def write_near(
@@ -117,15 +138,17 @@ def write_near(
     begin, end = int(shards.starts[shard]), int(shards.starts[shard + 1])
     dropped = [np.zeros(0, np.int64)]
     signatures = None
-    for probe in probes[: shard + 1]:  # none is of a later shard
-        others = np.load(probe / _OTHERS_FILE, mmap_mode="r")
+    of_shards = [sorted(probe.glob(f"*.{_OTHERS_FILE}")) for probe in probes[: shard + 1]]
+    for path in chain.from_iterable(of_shards):  # none is of a later shard
+        others = np.load(path, mmap_mode="r")
         cut = slice(*np.searchsorted(others, [begin, end]))
         if cut.start == cut.stop:
             continue
         if signatures is None:
             signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
         numbers = np.array(others[cut])
-        probed = np.load(probe / SIGNATURES_FILE, mmap_mode="r")[cut]
+        beside = path.with_name(path.name.replace(_OTHERS_FILE, SIGNATURES_FILE))
+        probed = np.load(beside, mmap_mode="r")[cut]
         near = similarities(signatures[numbers - begin], probed) >= similarity
         dropped.append(numbers[near])
     save_array(folder / DROPPED_FILE, np.unique(np.concatenate(dropped)))

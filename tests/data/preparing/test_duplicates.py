@@ -9,8 +9,15 @@ import pytest
 from made_prepared import plan, prepared, rejected_in
 
 from nmt.data.preparing import duplicates
-from nmt.data.preparing.clean import write_sorted
-from nmt.data.preparing.duplicates import Shards, find_repeated
+from nmt.data.preparing.clean import SIGNATURES_FILE, write_sorted
+from nmt.data.preparing.duplicates import (
+    DROPPED_FILE,
+    Shards,
+    find_repeated,
+    write_candidates,
+    write_near,
+    write_probes,
+)
 
 
 @pytest.mark.parametrize("size", [5, 40, 10**6])
@@ -46,7 +53,11 @@ def test_slices_find_what_one_pass_finds(
         assert found == expected
 
 
-def test_near_duplicates_are_found_and_others_are_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("probed", [1, 10**6])
+def test_near_duplicates_are_found_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probed: int
+) -> None:
+    monkeypatch.setattr(duplicates, "PROBED", probed)
     pairs = [
         ("El tren de Madrid llega a las 8 de la tarde.", "The train from Madrid arrives at 8."),
         ("Una frase que no se parece a nada de aquí.", "A sentence like no other one here."),
@@ -62,3 +73,47 @@ def test_near_duplicates_are_found_and_others_are_not(tmp_path: Path) -> None:
     assert loose.rejected == {"near duplicate": 2}
     off = prepared(plan(tmp_path / "off", pairs, shard_lines=2))
     assert off.rejected == {}
+
+
+@pytest.mark.parametrize("probed", [1, 7, 10**6])
+def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probed: int
+) -> None:
+    monkeypatch.setattr(duplicates, "PROBED", probed)
+    rng = np.random.default_rng(5)
+    counts, bands = [30, 0, 25, 45], 3
+    total = sum(counts)
+    keys = rng.integers(0, 60, (bands, total)).astype(np.uint32) << np.uint32(26)
+    signatures = rng.integers(0, 2, (total, 8)).astype(np.uint8)
+    starts = np.cumsum([0, *counts])
+    folders = [tmp_path / f"shard-{i}" for i in range(len(counts))]
+    for folder, begin, end in zip(folders, starts[:-1], starts[1:], strict=True):
+        folder.mkdir()
+        write_sorted(folder, "bands", keys[:, begin:end])
+        np.save(folder / SIGNATURES_FILE, signatures[begin:end])
+    shards = Shards(folders, starts)
+    np.save(fates := tmp_path / "fates.npy", np.zeros(total, np.uint8))
+    expected = {
+        number
+        for number in range(total)
+        for of_band in keys
+        if (first := int(np.flatnonzero(of_band == of_band[number])[0])) < number
+        and duplicates.similarities(signatures[[first]], signatures[[number]])[0] >= 0.7
+    }
+
+    def folder_of(stage: str, number: int) -> Path:
+        (folder := tmp_path / stage / str(number)).mkdir(parents=True)
+        return folder
+
+    candidates = [folder_of("candidates", i) for i in range(shards.slices(bands))]
+    for i, folder in enumerate(candidates):
+        write_candidates(shards, bands, i, fates, folder)
+    probes = [folder_of("probes", i) for i in range(len(counts))]
+    for i, folder in enumerate(probes):
+        write_probes(shards, candidates, i, folder)
+    found: set[int] = set()
+    for i in range(len(counts)):
+        write_near(shards, probes, i, 0.7, folder := folder_of("near", i))
+        found |= set(np.load(folder / DROPPED_FILE).tolist())
+    assert 0 < len(expected) < total // 2
+    assert found == expected
