@@ -2,6 +2,7 @@
 
     python scripts/bench_prepare.py --pairs 1000000
     python scripts/bench_prepare.py --pairs 2000000 --kills 3 --near 0.8
+    python scripts/bench_prepare.py --pairs 100000000 --kills 3 --once 2400 --near 0.8
 
 It makes up a corpus of short pairs (words of Zipf's distribution, a word for a word) with planted
 duplicates, near duplicates and sentences of a test file, prepares it in a process of its own, and
@@ -39,6 +40,7 @@ LETTERS = "aaabcdeeefghiiijlmnoooprstuvzáéíóúñ"
 DUPLICATES, NEAR, TESTED = 0.05, 0.02, 0.001  # shares of lines
 BLOCK = 50_000  # lines made at once
 SCORED = ("dev", "test")
+Peaks = dict[str, tuple[int, int]]  # stage -> what `memory_of` returns
 SAMPLED = 20  # shards whose pairs are compared with dev and test
 
 
@@ -175,6 +177,11 @@ def memory_of(process: int) -> tuple[int, int]:
     return found["Pss:"], found["Pss:"] - found["Pss_File:"]
 
 
+def higher(one: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
+    """Return the higher of two peaks of `memory_of`."""
+    return other if one is None else (max(one[0], other[0]), max(one[1], other[1]))
+
+
 def stage_of(folder: Path) -> str:
     """Return what is being made: the folder that was written to last."""
     changed = {}
@@ -186,20 +193,19 @@ def stage_of(folder: Path) -> str:
 
 def run_command(
     folder: Path, overrides: list[str], kill_after: float | None = None
-) -> tuple[dict[str, tuple[int, int]], float, bool]:
+) -> tuple[Peaks, float, bool]:
     """Run nmt.prepare.
 
     Returns:
         Peaks of `memory_of` for each stage, seconds, and whether it was killed.
     """
     begun = time.monotonic()
-    peaks: dict[str, tuple[int, int]] = {}
+    peaks = Peaks()
     command = [sys.executable, "-m", "nmt.prepare", f"output={folder}", *overrides]
     process = subprocess.Popen(command)
     while process.poll() is None:
         now, stage = memory_of(process.pid), stage_of(folder)
-        before = peaks.get(stage, (0, 0))
-        peaks[stage] = max(before[0], now[0]), max(before[1], now[1])
+        peaks[stage] = higher(peaks.get(stage), now)
         if kill_after is not None and time.monotonic() - begun > kill_after:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -334,14 +340,20 @@ def time_step(config: Any, batches: Any) -> float:
     return statistics.median(times[3:])
 
 
-def kill_and_resume(arguments: argparse.Namespace, overrides: list[str], seconds: float) -> Path:
-    """Prepare the corpus once more, killed on the way, and compare; return the folder."""
-    folder = arguments.folder / "killed"
+def kill_and_resume(
+    folder: Path, overrides: list[str], most: int, seconds: float
+) -> tuple[Peaks, float]:
+    """Prepare the corpus, killed so many times on a way of so many seconds; see `run_command`."""
     rng = random.Random(2)
-    kills = 0
+    kills, peaks, taken = 0, Peaks(), 0.0
     while True:
-        pause = rng.uniform(0.15, 0.9) * seconds / (arguments.kills + 1) + 2
-        _, _, killed = run_command(folder, overrides, pause if kills < arguments.kills else None)
+        pause = rng.uniform(0.15, 0.9) * seconds / (most + 1) + 2
+        of_run, run_seconds, killed = run_command(
+            folder, overrides, pause if kills < most else None
+        )
+        taken += run_seconds
+        for stage, peak in of_run.items():
+            peaks[stage] = higher(peaks.get(stage), peak)
         if not killed:
             break
         kills += 1
@@ -349,7 +361,7 @@ def kill_and_resume(arguments: argparse.Namespace, overrides: list[str], seconds
         print(f"killed after {pause:.1f} s, {done} shards of all stages finished", flush=True)
     made = Counter((one["stage"], one["shard"]) for one in read_journal(folder))
     print(f"{kills} kills; shards made more than once: {sum(n > 1 for n in made.values())}")
-    return folder
+    return peaks, taken
 
 
 def main() -> None:
@@ -357,7 +369,13 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200_000)
     parser.add_argument("--files", type=int, default=4, help="that the corpus is written in")
     parser.add_argument("--near", type=float, help="prepare.near_duplicates")
-    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--kills", type=int, default=0, help="of one more preparation")
+    parser.add_argument(
+        "--once",
+        type=float,
+        metavar="SECONDS",
+        help="that it takes, about: the kills are those of the only preparation",
+    )
     parser.add_argument("--folder", type=Path, help="for everything (a temporary one)")
     parser.add_argument("overrides", nargs="*", help="of nmt.prepare")
     arguments = parser.parse_args()
@@ -391,14 +409,16 @@ def measure(arguments: argparse.Namespace) -> None:
         *arguments.overrides,
     ]
     output = folder / "prepared"
-    peaks, seconds, _ = run_command(output, overrides)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cores = used.ru_utime + used.ru_stime
-    print(
-        f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s; {cores:.0f} s of "
-        f"a core, {arguments.pairs / cores:,.0f} pairs/s of each",
-        flush=True,
-    )
+    kills, once = arguments.kills, arguments.once
+    if once:
+        peaks, seconds = kill_and_resume(output, overrides, kills, once)
+    else:
+        peaks, seconds, _ = run_command(output, overrides)
+    print(f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s")
+    if not once:  # what those do that are killed is not counted
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cores = used.ru_utime + used.ru_stime
+        print(f"{cores:.0f} s of a core, {arguments.pairs / cores:,.0f} pairs/s of each")
     for stage, (whole, own) in peaks.items():
         print(f"peak memory, {stage}: {whole / 1e9:.2f} GB, {own / 1e9:.2f} without mapped files")
     highest = [max(column) / 1e9 for column in zip(*peaks.values(), strict=True)]
@@ -409,8 +429,8 @@ def measure(arguments: argparse.Namespace) -> None:
     )
     say_found(output, planted, -(-arguments.pairs // arguments.files), arguments.near)
     say_leaks(output)
-    if arguments.kills:
-        killed = kill_and_resume(arguments, overrides, seconds)
+    if kills and not once:
+        kill_and_resume(killed := folder / "killed", overrides, kills, seconds)
         print(f"digests: {digest_of(output)} uninterrupted, {digest_of(killed)} killed and resumed")
     say_batches(output)
 
