@@ -285,10 +285,17 @@ class _Preparation:
     def _find_near(self, shards: Shards, fates: np.ndarray) -> None:
         """Mark what is nearly there already: alike but for numbers, or similar."""
         begun = time.monotonic()
-        known = self._folder / WORK / "duplicates.npy"
+        known = self._path_of("duplicates")
         masked = [(f"{i:05}", (shards, "masked", i, known)) for i in range(shards.slices(1))]
         self._find("masked", write_repeated, masked, fates, IS_NEAR)
-        known = self._folder / WORK / "masked.npy"
+        if not self._recall("near", fates):
+            self._find_similar(shards, fates)
+        for stage in ("candidates", "probes"):  # half of what all stages take on the disk
+            shutil.rmtree(self._folder / WORK / stage, ignore_errors=True)
+        self._say_done("looked at", len(fates), "pairs for similar ones", begun)
+
+    def _find_similar(self, shards: Shards, fates: np.ndarray) -> None:
+        known = self._path_of("masked")
         slices = range(shards.slices(BANDS))
         tasks: list[Task] = [(f"{i:05}", (shards, BANDS, i, known)) for i in slices]
         self._all(f"{WORK}/candidates", write_candidates, tasks)
@@ -299,20 +306,28 @@ class _Preparation:
         similarity = self._config.prepare.near_duplicates
         tasks = [(one.name, (shards, probes, i, similarity)) for i, one in enumerate(self._shards)]
         self._find("near", write_near, tasks, fates, IS_NEAR)
-        self._say_done("looked at", len(fates), "pairs for similar ones", begun)
 
     def _find(
         self, stage: str, write: Any, tasks: Sequence[Task], fates: np.ndarray, fate: int
     ) -> None:
         """Run a stage that finds pairs to be left out, and mark them; what is known is kept."""
-        path = self._folder / WORK / f"{stage}.npy"
-        if path.is_file():
-            fates[:] = np.load(path)
+        if self._recall(stage, fates):
             return
         self._all(f"{WORK}/{stage}", write, tasks)
         for name, _ in tasks:
             fates[np.load(self._folder / WORK / stage / name / DROPPED_FILE)] = fate
-        save_whole(path, fates)
+        save_whole(self._path_of(stage), fates)
+
+    def _recall(self, stage: str, fates: np.ndarray) -> bool:
+        """Whether a stage has been run; then what it found is what is known."""
+        path = self._path_of(stage)
+        if path.is_file():
+            fates[:] = np.load(path)
+        return path.is_file()
+
+    def _path_of(self, stage: str) -> Path:
+        """Return the file of what is known of each pair after a stage."""
+        return self._folder / WORK / f"{stage}.npy"
 
     def _all(self, stage: str, write: Any, tasks: Sequence[Task]) -> None:
         """Run a stage of known length."""
