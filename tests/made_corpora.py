@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -98,6 +100,17 @@ def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes
     return memory.getvalue()
 
 
+def tarred(members: dict[str, str]) -> bytes:
+    """Make a .tgz whose bytes, which name tests, do not depend on the time."""
+    memory = io.BytesIO()
+    with tarfile.open(fileobj=memory, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+    return gzip.compress(memory.getvalue(), mtime=0)
+
+
 SPA_ENG = {"spa-eng/_about.txt": "terms of use", "spa-eng/spa.txt": "Go.\tVe.\nGo.\tVaya.\n"}
 GO = [Pair("Ve.", "Go."), Pair("Vaya.", "Go.")]
 BOMB = f"Go.\tVe.{' ' * 9_990}\n" * 9_600  # 96 MB, of which Deflate leaves a thousandth
@@ -108,6 +121,7 @@ class Site:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
+        self.others: dict[str, bytes] = {}  # by path, where that is not what is served
         self.status = 200
         self.announced: int | None = None  # Content-Length, where it differs from the truth
         self.requests = 0
@@ -116,17 +130,18 @@ class Site:
 
 @contextmanager
 def serve(content: bytes) -> Iterator[Site]:
-    """Serve an archive under every address."""
+    """Serve an archive under every address that has no other."""
     state = Site(content)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             state.requests += 1
+            content = state.others.get(self.path, state.content)
             self.send_response(state.status)
-            length = len(state.content) if state.announced is None else state.announced
+            length = len(content) if state.announced is None else state.announced
             self.send_header("Content-Length", str(length))
             self.end_headers()
-            self.wfile.write(state.content)
+            self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -38,7 +38,8 @@ class SourceConfig:
     """Where sentence pairs come from, what they are for, and how much of an epoch they are."""
 
     # phrasebook: the embedded sentences | grammar: patterns expanded by the embedded grammar
-    # | zip: an archive with one text file of pairs | tsv: one table | parallel: two aligned files
+    # | zip: an archive, zip or .tgz, with one text file of pairs, or two aligned ones
+    # | tsv: one table | parallel: two aligned files
     # | same: what another source is made of, to be used once more in another way
     kind: str = MISSING
     archive: str | None = None  # zip: a file already on disk, instead of downloading

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import lzma
 import os
-import struct
 import tempfile
 import urllib.error
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -27,28 +23,13 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from nmt.data.archives import is_whole
 from nmt.data.digests import digest_file
 from nmt.errors import UserError
 
 DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
 _CHUNK = 1 << 16  # bytes
-DAMAGE = (  # what unpacking a damaged archive raises, apart from an `OSError`
-    ValueError,
-    EOFError,
-    lzma.LZMAError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def most_unpacked(packed: int) -> int:
-    """Return how many bytes an archive of so many bytes may unpack to.
-
-    Text in natural language packs 3 to 10 times, Deflate reaches 1,030: 200 is far from both. The
-    64 MiB are for small archives of lines that repeat each other.
-    """
-    return 200 * packed + (64 << 20)
+_SUFFIXES = (".zip", ".tgz", ".tar.gz")
 
 
 @contextmanager
@@ -64,7 +45,7 @@ def fetch_archive(
     """Yield the archive behind ``url``, fetched unless it is in ``cache_dir``, whole.
 
     Args:
-        url: of a zip.
+        url: of a zip, or a .tgz.
         cache_dir: where it is kept, and looked for.
         key: what a user sets to name a file instead.
         log: takes one-line messages.
@@ -75,7 +56,7 @@ def fetch_archive(
         UserError: the download failed, or is of another SHA-256.
     """
     path = cache_dir / archive_name(url)
-    if _is_whole_zip(path) and sha256 in (None, digest_file(path)):
+    if is_whole(path) and sha256 in (None, digest_file(path)):
         log(f"using the archive downloaded before: {path}")
         yield path
         return
@@ -91,24 +72,25 @@ def fetch_archive(
 
 
 def archive_name(url: str) -> str:
-    """Return the name in the cache: that in the URL if it is one of a zip, and a hash of all of it.
+    """Return the name in the cache: that in the URL if it is an archive's, and a hash of all of it.
 
     Two addresses that end in the same file name are two archives.
     """
-    name = PurePosixPath(urlsplit(url).path)
-    hashed = f"{blake2b(url.encode(), digest_size=8).hexdigest()}.zip"
-    return f"{name.stem}-{hashed}" if name.suffix == ".zip" else hashed
+    name = PurePosixPath(urlsplit(url).path).name
+    suffix = next((one for one in _SUFFIXES if name.endswith(one) and name != one), None)
+    hashed = f"{blake2b(url.encode(), digest_size=8).hexdigest()}{suffix or '.zip'}"
+    return f"{name.removesuffix(suffix)}-{hashed}" if suffix else hashed
 
 
 def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
-    """Fetch a zip; it is whole, and what it is to be, or not there."""
+    """Fetch an archive; it is whole, and what it is to be, or not there."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             _fetch(url, file)
-        if not _is_whole_zip(part):
-            raise ValueError(f"its {part.stat().st_size:,} bytes are not a whole zip archive")
+        if not is_whole(part):
+            raise ValueError(f"its {part.stat().st_size:,} bytes are no whole archive, zip or .tgz")
         if sha256 is not None and (found := digest_file(part)) != sha256:
             raise ValueError(f"its SHA-256 is {found}, and {sha256} is expected")
         part.replace(path)
@@ -138,13 +120,3 @@ def _fetch(url: str, file: BinaryIO) -> None:
             progress.update(task, advance=len(chunk))
     if total is not None and file.tell() < total:
         raise ValueError(f"the connection ended after {file.tell():,} of {total:,} bytes")
-
-
-def _is_whole_zip(path: Path) -> bool:
-    """Whether every member can be unpacked; not tried where that is too much, as reading says."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-            return unpacked > most_unpacked(path.stat().st_size) or archive.testzip() is None
-    except (OSError, RuntimeError, *DAMAGE):
-        return False

@@ -1,4 +1,4 @@
-"""Raw lines of a source: from the embedded files, a zip archive, a table, or two aligned files.
+"""Raw lines of a source: from the embedded files, an archive, a table, or two aligned files.
 
 Lines are read as bytes and split on the line feed alone, because other line separators occur
 inside real sentences. Memory stays constant, whatever a file holds or unpacks to.
@@ -7,25 +7,24 @@ inside real sentences. Memory stays constant, whatever a file holds or unpacks t
 from __future__ import annotations
 
 import gzip
-import io
 import re
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from itertools import zip_longest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, NamedTuple
 
 from nmt.config.data import SourceConfig, key_of
+from nmt.data.archives import DAMAGE, GZIP, bounded, open_member
 from nmt.data.digests import digest_file
-from nmt.data.downloading import DAMAGE, fetch_archive, most_unpacked
+from nmt.data.downloading import fetch_archive
 from nmt.data.lines import is_cut, split_lines
 from nmt.errors import UserError
 
 # How a file begins that is not UTF-8 text, and what to do about it.
 _NOT_TEXT = {
-    b"\x1f\x8b": "is gzip-compressed: give it a name that ends in .gz",
+    GZIP: "is gzip-compressed: give it a name that ends in .gz",
     b"PK\x03\x04": "is a zip archive: unpack it first",
     b"\xff\xfe": "is UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "is UTF-16 text: save it as UTF-8",
@@ -134,11 +133,11 @@ def read_rows(
         with archive as path:
             hashes[name] = _checked_sha256(path, key, sha256)
             if source.members is None:
-                yield from _number(str(path), _zip_lines(path, key, opened))
+                yield from _number(str(path), _archive_lines(path, key, opened))
             else:
                 one, other = source.members
                 names = f"{path} (*{one})", f"{path} (*{other})"
-                sides = (_zip_lines(path, key, opened, ending) for ending in source.members)
+                sides = (_archive_lines(path, key, opened, ending) for ending in source.members)
                 yield from _align(*names, *sides)
     elif source.kind == "tsv":
         key = key_of(sources, name, "path")
@@ -273,13 +272,13 @@ def _file_lines(
     packed = path.suffix == ".gz"
     with _reading(path, key), path.open("rb") as file:
         opened(file)
-        if packed and file.peek(2)[:2] != b"\x1f\x8b":
+        if packed and file.peek(len(GZIP))[: len(GZIP)] != GZIP:
             raise UserError(
                 f"{key}={path} is not a gzip file: compress it, or drop .gz from its name"
             )
         text = file
         if packed:
-            text = io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), path, key))
+            text = bounded(gzip.GzipFile(fileobj=file), path, key)
         beginning = text.peek(4)
         for signature, problem in _NOT_TEXT.items():
             if beginning.startswith(signature):
@@ -287,24 +286,12 @@ def _file_lines(
         yield from split_lines(text)
 
 
-def _zip_lines(
+def _archive_lines(
     path: Path, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of a text file in a zip; nothing is unpacked to disk.
-
-    Args:
-        path: of the zip.
-        key: of the configuration, for messages.
-        opened: takes the open zip.
-        ending: of the file's name; None: it is the one text file of pairs.
-    """
-    with _reading(path, key), path.open("rb") as whole, zipfile.ZipFile(whole) as archive:
-        opened(whole)
-        member = _choose_member(key, path, archive.namelist(), ending)
-        if archive.getinfo(member).flag_bits & 1:
-            raise UserError(f"{key}={path} is encrypted: give one without a password")
-        with archive.open(member) as file:
-            yield from split_lines(io.BufferedReader(_Bounded(file, path, key)))
+    """Yield the lines of a text file in an archive: see `open_member`."""
+    with _reading(path, key), open_member(path, key, opened, ending) as file:
+        yield from split_lines(file)
 
 
 def _checked_sha256(path: Path, key: str, expected: str | None) -> str:
@@ -317,65 +304,6 @@ def _checked_sha256(path: Path, key: str, expected: str | None) -> str:
             "again, or correct what is expected"
         )
     return found
-
-
-class _Bounded(io.RawIOBase):
-    """What an archive unpacks to, refused where it is more than any text would be."""
-
-    def __init__(self, unpacked: IO[bytes] | gzip.GzipFile, path: Path, key: str) -> None:
-        self._unpacked = unpacked
-        self._name = f"{key}={path}"
-        self._packed = path.stat().st_size
-        self._left = most_unpacked(self._packed)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._unpacked.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            raise UserError(
-                f"{self._name} is refused, its {self._packed:,} bytes unpack to more than "
-                f"{most_unpacked(self._packed):,}: unpack it yourself if you trust it"
-            )
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _choose_member(key: str, path: Path, names: list[str], ending: str | None) -> str:
-    """Return the only member of an archive with an ending; without one, that of pairs.
-
-    That is ``spa.txt``, or the only other text file.
-    """
-    for name in names:
-        parts = name.replace("\\", "/").split("/")
-        if parts[0] == "" or parts[0].endswith(":") or ".." in parts:
-            raise UserError(
-                f"{key}={path} is refused, its member {name!r} points outside of the "
-                "archive's folder: get the archive from a source you trust"
-            )
-    if ending is not None:
-        aligned = [name for name in names if name.endswith(ending)]
-        if len(aligned) != 1:
-            raise UserError(
-                f"{key}={path} holds {len(aligned)} files whose names end in {ending}, where one "
-                f"is expected: correct the members of the source ({', '.join(names[:4])})"
-            )
-        return aligned[0]
-    texts = [
-        name
-        for name in names
-        if name.endswith(".txt") and not PurePosixPath(name).name.startswith(("_about", "."))
-    ]
-    chosen = [name for name in texts if PurePosixPath(name).name == "spa.txt"] or texts
-    if len(chosen) != 1:
-        found = f"{len(chosen)} text files ({', '.join(chosen[:3])})" if chosen else "no text file"
-        raise UserError(
-            f"{key}={path} holds {found} where one of sentence pairs is expected, such as "
-            "spa.txt: unpack it and use data=tsv data.path=FILE"
-        )
-    return chosen[0]
 
 
 @contextmanager

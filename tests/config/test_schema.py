@@ -37,6 +37,7 @@ KINDS_OF = {
     "tsv": {"tsv"},
     "parallel": {"parallel"},
     "opus": {"zip"},
+    "wmt13": {"zip"},
     "prepared": set(),
 }
 

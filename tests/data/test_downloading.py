@@ -8,12 +8,15 @@ import socket
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, Site, complaint, configure, serve, zipped
+from made_configurations import configured
+from made_corpora import BOMB, GO, SPA_ENG, Site, complaint, configure, serve, tarred, zipped
 from rich.console import Console
 
 from nmt.data import downloading
@@ -64,6 +67,8 @@ def test_another_archive_is_not_mistaken_for_the_one_downloaded(tmp_path: Path, 
         ("http://a/b/spa-eng.zip?key=/c.zip", r"spa-eng-[0-9a-f]{16}\.zip"),
         ("http://a/b/archive?of=spa", r"[0-9a-f]{16}\.zip"),
         ("http://a/.zip", r"[0-9a-f]{16}\.zip"),
+        ("http://a/b/es-en.tgz", r"es-en-[0-9a-f]{16}\.tgz"),
+        ("http://a/b/es-en.tar.gz?key=1", r"es-en-[0-9a-f]{16}\.tar\.gz"),
     ],
 )
 def test_an_archive_is_kept_under_its_name_and_its_whole_address(url: str, pattern: str) -> None:
@@ -121,7 +126,7 @@ def test_a_damaged_download_is_fetched_again(tmp_path: Path, site: Site, stale: 
     ("changes", "why"),
     [
         ({"status": 404}, "HTTP Error 404: Not Found"),
-        ({"content": b"<html>log in</html>"}, "its 19 bytes are not a whole zip archive"),
+        ({"content": b"<html>log in</html>"}, "its 19 bytes are no whole archive, zip or .tgz"),
         ({"content": b"half", "announced": 8}, "the connection ended after 4 of 8 bytes"),
     ],
 )
@@ -209,3 +214,73 @@ def test_an_archive_of_other_aligned_files_is_refused(tmp_path: Path, site: Site
         load_aligned(site.url, tmp_path, ".es", ".en")
     with pytest.raises(UserError, match=r"holds 0 files whose names end in \.fr"):
         load_aligned(site.url, tmp_path, ".es", ".fr")
+
+
+# As the shared task of 2013 lays out its archives.
+WMT = {
+    "/wmt13/training-parallel-europarl-v7.tgz": {
+        "training/europarl-v7.de-en.de": "Ich erkläre.\n",
+        "training/europarl-v7.de-en.en": "I declare.\n",
+        "training/europarl-v7.es-en.es": "Declaro reanudado el período.\n",
+        "training/europarl-v7.es-en.en": "I declare it resumed.\n",
+    },
+    "/wmt13/training-parallel-commoncrawl.tgz": {
+        "commoncrawl.es-en.annotation": "1\thttp://a.org\n",
+        "commoncrawl.es-en.en": "Rooms by the sea\n",
+        "commoncrawl.es-en.es": "Habitaciones junto al mar\n",
+        "._commoncrawl.es-en.es": "Mac OS X",
+    },
+    "/wmt13/training-parallel-nc-v8.tgz": {
+        "training/news-commentary-v8.es-en.en": "The price of gold\n",
+        "training/news-commentary-v8.es-en.es": "El precio del oro\n",
+    },
+    "/wmt13/dev.tgz": {
+        "dev/newstest2012.en": "A market\nA street\n",
+        "dev/newstest2012.es": "Un mercado\nUna calle\n",
+        "dev/newstest2012-src.es.sgm": "<srcset>",
+    },
+    "/wmt17/translation-task/dev.tgz": {
+        "dev/newstest2012.en": "A market\nA street\n",
+        "dev/newstest2012.es": "Un mercado\nUna calle\n",
+        "dev/newstest2013.en": "A bridge\n",
+        "dev/newstest2013.es": "Un puente\n",
+    },
+}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_corpora_of_wmt(tmp_path: Path, site: Site, turned: bool) -> None:
+    site.others = {path: tarred(members) for path, members in WMT.items()}
+    languages = ["data.source_language=en", "data.target_language=es"] if turned else []
+    data = configured("data=wmt13", *languages).data
+    here = f"http://127.0.0.1:{urlsplit(site.url).port}"
+    sources = {
+        name: replace(source, url=re.sub(r"http://(www|data)\.statmt\.org", here, source.url or ""))
+        for name, source in data.sources.items()
+    }
+    corpus = load_corpus(replace(data, sources=sources), cache_dir=tmp_path)
+    expected = {
+        "train": [
+            Pair("Declaro reanudado el período.", "I declare it resumed."),
+            Pair("Habitaciones junto al mar", "Rooms by the sea"),
+            Pair("El precio del oro", "The price of gold"),
+        ],
+        "dev": [Pair("Un mercado", "A market"), Pair("Una calle", "A street")],
+        "test": [Pair("Un puente", "A bridge")],
+    }
+    for name, pairs in expected.items():
+        found = getattr(corpus, name)
+        assert sorted(found) == sorted(Pair(*pair[::-1]) if turned else pair for pair in pairs)
+    assert site.requests == len(WMT)
+    assert all(re.fullmatch(r".+-[0-9a-f]{16}\.tgz", path.name) for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("left", [0.5, 0.99])
+def test_a_tar_that_was_cut_is_fetched_again(tmp_path: Path, site: Site, left: float) -> None:
+    site.content = tarred(OPUS)
+    url = site.url.replace(".zip", ".tgz")
+    cut = site.content[: int(left * len(site.content))]
+    (tmp_path / archive_name(url)).write_bytes(cut)
+    assert load_aligned(url, tmp_path, ".es", ".en").train[0].target == "Good morning."
+    assert load_aligned(url, tmp_path, ".es", ".en").train[0].target == "Good morning."
+    assert site.requests == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, zipped
+from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
 from nmt.data import reading
@@ -190,8 +191,11 @@ def load_zip(tmp_path: Path, content: bytes, **changes: Any) -> Corpus:
         {"a/deu.txt": SPA_ENG["spa-eng/spa.txt"], "__MACOSX/a/._deu.txt": "", "a/.x.txt": ""},
     ],
 )
-def test_zip(tmp_path: Path, members: dict[str, str]) -> None:
-    assert load_zip(tmp_path, zipped(members)).train == GO
+@pytest.mark.parametrize("pack", [zipped, tarred])
+def test_zip(
+    tmp_path: Path, members: dict[str, str], pack: Callable[[dict[str, str]], bytes]
+) -> None:
+    assert load_zip(tmp_path, pack(members)).train == GO
 
 
 def test_zip_lines_are_numbered_in_the_rejected_file(tmp_path: Path) -> None:
@@ -239,6 +243,11 @@ def encrypted(content: bytes) -> bytes:
         (zipped({**SPA_ENG, "/etc/evil": ""}), "is refused, its member '/etc/evil' points"),
         (zipped({**SPA_ENG, "..\\evil": ""}), "is refused"),
         (zipped({**SPA_ENG, "C:\\evil": ""}), "is refused"),
+        (tarred(SPA_ENG)[:-30], "is truncated, damaged or not an archive"),
+        (tarred(SPA_ENG)[:40], "is truncated, damaged or not an archive"),
+        (gzip.compress(b"Go.\tVe.\n", mtime=0), "is truncated, damaged or not an archive"),
+        (tarred({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt) where one"),
+        (tarred({**SPA_ENG, "../evil.txt": ""}), "is refused, its member '../evil.txt' points"),
     ],
 )
 def test_a_zip_that_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -270,9 +279,11 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(BOMB.encode(), mtime=0))
     messages = [
         complaint(lambda: load_zip(tmp_path, zipped({"spa.txt": BOMB}))),
+        complaint(lambda: load_zip(tmp_path, tarred({"spa.txt": BOMB}))),
         complaint(lambda: load_corpus(configure(path=str(packed)), cache_dir=tmp_path)),
     ]
-    names = f"data.archive={tmp_path / 'spa-eng.zip'}", f"data.path={packed}"
+    archive = f"data.archive={tmp_path / 'spa-eng.zip'}"
+    names = archive, archive, f"data.path={packed}"
     for message, name in zip(messages, names, strict=True):
         assert message.startswith(f"{name} is refused, its ")
         assert "bytes unpack to more than" in message
@@ -305,6 +316,15 @@ def write_gzip(path: Path) -> None:
         write_lines(file)  # type: ignore[arg-type]
 
 
+def write_tar(path: Path) -> None:
+    write_plain(table := path.with_name("spa.txt"))
+    with (
+        gzip.open(path, "wb", compresslevel=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        archive.add(table, table.name)
+
+
 def write_zip(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive, archive.open("spa.txt", "w") as file:
         write_lines(file)  # type: ignore[arg-type]
@@ -324,6 +344,7 @@ def peak() -> Iterator[Callable[[], int]]:
         (write_plain, "path", "a.tsv"),
         (write_gzip, "path", "a.tsv.gz"),
         (write_zip, "archive", "a.zip"),
+        (write_tar, "archive", "a.tgz"),
     ],
 )
 def test_a_huge_line_is_one_rejection_in_constant_memory(
