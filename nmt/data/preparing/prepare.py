@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,12 +16,10 @@ from rich.console import Console
 
 from nmt.config.data import with_same_files
 from nmt.config.preparation import PreparationConfig
-from nmt.config.schema import flatten
 from nmt.data.corpus import FEW, MANY, say_few_pairs
 from nmt.data.digests import digest_file
 from nmt.data.encoded import digest, is_whole
 from nmt.data.prepared import (
-    BEGUN_FILE,
     FORMAT,
     MANIFEST_FILE,
     SHARDS,
@@ -31,6 +27,7 @@ from nmt.data.prepared import (
     TOKENIZER,
     read_manifest,
 )
+from nmt.data.preparing.begun import begin, list_files
 from nmt.data.preparing.clean import (
     INFO_FILE,
     check_packages,
@@ -64,7 +61,7 @@ from nmt.data.preparing.work import (
     save_whole,
     write_json,
 )
-from nmt.data.reading import matching_files, read_rows
+from nmt.data.reading import read_rows
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.data.tokenizer import load_tokenizer, read_training_log
 from nmt.errors import UserError, naming
@@ -72,9 +69,6 @@ from nmt.startup.devices import cores
 
 WORK = "work"  # what is no longer needed at the end
 _CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
-# What may differ between the command that began and the one that goes on: what the result does not
-# depend on, or training chooses.
-_OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
 
 
 def prepare(
@@ -93,7 +87,7 @@ def prepare(
     """
     folder = Path(config.output).expanduser()
     config = replace(config, data=with_same_files(config.data))
-    _begin(folder, config, tests)
+    begin(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         shutil.rmtree(folder / WORK, ignore_errors=True)
         console.print(f"{folder} is prepared already")
@@ -110,61 +104,6 @@ def prepare(
     with naming(folder):
         shutil.rmtree(folder / WORK)
     return manifest
-
-
-def _begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pair]]) -> None:
-    """Write down what is prepared, or check that it is what was begun.
-
-    Raises:
-        UserError: something differs, which is named.
-    """
-    wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
-        f"data.tests.{name}": digest([text for pair in pairs for text in pair])
-        for name, pairs in tests.items()
-    }
-    wanted["files"] = {str(path): _describe_file(path) for path in _list_files(config)}
-    path = folder / BEGUN_FILE
-    if not path.is_file():
-        others = [one for one in folder.iterdir() if not one.name.startswith(".")]
-        if others:
-            raise UserError(
-                f"output={folder} holds {others[0].name}, and is no prepared corpus: name another "
-                "folder"
-            )
-        write_json(path, wanted)
-        return
-    begun = read_json(path)
-    for now, then, say in (
-        (wanted, begun, "was begun with {key}={then}, and not with {now}"),
-        (wanted["files"], begun["files"], "was begun before {key} changed"),
-    ):
-        for key in now | then:
-            if key != "files" and now.get(key) != then.get(key):
-                told = say.format(key=key, then=then.get(key), now=now.get(key))
-                raise UserError(
-                    f"output={folder} {told}: name another folder, or give the same command again"
-                )
-
-
-def _list_files(config: PreparationConfig) -> list[Path]:
-    """Return the files of all sources; what is missing is said where it is read."""
-    found: list[Path] = []
-    for source in config.data.sources.values():
-        for name in (source.path, source.source_path, source.target_path, source.archive):
-            found += [path for path in matching_files(name) if path.is_file()] if name else []
-    return list(dict.fromkeys(found))
-
-
-def _describe_file(path: Path) -> str:
-    """Return what tells that it has changed: its size, a digest of its beginning and its end."""
-    edge = 1 << 16  # bytes
-    state = blake2b(digest_size=8)
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        state.update(file.read(edge))
-        file.seek(max(0, size - edge))
-        state.update(file.read(edge))
-    return f"{size} bytes, {state.hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -214,7 +153,7 @@ class _Preparation:
                 )
 
             names: list[str] = []
-            total = sum(path.stat().st_size for path in _list_files(self._config))
+            total = sum(path.stat().st_size for path in list_files(self._config))
             tasks = self._chunks(note, names)
             self._workshop.run(_CLEAN, clean_shard, tasks, total, position)
             write_json(done, {"shards": names, "archives": self._archives})
