@@ -71,7 +71,7 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def is_whole(path: Path) -> bool:
+def is_whole_archive(path: Path) -> bool:
     """Whether every member can be unpacked; not tried where that is too much, as reading says."""
     try:
         with path.open("rb") as file:

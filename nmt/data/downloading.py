@@ -23,7 +23,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from nmt.data.archives import is_whole
+from nmt.data.archives import is_whole_archive
 from nmt.data.digests import digest_file
 from nmt.errors import UserError
 
@@ -56,7 +56,7 @@ def fetch_archive(
         UserError: the download failed, or is of another SHA-256.
     """
     path = cache_dir / archive_name(url)
-    if is_whole(path) and sha256 in (None, digest_file(path)):
+    if is_whole_archive(path) and sha256 in (None, digest_file(path)):
         log(f"using the archive downloaded before: {path}")
         yield path
         return
@@ -89,7 +89,7 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             _fetch(url, file)
-        if not is_whole(part):
+        if not is_whole_archive(part):
             raise ValueError(f"its {part.stat().st_size:,} bytes are no whole archive, zip or .tgz")
         if sha256 is not None and (found := digest_file(part)) != sha256:
             raise ValueError(f"its SHA-256 is {found}, and {sha256} is expected")
