@@ -40,8 +40,8 @@ LETTERS = "aaabcdeeefghiiijlmnoooprstuvzáéíóúñ"
 DUPLICATES, NEAR, TESTED = 0.05, 0.02, 0.001  # shares of lines
 BLOCK = 50_000  # lines made at once
 SCORED = ("dev", "test")
-Peaks = dict[str, tuple[int, int]]  # stage -> what `memory_of` returns
 SAMPLED = 20  # shards whose pairs are compared with dev and test
+Peaks = dict[str, tuple[int, int]]  # stage -> what `memory_of` returns
 
 
 @dataclass
@@ -177,11 +177,6 @@ def memory_of(process: int) -> tuple[int, int]:
     return found["Pss:"], found["Pss:"] - found["Pss_File:"]
 
 
-def higher(one: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
-    """Return the higher of two peaks of `memory_of`."""
-    return other if one is None else (max(one[0], other[0]), max(one[1], other[1]))
-
-
 def stage_of(folder: Path) -> str:
     """Return what is being made: the folder that was written to last."""
     changed = {}
@@ -192,29 +187,32 @@ def stage_of(folder: Path) -> str:
 
 
 def run_command(
-    folder: Path, overrides: list[str], kill_after: float | None = None
-) -> tuple[Peaks, float, bool]:
-    """Run nmt.prepare.
+    folder: Path, overrides: list[str], peaks: Peaks, kill_after: float | None = None
+) -> tuple[float, bool]:
+    """Run nmt.prepare; return its seconds, and whether it was killed.
 
-    Returns:
-        Peaks of `memory_of` for each stage, seconds, and whether it was killed.
+    Args:
+        folder: where to.
+        overrides: of the command.
+        peaks: of each stage, which are raised.
+        kill_after: seconds.
     """
     begun = time.monotonic()
-    peaks = Peaks()
     command = [sys.executable, "-m", "nmt.prepare", f"output={folder}", *overrides]
     process = subprocess.Popen(command)
     while process.poll() is None:
         now, stage = memory_of(process.pid), stage_of(folder)
-        peaks[stage] = higher(peaks.get(stage), now)
+        before = peaks.get(stage, (0, 0))
+        peaks[stage] = max(before[0], now[0]), max(before[1], now[1])
         if kill_after is not None and time.monotonic() - begun > kill_after:
             process.send_signal(signal.SIGKILL)
             process.wait()
             time.sleep(1)  # its processes end with it
-            return peaks, time.monotonic() - begun, True
+            return time.monotonic() - begun, True
         time.sleep(0.25)
     if process.returncode:
         sys.exit(process.returncode)
-    return peaks, time.monotonic() - begun, False
+    return time.monotonic() - begun, False
 
 
 def read_journal(folder: Path) -> list[dict[str, Any]]:
@@ -341,19 +339,15 @@ def time_step(config: Any, batches: Any) -> float:
 
 
 def kill_and_resume(
-    folder: Path, overrides: list[str], most: int, seconds: float
-) -> tuple[Peaks, float]:
+    folder: Path, overrides: list[str], peaks: Peaks, most: int, seconds: float
+) -> float:
     """Prepare the corpus, killed so many times on a way of so many seconds; see `run_command`."""
     rng = random.Random(2)
-    kills, peaks, taken = 0, Peaks(), 0.0
+    kills, taken = 0, 0.0
     while True:
         pause = rng.uniform(0.15, 0.9) * seconds / (most + 1) + 2
-        of_run, run_seconds, killed = run_command(
-            folder, overrides, pause if kills < most else None
-        )
-        taken += run_seconds
-        for stage, peak in of_run.items():
-            peaks[stage] = higher(peaks.get(stage), peak)
+        of_run, killed = run_command(folder, overrides, peaks, pause if kills < most else None)
+        taken += of_run
         if not killed:
             break
         kills += 1
@@ -361,7 +355,7 @@ def kill_and_resume(
         print(f"killed after {pause:.1f} s, {done} shards of all stages finished", flush=True)
     made = Counter((one["stage"], one["shard"]) for one in read_journal(folder))
     print(f"{kills} kills; shards made more than once: {sum(n > 1 for n in made.values())}")
-    return peaks, taken
+    return taken
 
 
 def main() -> None:
@@ -409,11 +403,11 @@ def measure(arguments: argparse.Namespace) -> None:
         *arguments.overrides,
     ]
     output = folder / "prepared"
-    kills, once = arguments.kills, arguments.once
+    kills, once, peaks = arguments.kills, arguments.once, Peaks()
     if once:
-        peaks, seconds = kill_and_resume(output, overrides, kills, once)
+        seconds = kill_and_resume(output, overrides, peaks, kills, once)
     else:
-        peaks, seconds, _ = run_command(output, overrides)
+        seconds, _ = run_command(output, overrides, peaks)
     print(f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s")
     if not once:  # what those do that are killed is not counted
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -430,7 +424,7 @@ def measure(arguments: argparse.Namespace) -> None:
     say_found(output, planted, -(-arguments.pairs // arguments.files), arguments.near)
     say_leaks(output)
     if kills and not once:
-        kill_and_resume(killed := folder / "killed", overrides, kills, seconds)
+        kill_and_resume(killed := folder / "killed", overrides, Peaks(), kills, seconds)
         print(f"digests: {digest_of(output)} uninterrupted, {digest_of(killed)} killed and resumed")
     say_batches(output)
 

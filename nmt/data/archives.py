@@ -74,14 +74,18 @@ class _Bounded(io.RawIOBase):
 def is_whole_archive(path: Path) -> bool:
     """Whether every member can be unpacked; not tried where that is too much, as reading says."""
     try:
-        with path.open("rb") as file:
-            if file.read(len(GZIP)) == GZIP:
-                return _is_whole_tar(path)
+        if _is_packed(path):
+            return _is_whole_tar(path)
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
             return unpacked > most_unpacked(path.stat().st_size) or archive.testzip() is None
     except (OSError, RuntimeError, *DAMAGE):
         return False
+
+
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(GZIP)) == GZIP
 
 
 def _is_whole_tar(path: Path) -> bool:
@@ -109,9 +113,7 @@ def open_member(
         UserError: the archive is encrypted, unpacks to too much, or has no such file.
         OSError, BadZipFile and the others of `DAMAGE`: it is damaged.
     """
-    with path.open("rb") as whole:
-        packed = whole.peek(len(GZIP))[: len(GZIP)]
-    if packed == GZIP:
+    if _is_packed(path):
         with _open_tar(path, key) as archive:
             names = [member.name for member in archive if member.isfile()]
         chosen = _choose_member(key, path, names, ending)

@@ -7,7 +7,7 @@ corpus stays, however it was cut into shards. A pair is known by its number in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -102,33 +102,27 @@ def write_probes(shards: Shards, candidates: Sequence[Path], shard: int, folder:
     The first shards have the more of them, the larger the corpus is: they are written in parts.
     """
     begin, end = int(shards.starts[shard]), int(shards.starts[shard + 1])
+    of_slices = []
     counts = np.zeros(end - begin, np.int64)
-    for firsts, _ in _read_candidates(candidates, begin, end):
-        counts += np.bincount(firsts - begin, minlength=end - begin)
+    for one in candidates:
+        firsts = np.load(one / _FIRSTS_FILE, mmap_mode="r")
+        cut = slice(*np.searchsorted(firsts, [begin, end]))
+        of_slices.append((firsts[cut], np.load(one / _OTHERS_FILE, mmap_mode="r")[cut]))
+        counts += np.bincount(firsts[cut] - begin, minlength=end - begin)
     if not counts.any():
         return
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // PROBED)) + 1
     signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
     bits = (end - begin).bit_length()
-    for number, (low, high) in enumerate(pairwise([0, *cuts.tolist(), end - begin])):
-        found = [
-            others << bits | firsts - begin
-            for firsts, others in _read_candidates(candidates, begin + low, begin + high)
-        ]
+    for number, bounds in enumerate(pairwise([0, *cuts.tolist(), end - begin])):
+        found = []
+        for firsts, others in of_slices:
+            cut = slice(*np.searchsorted(firsts, np.add(begin, bounds)))
+            found.append(others[cut] << bits | firsts[cut] - begin)
         pairs = np.unique(np.concatenate(found))  # bands agree on many
         save_array(folder / f"{number:05}.{_OTHERS_FILE}", pairs >> bits)
         probed = signatures[pairs & ((1 << bits) - 1)]
         save_array(folder / f"{number:05}.{SIGNATURES_FILE}", probed)
-
-
-def _read_candidates(
-    candidates: Sequence[Path], begin: int, end: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, of every slice, the pairs within bounds, and those that they are the first of."""
-    for one in candidates:
-        firsts = np.load(one / _FIRSTS_FILE, mmap_mode="r")
-        cut = slice(*np.searchsorted(firsts, [begin, end]))
-        yield firsts[cut], np.load(one / _OTHERS_FILE, mmap_mode="r")[cut]
 
 
 def write_near(
