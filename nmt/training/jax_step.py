@@ -198,14 +198,16 @@ class JaxStep:
             loss_scale=scale,
             clip_norm=self._config.clip_norm,
         )
-        sound = is_sound(nll, norm, norm_limit)
-        made = sound
+        sound = applies = is_sound(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
-            made = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
+            applies = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
 
         changed = self._change(state, [gradient * factor for gradient in gradients], learning_rate)
         # Fused into the update, where a branch would cost copies of all arrays.
-        state = jax.tree.map(lambda new, old: jnp.where(made, new, old), changed, state)
+        state = tuple(
+            [jnp.where(condition, new, old) for new, old in zip(*arrays, strict=True)]
+            for condition, *arrays in zip((applies, applies, sound), changed, state, strict=True)
+        )
         return state, Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:
