@@ -53,8 +53,8 @@ class TensorFlowStep:
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         inner = self._optimizer.inner_optimizer if self._scaled else self._optimizer
-        # The step has summed the gradients of all replicas already. Keras would do it once more, and
-        # has no option against that.
+        # The step sums the gradients of all replicas. Keras would do so again, and has no option
+        # against it.
         inner._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
         self._weights = list(model.trained_weights().values())
         self._groups = Groups(self._weights, config.optimizer)
@@ -258,7 +258,7 @@ class TensorFlowStep:
     def _apply_gradients(
         self, sound: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
     ) -> None:
-        """Scale the gradients, apply them where ``applies`` is true, and average where ``sound`` is.
+        """Scale the gradients, apply them if ``applies``, and average the weights if ``sound``.
 
         The old and the new values are selected on the device. A branch would make the host wait for
         the device at every update, and nothing that crosses replicas may stand in one.

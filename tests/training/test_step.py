@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 import textwrap
@@ -448,9 +447,9 @@ def check_unsound_updates(step: Step, *, half: bool) -> None:
 
 
 def run_on_two_replicas(body: str, folder: Path) -> None:
-    """Run a program in the scope of a strategy over two virtual devices; it may write to `folder`."""
+    """Run a program in the scope of a strategy over two virtual devices; `folder` is its own."""
     head = """
-        import sys
+        import math, sys
         import numpy as np, tensorflow as tf
         from pathlib import Path
         cpu = tf.config.list_physical_devices("CPU")[0]
