@@ -126,6 +126,11 @@ class Translator:
         """Most tokens, without end mark, of a text that is translated in one go."""
         return self._cutter.room
 
+    @property
+    def has_attention(self) -> bool:
+        """Whether `attention` can be given: the model itself is loaded, or may be."""
+        return self._own is not None or self._load_own is not None
+
     def translate(
         self,
         texts: Sequence[str],

@@ -258,20 +258,16 @@ class Service:
         joined = [self._join([next(answers) for _ in of_text], asked) for of_text in cut]
         return {"translations": [_as_json(answer, asked.scores) for answer in joined]}
 
-    def begin_loading_attention(self) -> asyncio.Task[None]:
-        """Load what attention needs, beside everything else, if nobody has begun to yet."""
+    async def load_attention(self) -> None:
+        """Load what attention needs, beside everything else and once; wait until it is there.
+
+        Raises:
+            HTTPException: 400 when it cannot be loaded, 503 when it takes too long.
+        """
         if self._loading is None:
             work = asyncio.to_thread(self._translator.load_attention)
             self._loading = asyncio.create_task(work)
-        return self._loading
-
-    async def load_attention(self) -> None:
-        """Wait until attention can be given.
-
-        Raises:
-            HTTPException: 400 when it never will, 503 when it takes too long.
-        """
-        loading = self.begin_loading_attention()
+        loading = self._loading
         await asyncio.wait([loading], timeout=self.limits.timeout_s)
         if not loading.done():
             raise _unavailable("attention is being loaded: try again soon")
@@ -450,6 +446,7 @@ def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[
         "source_language": about.source_language,
         "target_language": about.target_language,
         "scores": about.scores,
+        "attention": translator.has_attention,
         "defaults": {
             "beam": translator.decoding.beam_size,
             "length_penalty": translator.decoding.length_penalty,
@@ -483,7 +480,6 @@ def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str)
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        service.begin_loading_attention()  # the page will ask for it
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
 

@@ -21,6 +21,7 @@ class PartTranslator:
 
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
+        self.has_attention = translator.has_attention
         self.attention = translator.attention
         self._own_engine = translator.own_engine
         self.hypotheses = translator.hypotheses_of_parts

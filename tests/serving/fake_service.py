@@ -55,6 +55,8 @@ class FakeTranslator:
         self.gate = threading.Event()
         self.gate.set()
         self.cross = CROSS
+        self.has_attention = True
+        self.attention_error: Exception | None = None
         self.loads = 0  # of what attention needs
         self.loading_gate = threading.Event()
         self.loading_gate.set()
@@ -100,6 +102,8 @@ class FakeTranslator:
 
     def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace | None:
         """Give "Hola mundo" four pieces a side; longer texts and empty ones have no attention."""
+        if self.attention_error:
+            raise self.attention_error
         if len(text.split()) != 2:
             return None
         first, second = text.split()

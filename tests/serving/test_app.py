@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import SMALL, Letters, transformer
-from fake_service import CROSS, SOON, Running, serving, until
+from fake_service import CROSS, SOON, FakeTranslator, Running, serving, until
 
 from nmt import Translator
 from nmt.config import DecodingConfig
@@ -193,10 +193,22 @@ def test_what_attention_needs_is_loaded_beside_everything_else_and_once() -> Non
         assert running.translator.loads == 1
 
 
-def test_the_page_lets_attention_be_loaded() -> None:
+def test_only_a_request_for_attention_loads_what_it_needs() -> None:
     with serving() as running:
-        running.ask("GET", "/")
-        until(lambda: running.translator.loads == 1)
+        for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/nowhere"):
+            running.ask("GET", path)
+        running.translate("Hola mundo")
+        assert running.app.state.service._loading is None
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+        assert running.translator.loads == 1
+
+
+def test_info_says_whether_there_is_attention() -> None:
+    translator = FakeTranslator()
+    translator.has_attention = False
+    with serving() as running, serving(translator) as other:
+        assert running.ask("GET", "/info").json["attention"] is True
+        assert other.ask("GET", "/info").json["attention"] is False
 
 
 def test_attention_that_takes_too_long_to_load_is_there_for_a_later_request() -> None:
