@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nmt.inference.cutting import Cutter
 from nmt.inference.results import Translation
-from nmt.inference.translator import Translator, join_best
+from nmt.inference.translator import Translator
 
 _TINY = "a"  # any text compiles the search; this one is short
 
@@ -25,7 +24,8 @@ class PartTranslator:
         self.attention = translator.attention
         self._own_engine = translator.own_engine
         self.hypotheses = translator.hypotheses_of_parts
-        self.cut = Cutter(translator.tokenizer, translator.room).cut
+        self.cut = translator.cut
+        self._join_best = translator.join_best
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that it does not keep others waiting.
@@ -38,4 +38,4 @@ class PartTranslator:
 
     def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:
         """Return up to ``n_best`` translations of a text, given those of its parts."""
-        return parts[0] if len(parts) == 1 else join_best(parts, n_best)
+        return parts[0] if len(parts) == 1 else self._join_best(parts, n_best)
