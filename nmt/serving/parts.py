@@ -11,8 +11,8 @@ _TINY = "a"  # any text compiles the search; this one is short
 class PartTranslator:
     """A translator in three steps, which give together what `Translator.hypotheses` gives.
 
-    `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` on one at a
-    time.
+    `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` each on one
+    at a time, which may be two.
 
     Args:
         translator: a translator.
