@@ -58,6 +58,7 @@ def train(folder: Path, precision: str, updates: int, overrides: Sequence[str]) 
         changes = [
             *("model=compact", "training.batch_tokens=1024", f"training.precision={precision}"),
             f"training.evaluate_every={min(EVERY, updates)}",
+            "training.evaluation_share=null",
             *("training.max_minutes=null", "training.early_stopping=null"),
             *("training.evaluation_sentences=8", "training.probes=[]", *overrides),
         ]

@@ -77,6 +77,7 @@ class Job:
             *("training.early_stopping=null", "training.schedule=constant"),
             *("training.learning_rate=5e-4", "training.epsilon=1e-6"),
             "training.warmup_steps=1",  # whatever the limit
+            "training.evaluation_share=null",  # evaluations at the same updates, however slow
             "model.activation=gelu",
         ]
 

@@ -112,6 +112,7 @@ def train(folder: Path, corpus: Path, updates: int) -> subprocess.Popen[str]:
         overrides += ["model=tiny", "model.dropout=0.1", "tokenizer.vocabulary_size=600"]
         overrides += ["training.batch_tokens=256", "training.max_minutes=null"]
         overrides += [f"training.max_steps={updates}", "training.evaluate_every=20"]
+        overrides += ["training.evaluation_share=null"]
         overrides += ["training.log_every=5", "training.attention_every=10"]
         overrides += ["training.early_stopping=null", "training.jit_compile=off"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

@@ -116,6 +116,7 @@ def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
         f"data.path={corpus}",
         "data.dev=16",
         "data.test=16",
+        "training.evaluation_share=null",  # evaluations at the same updates, however slow
         "tokenizer.vocabulary_size=500",
         "model=tiny",
         "model.dropout=0.1",

@@ -31,7 +31,7 @@ from nmt.errors import UserError, exit_on_user_error, fail, fail_if_mendable, ne
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
 _CHANGEABLE = re.compile(
-    r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_sentences"
+    r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_\w+"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
     r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"

@@ -35,6 +35,7 @@ _LATER_KEYS: dict[str, dict[str, Any]] = {
         "attention_every": 250,
         "deterministic": False,
         "dropout_warmup_epochs": 0,
+        "evaluation_share": None,
         "freeze": [],
         "max_skipped": 30,
         "new_vocabulary": False,

@@ -65,6 +65,9 @@ class TrainingConfig:
     max_minutes: float | None = MISSING  # wall clock, validation included, set-up apart
     log_every: int = MISSING  # updates
     evaluate_every: int = MISSING  # updates
+    # Share of the time that evaluations, pictures and logs of attention may take: their intervals
+    # become multiples of *_every where they would take more. null: no limit.
+    evaluation_share: float | None = MISSING
     # Skips an update whose gradient norm is so many times that of the last reports; null: none.
     spike_factor: float | None = MISSING
     on_spike: str = MISSING  # skip | go_back: to the last checkpoint, and on with another order
@@ -175,6 +178,11 @@ def _check_optimizer(config: TrainingConfig) -> None:
         raise UserError(f"training.spike_factor={config.spike_factor} must be above 1, or null")
     check_one_of("training.on_spike", config.on_spike, ("skip", "go_back"))
     check_above_zero("training.stop_behind", config.stop_behind, ", or null")
+    if config.evaluation_share is not None and not 0 < config.evaluation_share < 1:
+        raise UserError(
+            "training.evaluation_share must be between 0 and 1, or null, got "
+            f"{config.evaluation_share}"
+        )
     if config.ema_decay is not None:
         check_between("training.ema_decay", config.ema_decay, 0, 0.999999)
 

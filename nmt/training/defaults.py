@@ -46,6 +46,9 @@ def finish_config(config: Config, pairs: int) -> Config:
     if not isinstance(training.batch_tokens, str):
         micro_batches = -(-training.tokens_together // training.batch_tokens)
         training = split_update(training, micro_batches)
+    if training.deterministic or training.stop_behind is not None:
+        # The interval of evaluations follows a clock. Here they must be at the same updates.
+        training = replace(training, evaluation_share=None)
     training = replace(
         training,
         precision=resolve_precision(training.precision),

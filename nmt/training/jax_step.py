@@ -209,11 +209,11 @@ class JaxStep:
 
         changed = self._change(state, [gradient * factor for gradient in gradients], learning_rate)
         # Fused into the update, where a branch would cost copies of all arrays.
-        state = tuple(
+        weights, slots, averages = (
             [jnp.where(condition, new, old) for new, old in zip(*arrays, strict=True)]
             for condition, *arrays in zip((applies, applies, sound), changed, state, strict=True)
         )
-        return state, Update(nll, tokens, norm, jnp.logical_not(sound))
+        return (weights, slots, averages), Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:
         return key_of_update(self._seed, share, step)

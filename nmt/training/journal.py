@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.config import Config, files
@@ -46,6 +46,12 @@ class Validation:
     probes: Sequence[tuple[str, Attention]]
     draw: bool  # whether the attention of the first probes is drawn, too
 
+    def values(self) -> dict[str, float]:
+        """Return the numbers, by TensorBoard's tags."""
+        values = {"dev/loss": self.nll, "dev/perplexity": perplexity(self.nll)}
+        values |= {f"dev/{score.name}": score.value for score in self.scores}
+        return values | summarize_probes([attention for _, attention in self.probes])
+
 
 def perplexity(nll: float) -> float:
     """exp of the mean negative log-likelihood; infinite where that overflows."""
@@ -61,8 +67,11 @@ class NoJournal:
     def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
         """Report a stretch of training."""
 
-    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
-        """Report an evaluation: scores, sample translations, attention of the probes."""
+    def log_scores(self, step: int, seconds: float, validation: Validation) -> None:
+        """Write the numbers of an evaluation into ``metrics.jsonl``."""
+
+    def log_validation(self, step: int, validation: Validation) -> None:
+        """Show an evaluation in TensorBoard: scores, sample translations, attention of probes."""
 
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
@@ -106,22 +115,25 @@ class Journal(NoJournal):
             "speed/tokens_per_second": window.tokens_per_second,
             "speed/padding_share": window.padding,
         }
-        self._log_scalars(step, seconds, values)
+        self._append_metrics(step, seconds, values)
+        self._log_scalars(step, values)
 
-    def log_validation(self, step: int, seconds: float, found: Validation) -> None:
-        """Report an evaluation: scores, sample translations, attention of the probes."""
-        values = {"dev/loss": found.nll, "dev/perplexity": perplexity(found.nll)}
-        values |= {f"dev/{score.name}": score.value for score in found.scores}
-        values |= summarize_probes([attention for _, attention in found.probes])
-        self._log_scalars(step, seconds, values)
-        for score in found.scores:
+    def log_scores(self, step: int, seconds: float, validation: Validation) -> None:
+        """Write the numbers of an evaluation into ``metrics.jsonl``."""
+        self._append_metrics(step, seconds, validation.values())
+
+    def log_validation(self, step: int, validation: Validation) -> None:
+        """Show an evaluation in TensorBoard: scores, sample translations, attention of probes."""
+        self._log_scalars(step, validation.values())
+        for score in validation.scores:
             self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)
-        if found.samples:
-            self._log_samples(step, found.samples)
-        if found.draw:
-            for number, (sentence, attention) in enumerate(found.probes[:DRAWN_PROBES], start=1):
+        if validation.samples:
+            self._log_samples(step, validation.samples)
+        if validation.draw:
+            drawn = validation.probes[:DRAWN_PROBES]
+            for number, (sentence, attention) in enumerate(drawn, start=1):
                 self._draw_heatmaps(step, number, sentence, attention)
-        self.log_attention(step, found.probes)
+        self.log_attention(step, validation.probes)
 
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
@@ -130,11 +142,13 @@ class Journal(NoJournal):
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
         self._events.flush()
 
-    def _log_scalars(self, step: int, seconds: float, values: dict[str, float]) -> None:
+    def _append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
+
+    def _log_scalars(self, step: int, values: Mapping[str, float]) -> None:
         for tag, value in values.items():
             if math.isfinite(value):
                 self._events.scalar(tag, value, step)
-        self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
 
     def _log_samples(self, step: int, samples: Sequence[tuple[Pair, str]]) -> None:
         rows = [

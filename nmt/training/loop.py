@@ -29,8 +29,10 @@ from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
+from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence
 from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
+from nmt.training.prefetching import Prefetcher
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.siblings import is_behind
 from nmt.training.step import Step, Update, list_micro_batches
@@ -62,6 +64,15 @@ class Position:
     stage_epochs: float = 0.0  # made before it
     stage_progress: float = 0.0  # share of the run before it
     behind: bool = False  # whether it has fallen behind the runs beside it, and ends
+    evaluation: Cadence = field(default_factory=Cadence)
+    attention: Cadence = field(default_factory=Cadence)
+
+    def __post_init__(self) -> None:
+        """Take cadences as a checkpoint has them."""
+        for name in ("evaluation", "attention"):
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                setattr(self, name, Cadence(**value))
 
 
 @dataclass
@@ -141,6 +152,11 @@ class Trainer:
         self._returns = 0  # to the last checkpoint
         self._ticked = time.monotonic()
         self._clock = self.position.seconds  # of this process: `position.seconds` is of all
+        # What interruptions cost is known after the first one of a session, which compiles.
+        self._writing_seconds: float | None = None  # of an evaluation, after its checkpoint
+        self._attention_compiled = False
+        self._continued = self.position.step, self.position.seconds  # after the last interruption
+        self._prefetcher = Prefetcher(self._lay_out)
         self._window = _Window()
         self._made: set[tuple[int, ...]] = set()  # shapes of batches that there was room for
         self.stopped_by: int | None = None  # the signal, if one ended the training
@@ -160,7 +176,12 @@ class Trainer:
             UserError: there is no sound update any more, or no sound evaluation.
         """
         spoken = self._ticked = time.monotonic()
-        with _await_stop_requests() as stop, _collect_quickly(), self._make_bar() as bar:
+        with (
+            _await_stop_requests() as stop,
+            _collect_quickly(),
+            self._prefetcher,
+            self._make_bar() as bar,
+        ):
             task = bar.add_task(
                 "", total=1.0, step=self.position.step, loss="–", speed="–", left="–"
             )
@@ -189,8 +210,8 @@ class Trainer:
         return self.stopped_by is not None and not self._is_evaluation_due()
 
     def _is_evaluation_due(self) -> bool:
-        step = self.position.step
-        return step % self._training.evaluate_every == 0 and step != self._evaluated
+        step, every = self.position.step, self._training.evaluate_every
+        return self.position.evaluation.is_due(step, every) and step != self._evaluated
 
     def _go_on(self, stop: _StopRequest, show: Callable[[TrainingWindow], None]) -> None:
         """Make an update, and what is due after it."""
@@ -214,10 +235,8 @@ class Trainer:
             self._window.seconds += self._tick()
         if evaluates:
             self._evaluate()
-        elif position.step % training.attention_every == 0 and not self._is_complete():
-            with self._step.use_averages():
-                self._journal.log_attention(position.step, self._read_probes())
-            self._tick()
+        elif self._is_attention_due() and not self._is_complete():
+            self._log_attention()
         if self._team.processes == 1 or reports or evaluates:
             self._agree(stop)
 
@@ -233,13 +252,20 @@ class Trainer:
             self.position.seconds = self._clock
         return elapsed
 
-    def _agree(self, stop: _StopRequest | None = None) -> None:
-        """Settle what no two processes see alike: how late it is, and whether one was told to stop.
+    def _agree_on_clock(self) -> None:
+        """Count the time until now; the clock of process 0 wins."""
+        self._tick()
+        self._clock = self.position.seconds = self._team.exchange(self._clock)[0]
 
-        It is as late as it is where it is written down.
-        """
-        told = None if stop is None else stop.number
-        said = self._team.exchange((self._clock, told))
+    def _measure_update(self) -> float:
+        """Return the seconds of an update since the last interruption; 0 without an update."""
+        step, seconds = self._continued
+        updates = self.position.step - step
+        return (self.position.seconds - seconds) / updates if updates else 0.0
+
+    def _agree(self, stop: _StopRequest) -> None:
+        """Synchronise clocks and stop requests among processes; the clock of process 0 wins."""
+        said = self._team.exchange((self._clock, stop.number))
         self._clock = self.position.seconds = said[0][0]
         numbers = [number for _, number in said if number is not None]
         self.stopped_by = numbers[0] if numbers else None
@@ -322,9 +348,11 @@ class Trainer:
     def _plan(self, step: int, places: Places | None = None) -> tuple[Batch, float]:
         """Return the batch of the update after ``step``, of this stage, and its dropout share."""
         position = self.position
-        batches = self._stages[position.stage]
-        batch = batches.batch(step - position.stage_step, position.order, places)
-        return batch, dropout_share(self._training, self._epochs(step))
+        address = position.stage, step - position.stage_step, position.order, places
+        return self._prefetcher.get(address), dropout_share(self._training, self._epochs(step))
+
+    def _lay_out(self, stage: int, step: int, order: int, places: Places | None) -> Batch:
+        return self._stages[stage].batch(step, order, places)
 
     def _is_complete(self) -> bool:
         in_last = self.position.stage == len(self._stages) - 1
@@ -429,6 +457,7 @@ class Trainer:
         self.position = Position(**metadata | changed)
         self._window = _Window()
         self._evaluated = self.position.step
+        self._continued = self.position.step, self.position.seconds
         self._journal.close()
         self._journal = self._open_journal(self.position.step)
         self._tick()
@@ -476,34 +505,67 @@ class Trainer:
         )
 
     def _evaluate(self) -> None:
-        """Validate with the averaged weights, and save; keep them if they are the best so far."""
+        """Validate with the averaged weights, save, and show; keep them if they are the best.
+
+        Scores are written before the checkpoint, and pictures, which take long, after it.
+        """
         self._count_skipped()
-        position = self.position
+        self._agree_on_clock()
+        position, began = self.position, self.position.seconds
+        update_seconds = self._measure_update()
         with self._step.use_averages():
-            found = self._validate()
-            position.evaluations += 1
-            self._evaluated = position.step
-            self._journal.log_validation(position.step, position.seconds, found)
-            score = found.scores[0].value if found.scores else None
-            better = score is not None and (
-                position.best_score is None or score > position.best_score
-            )
+            validation = self._validate()
+        position.evaluations += 1
+        self._evaluated = position.step
+        self._journal.log_scores(position.step, position.seconds, validation)
+        score = validation.scores[0].value if validation.scores else None
+        better = score is not None and (position.best_score is None or score > position.best_score)
         if better:
             position.best_score, position.best_step = score, position.step
         position.since_best = 0 if better or score is None else position.since_best + 1
         position.behind = self._is_behind()
-        scores = ", ".join(f"{score.name} {score.value:.2f}" for score in found.scores)
+        scores = ", ".join(f"{score.name} {score.value:.2f}" for score in validation.scores)
         self._console.print(
-            f"update {position.step}, {position.seconds / 60:.1f} min: dev loss {found.nll:.3f}"
+            f"update {position.step}, {position.seconds / 60:.1f} min: dev loss "
+            f"{validation.nll:.3f}"
             + (f", {scores}" if scores else "")
             + (" (best)" if better else "")
         )
-        gc.collect()  # figures are cycles, and hold their pictures until they are found
-        self._tick()
-        self._agree()
+        self._agree_on_clock()
+        validated = position.seconds
+        share = self._training.evaluation_share
+        if share is not None and self._writing_seconds is not None:
+            cost = validated - began + self._writing_seconds
+            every = self._training.evaluate_every
+            position.evaluation.adapt(every, EVALUATION_PART * share, cost, update_seconds)
+        position.evaluation.schedule(position.step)
         self._save()
         if better:
             self._keep_best()
+        self._journal.log_validation(position.step, validation)
+        gc.collect()  # figures are cycles, and hold their pictures until they are found
+        self._agree_on_clock()
+        self._writing_seconds = position.seconds - validated
+        self._continued = position.step, position.seconds
+
+    def _is_attention_due(self) -> bool:
+        return self.position.attention.is_due(self.position.step, self._training.attention_every)
+
+    def _log_attention(self) -> None:
+        """Log the attention of the probes between two evaluations."""
+        self._agree_on_clock()
+        position, began = self.position, self.position.seconds
+        update_seconds = self._measure_update()
+        with self._step.use_averages():
+            self._journal.log_attention(position.step, self._read_probes())
+        self._agree_on_clock()
+        share = self._training.evaluation_share
+        if share is not None and self._attention_compiled:
+            cost, every = position.seconds - began, self._training.attention_every
+            position.attention.adapt(every, ATTENTION_PART * share, cost, update_seconds)
+        self._attention_compiled = True
+        position.attention.schedule(position.step)
+        self._continued = position.step, position.seconds
 
     def _is_behind(self) -> bool:
         """Return whether the runs beside this one leave it no chance; say so."""

@@ -153,6 +153,7 @@ REFUSED = [
     *one_key("training.clip_norm", 0.0, -1.0),
     *one_key("training.ema_decay", -0.1, 1.0),
     ("training.max_steps", {"training.max_minutes": None}),
+    *one_key("training.evaluation_share", 0, 1, -0.1, 2.0),
     *one_key("training.max_steps", 0, -1),
     *one_key("training.max_epochs", 0.0),
     *one_key("training.max_minutes", 0.0, -1.0),

@@ -101,6 +101,20 @@ def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
     assert resolve_parts(4) == 4
 
 
+@pytest.mark.parametrize(
+    ("override", "share"),
+    [
+        ("training.evaluation_share=0.2", 0.2),
+        ("training.deterministic=true", None),
+        ("training.stop_behind=0.5", None),
+    ],
+)
+def test_where_runs_are_compared_they_evaluate_at_the_same_updates(
+    override: str, share: float | None
+) -> None:
+    assert finish_config(configured(override), 200).training.evaluation_share == share
+
+
 def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     with_devices(monkeypatch)
     given = changed(configured("model=tiny"), OPEN)

@@ -87,7 +87,7 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     journal = Journal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
         found = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
-        journal.log_validation(step, 1.0, found)
+        journal.log_validation(step, found)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     for number, (sentence, _) in enumerate(probes, start=1):

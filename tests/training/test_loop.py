@@ -26,6 +26,7 @@ from nmt.errors import UserError
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
 from nmt.training.job import fit
+from nmt.training.journal import Journal
 from nmt.training.loop import Position, Trainer
 
 if TYPE_CHECKING:
@@ -262,6 +263,75 @@ def test_a_spike_in_every_order_ends_the_run(
     with pytest.raises(UserError, match="training went back to update 5 2 times, and there was a "):
         kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
+
+
+def test_a_checkpoint_is_saved_before_pictures_are_drawn(
+    kept: Workshop, whole: Callable[[str], RunFolder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk while they are written loses neither updates nor scores."""
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "log_validation", fail)
+        with pytest.raises(OSError, match="No space"):
+            kept.train("data.test=0", "training.jit_compile=off", "name=full")
+    run = RunFolder.open(kept.runs / "latest")
+    assert run.checkpoints.steps() == [5]
+    assert run.checkpoints.best.exists()
+    resumed = kept.train(f"training.resume={run.path}").folder
+    assert reported(resumed) == reported(whole("off"))
+
+
+def test_interruptions_take_a_bounded_share_of_the_time(
+    kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update takes a second, an evaluation two, and a log of attention a quarter.
+
+    The first one of a session compiles, and does not count. A resumed run keeps the intervals.
+    """
+    now, attended = [0.0], []
+
+    def slow(name: str, seconds: float) -> None:
+        method = getattr(Trainer, name)
+
+        def called(trainer: Trainer, *arguments: Any) -> Any:
+            now[0] += seconds
+            if name == "_log_attention":
+                attended.append(trainer.position.step)
+            return method(trainer, *arguments)
+
+        monkeypatch.setattr(Trainer, name, called)
+
+    monkeypatch.setattr("nmt.training.loop.time", SimpleNamespace(monotonic=lambda: now[0]))
+    for name, seconds in (("_update", 1), ("_validate", 1.75), ("_read_probes", 0.25)):
+        slow(name, seconds)
+    slow("_log_attention", 0)
+    settings = ("data.test=0", "training.evaluation_share=0.1", "training.max_steps=60")
+    settings += ("training.evaluate_every=2", "training.attention_every=1")
+    settings += ("training.jit_compile=off", "training.early_stopping=null")
+
+    def evaluations(run: RunFolder) -> list[int]:
+        return [line["step"] for line in run.metrics if "dev/loss" in line]
+
+    # 8% of 25 seconds are an evaluation: 23 updates between two, or 24, as only every second one
+    # counts. 2% of 12.5 seconds are a log of attention: 13 updates.
+    expected = [2, 4, 28, 52, 60]
+    assert evaluations(kept.train(*settings, "name=bounded").folder) == expected
+    assert attended == [1, 3, 16, 29, 42, 55]
+
+    def die() -> None:
+        raise MemoryError("as if the power had gone")
+
+    at_update(40, die)
+    with pytest.raises(MemoryError):
+        kept.train(*settings, "name=killed")
+    at_update(-1, die)
+    del attended[:]
+    again = kept.train(f"training.resume={kept.runs / 'latest'}").folder
+    assert evaluations(again) == expected
+    assert attended == [29, 42, 55]
 
 
 @pytest.mark.long
