@@ -11,6 +11,7 @@ from rich.console import Console
 from nmt.arguments import (
     Parser,
     add_beam,
+    add_encoding,
     add_engine,
     add_runs,
     chosen_engine,
@@ -42,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
+    add_encoding(parser)
     parser.add_argument(
         "--join", type=positive, default=1, metavar="N", help="score on texts of N sentences each"
     )
@@ -74,6 +76,8 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if (arguments.source is None) != (arguments.reference is None):
         raise UserError("--source and --reference go together")
+    if arguments.encoding and arguments.source is None:
+        raise UserError("--encoding is that of --source and --reference: give them too")
     searched = arguments.beam is not None or arguments.length_penalty is not None
     if arguments.score and (arguments.compare or arguments.worst or searched):
         raise UserError(
@@ -97,7 +101,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.runs.files import write_json
     if arguments.source is not None:
         what = f"file_{arguments.source.stem}"
-        pairs = read_parallel(arguments.source, arguments.reference)
+        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     else:
         what = f"split_{arguments.split}"
         pairs = read_corpus(folder, console.print).pairs_of(arguments.split)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -132,11 +133,10 @@ def test_translate_arguments_and_standard_input(
     assert done.stderr == b""
     expected = done.stdout.decode().splitlines()
     assert len(expected) == 2
-    stdin = f"{sentences[0]}\r\n\n{sentences[1]}".encode() + b"\n\xff\xfe bad bytes\n"
+    stdin = f"{sentences[0]}\r\n\n{sentences[1]}".encode() + b"\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
     lines = translated(capsys, "--run", tiny_run).split("\n")
-    assert len(lines) == 5
-    assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
+    assert lines == [expected[0], "", expected[1], ""]
 
 
 def test_a_pipe_is_answered_line_by_line_and_may_be_interrupted(tiny_run: Path) -> None:
@@ -272,6 +272,87 @@ def test_translate_goes_on_with_nothing_but_its_own_translations(
         translated(capsys, *options, "--resume")
 
 
+OTHER_ENCODINGS = ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"]
+
+
+@pytest.mark.parametrize("encoding", OTHER_ENCODINGS)
+def test_translate_reads_other_encodings(
+    tiny_run: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    """From a file, also after an interruption, and from standard input."""
+    path, out = files
+    options = ("--run", tiny_run, "--beam", "1")
+    lines = translated(capsys, *options, "--file", path).splitlines(keepends=True)
+    path.write_bytes(SOURCE.replace("\n", "\r\n").encode(encoding))
+    out.write_text("".join(lines[:3]), encoding="utf-8")
+    named = ("--encoding", encoding)
+    translated(capsys, *options, *named, "--file", path, "--output", out, "--resume")
+    assert out.read_text(encoding="utf-8") == "".join(lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert translated(capsys, *options, *named) == "".join(lines)
+
+
+@pytest.mark.parametrize("encoding", OTHER_ENCODINGS[:-1])
+def test_translate_refuses_other_encodings_and_leaves_the_output(
+    tiny_run: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    path, out = files
+    content = ("Hoy.\n" * 9000 + SOURCE + "«“Sí”»\n" * (encoding != "latin-1")).encode(encoding)
+    path.write_bytes(content)
+    out.write_text("my only copy\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--output", out)
+    message = f" {encoding.upper()}, not UTF-8.*: give --encoding {encoding}, or convert it: iconv "
+    for more in ((), ("--resume",)):
+        with pytest.raises(UserError, match=f"^{path} .*{message}"):
+            translated(capsys, *options, "--file", path, *more)
+    with path.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(UserError, match=f"^standard input .*{message}"):
+            translated(capsys, *options)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content[-999:])))
+    if encoding in ("latin-1", "cp1252"):  # of the others, the mark is not there
+        with pytest.raises(UserError, match=f"^standard input .*{message}"):
+            translated(capsys, *options)
+    assert out.read_text(encoding="utf-8") == "my only copy\n"
+
+
+def test_what_a_pipe_holds_before_another_encoding_is_translated(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"No.\n" + b"\n" * 100_000 + "Sí.\n".encode("latin-1")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(UserError, match="byte 0xed at offset 100,005, line 100,002"):
+        translated(capsys, "--run", tiny_run, "--beam", "1")
+    assert capsys.readouterr().out.count("\n") == 100_001
+
+
+def test_a_file_may_be_a_pipe(
+    tiny_run: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As the shell makes it of ``<(zcat FILE)``."""
+    path, out = files
+    options = ("--run", tiny_run, "--beam", "1")
+    expected = translated(capsys, *options, "--file", path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match=f"^--resume reads {pipe} .* a pipe: save it as a file"):
+        translated(capsys, *options, "--file", pipe, "--output", out, "--resume")
+    writer = threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),))
+    writer.start()
+    assert translated(capsys, *options, "--file", pipe) == expected
+    writer.join()
+    with pytest.raises(UserError, match=f"^{tmp_path} is a folder"):
+        translated(capsys, *options, "--file", tmp_path)
+
+
 def test_translate_draws_samples(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--run", tiny_run, "Sí.", "--nbest", "4", "--scores")
     rows = translated(capsys, *options, "--sample").splitlines()
@@ -307,6 +388,10 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
     (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
     (["--run", "RUN", "--attention", "a.png", ""], "empty"),
+    (["--encoding", "latin-99", "Hola."], "--encoding: unknown encoding 'latin-99'"),
+    (["--encoding", "hex", "Hola."], "--encoding: unknown encoding 'hex'"),
+    (["Hola.", "S\udced."], "sentence 2 is not UTF-8"),
+    (["Hola.", "--prefix", "S\udced."], "--prefix is not UTF-8"),
     (["--resume", "Hola."], "--resume needs --file and --output"),
     (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "invalid choice"),
     (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
@@ -425,6 +510,16 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     assert scores["scores"]["chrF2++"]["value"] == pytest.approx(100)
     assert scores["compared"]["BLEU"]["difference"] == 0
 
+    for path in (source, reference):
+        path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16"))
+    with pytest.raises(UserError, match=f"^--source={source} is UTF-16.*give --encoding utf-16"):
+        evaluated("--run", tiny_run, *files)
+    evaluated("--run", tiny_run, "--beam", "1", *files, "--encoding", "utf-16")
+    assert json.loads(out.read_text(encoding="utf-8"))["scores"] == scores["scores"]
+    with pytest.raises(UserError, match=r"^--encoding is that of --source"):
+        evaluated("--run", tiny_run, "--encoding", "utf-16")
+
+    source.write_text("\n" * 16, encoding="utf-8")
     reference.write_text("only one line\n", encoding="utf-8")
     done = command("nmt.evaluate", "--run", tiny_run, *files)
     assert "16 lines" in one_line_error(done)
