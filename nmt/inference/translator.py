@@ -169,8 +169,8 @@ class Translator:
             prefix: what every translation begins with.
 
         Raises:
-            UserError: ``n_best`` is larger than the beam, a penalty is below 0, or the prefix is
-                too long.
+            UserError: ``n_best`` is larger than the beam, the beam than the vocabulary, a penalty
+                is below 0, or the prefix is too long.
         """
         search = Search(beam_size, length_penalty, coverage_penalty, n_best, prefix)
         return self.run(texts, search)
@@ -245,6 +245,11 @@ class Translator:
         if how.n_best > size:
             raise UserError(
                 f"{how.n_best} translations need a beam of at least {how.n_best}, not {size}"
+            )
+        pieces = self.tokenizer.vocabulary_size
+        if size > pieces:
+            raise UserError(
+                f"beam_size must be at most {pieces:,}, the pieces of the vocabulary, got {size:,}"
             )
         for name, value in (("length_penalty", alpha), ("coverage_penalty", how.coverage_penalty)):
             if not 0 <= value < math.inf:
