@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from nmt.inference.evaluation import Comparison, Evaluation, Forced
 
 
+_NAMED = 10  # pairs that are too long, at most, in a message
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
@@ -170,12 +173,23 @@ def print_comparison(compared: Comparison, console: Console) -> None:
 def print_forced(forced: Forced, console: Console) -> None:
     """Print how probable each target is, and the perplexity of all."""
     for pair, score in zip(forced.pairs, forced.scores, strict=True):
-        per_piece = score.log_prob / len(score.pieces)
-        row = f"{score.log_prob:.4f}\t{per_piece:.4f}\t{pair.source}\t{pair.target}"
-        print(row, file=console.file)  # the console itself would expand tabs
+        numbers = ("-", "-")
+        if score is not None:
+            per_piece = score.log_prob / len(score.pieces)
+            numbers = (f"{score.log_prob:.4f}", f"{per_piece:.4f}")
+        # The console itself would expand tabs.
+        print(*numbers, pair.source, pair.target, sep="\t", file=console.file)
+    too_long = forced.too_long
+    if too_long:
+        named = ", ".join(map(str, too_long[:_NAMED])) + (", …" if too_long[_NAMED:] else "")
+        console.print(
+            f"{len(too_long):,} pairs are longer than the model has positions for, and not scored: "
+            f"{named}"
+        )
     of_all = forced.perplexity
     console.print(
-        f"{len(forced.pairs):,} pairs, {of_all.pieces:,} target pieces (end marks included): "
+        f"{len(forced.pairs) - len(too_long):,} pairs, "
+        f"{of_all.pieces:,} target pieces (end marks included): "
         f"{of_all.nats_per_piece:.4f} nats and perplexity {of_all.per_piece:.3f} per piece, "
         f"perplexity {of_all.per_word:.3f} per word"
     )

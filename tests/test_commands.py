@@ -587,6 +587,33 @@ def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> N
     assert rows[1][0] == f"{found['pairs'][1]['log_prob']:.4f}"
 
 
+def test_pairs_too_long_to_score_are_named_and_do_not_cost_the_others(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """By their number in the files, however many are scored at a time."""
+    source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))
+    given = ("--source", source, "--reference", reference, "--output", out)
+    source.write_text("Sí.\n" * 601, encoding="utf-8")
+    lines = ["Yes."] * 601
+    lines[599] = "word " * 3000
+    reference.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    shown = evaluated("--run", tiny_run, "--score", *given).splitlines()
+    rows = [line for line in shown if "\t" in line]
+    assert rows[599].split("\t")[:2] == ["-", "-"]
+    assert rows[598] == rows[600]
+    assert "1 pairs are longer than the model has positions for, and not scored: 600" in shown
+    assert any(line.startswith("600 pairs, ") for line in shown)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["too_long"] == [600]
+    assert len(found["pairs"]) == 601
+    assert found["pairs"][599]["log_prob"] is None
+    assert len({pair["log_prob"] for pair in found["pairs"]}) == 2
+    source.write_text("word " * 3000 + "\n", encoding="utf-8")
+    reference.write_text("Yes.\n", encoding="utf-8")
+    with pytest.raises(UserError, match="every pair has a side of more than"):
+        evaluated("--run", tiny_run, "--score", *given)
+
+
 @pytest.mark.slow
 def test_digits_are_reversed(tmp_path: Path) -> None:
     """Learnability: sequences of digits, reversed, to at least 0.99 exact match."""
