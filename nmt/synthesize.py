@@ -101,6 +101,11 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.sample and arguments.beam:
         raise UserError("--sample draws, it does not search: leave --beam out")
     check_draw(arguments, drawn=arguments.sample, needed="--sample")
+    if arguments.sample and arguments.quantization:
+        raise UserError(
+            f"--quantization {arguments.quantization} is for CTranslate2, which does not draw: "
+            "leave it or --sample out"
+        )
     if arguments.sample and arguments.engine == "ctranslate2":
         raise UserError("--engine ctranslate2 does not draw: leave it out")
 

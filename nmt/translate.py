@@ -156,6 +156,11 @@ def check(arguments: argparse.Namespace) -> None:
     drawn = arguments.sample or arguments.mbr
     if drawn and (arguments.beam or arguments.coverage_penalty):
         raise UserError("--sample and --mbr draw, they do not search: leave --beam out")
+    if arguments.quantization and own_reason(arguments):
+        raise UserError(
+            f"--quantization {arguments.quantization} is for CTranslate2, and "
+            f"{own_reason(arguments)} needs the model itself: leave one of them out"
+        )
     if arguments.engine == "ctranslate2" and own_reason(arguments):
         raise UserError(
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "

@@ -90,6 +90,7 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
         ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
         ("--file TEXT --output out --top-k 2", "need --sample"),
         ("--file TEXT --output out --sample --engine ctranslate2", "does not draw"),
+        ("--file TEXT --output out --sample --quantization int8", "leave it or --sample out"),
         ("--file TEXT --output out --run nowhere", "there is no run nowhere"),
     ],
 )

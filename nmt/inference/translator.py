@@ -95,8 +95,8 @@ class Translator:
                 "ctranslate2", the same model in C++, which neither samples nor shows attention;
                 "auto", the latter where it can hold the model, and the model itself for what else
                 is asked.
-            quantization: what CTranslate2 computes with, "float32" or "int8"; None: as the run's
-                ``decoding.quantization`` says.
+            quantization: what CTranslate2 computes with, "float32" or "int8"; refused where it is
+                not what searches. None: as the run's ``decoding.quantization`` says.
             whole: translate texts in one go that are longer than any of training, up to
                 ``model.max_length``. Not every model does well there: docs/training.md.
             say: is told which engine it is.
@@ -113,7 +113,7 @@ class Translator:
         folder, config = folders[0], folders[0].config
         if len(folders) > 1:
             shortest = min(max(one.config.training.row_lengths) for one in folders)
-            together = load_ensemble(folders, engine, say)
+            together = load_ensemble(folders, engine, quantization, say)
             longest = None if whole else shortest
             return cls(together, folder.load_tokenizer(), config.decoding, longest=longest)
         tokenizer = folder.load_tokenizer()
