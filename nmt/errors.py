@@ -75,17 +75,27 @@ def explain_full_disk(error: Exception) -> UserError | None:
     )
 
 
-def fail_if_full(error: Exception) -> None:
-    """Fail with one line if it is a full disk that an error is about."""
-    full = explain_full_disk(error)
-    if full is not None:
-        fail(full)
+def explain_missing_backend(error: Exception) -> UserError | None:
+    """Return what a user can do about an error, if that is to install JAX."""
+    if not (isinstance(error, ModuleNotFoundError) and error.name in ("jax", "jaxlib")):
+        return None
+    return UserError(
+        f"KERAS_BACKEND=jax needs the package {error.name}: NMT_EXTRAS=jax bash scripts/setup.sh "
+        "or pip install 'nmt[jax]'; for NVIDIA GPUs, jax-gpu in place of jax"
+    )
+
+
+def fail_if_mendable(error: Exception) -> None:
+    """Fail with one line if an error is about a full disk or a backend that is not installed."""
+    explained = explain_full_disk(error) or explain_missing_backend(error)
+    if explained is not None:
+        fail(explained)
 
 
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
-    A full disk is a `UserError`, too, wherever it is met.
+    A full disk and a missing backend are `UserError`, too, wherever they are met.
 
     Every other exception is a bug and keeps its traceback.
     """
@@ -100,6 +110,6 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
         sys.stderr.close()
         status = 0
     except Exception as error:
-        fail_if_full(error)
+        fail_if_mendable(error)
         raise
     sys.exit(status)

@@ -3,8 +3,9 @@
     python scripts/attack_serve.py --run runs/latest --minutes 10
 
 Good clients send one sentence of the run's test split at a time, and compare the answer with what
-the library says. In the first phase they are alone; in the second, about every seventh client is
-none of them: 5% of all send malformed requests, 5% huge ones, 5% open connections and hang.
+the library says. In the first phase they are alone; in the second, every fifth client is none of
+them: 5% of all send malformed requests, 5% huge ones, 5% open connections and hang, and 5% ask for
+as much attention as a request may.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ MALFORMED = (
 HUNG = (b"", HEAD, HEAD + b"Content-Length: 100\r\n\r\n{")
 GONE_S = 2.0  # after so long, half of the huge clients no longer wait
 HUNG_S = 10.0  # for so long, a hung client holds its connection
+ATTENDED = 4  # texts of a request for attention, the most that are accepted
 PAUSE_S = 0.5  # between the requests of an attacker
 
 
@@ -119,9 +122,10 @@ def measure(
     pid: int, port: int, sources: list[str], expected: list[str], arguments: argparse.Namespace
 ) -> dict[str, list[Any]]:
     """Run both phases; return the rows of the table."""
-    # The first search with a beam is compiled, which takes seconds: not what is measured here.
-    for beam in (None, 16):
-        post(port, json.dumps({"text": sources[0], "beam": beam}).encode())
+    # The first search with a beam is compiled, and the first attention loads the model itself. Both
+    # take seconds, and are not what is measured here.
+    for options in ({}, {"beam": 16}, {"attention": True}):
+        post(port, json.dumps({"text": sources[0], **options}).encode())
     phases: list[Phase] = []
     after_a_minute: list[float] = []
     resident: list[float] = []
@@ -138,12 +142,13 @@ def measure(
         "p50, ms": [milliseconds(p.seconds, 50) for p in phases],
         "p99, ms": [milliseconds(p.seconds, 99) for p in phases],
     }
-    for kind in ("good", "malformed", "huge", "hung"):
+    for kind in ("good", "malformed", "huge", "hung", "attention"):
         for status in sorted(
             {s for p in phases for s in p.statuses.get(kind, Counter())} - {"200"}
         ):
             rows[f"{kind}: {status}"] = [p.statuses.get(kind, Counter())[status] for p in phases]
-    rows["huge: 200"] = [p.statuses.get("huge", Counter())["200"] for p in phases]
+    for kind in ("huge", "attention"):
+        rows[f"{kind}: 200"] = [p.statuses.get(kind, Counter())["200"] for p in phases]
     rows["health at the end"] = [request(port, "GET", "/healthz")[0]]
     rows["RSS after 1 minute, MB"] = after_a_minute
     rows["RSS at the end, MB"] = resident
@@ -160,12 +165,16 @@ def run_phase(
     good = (port, phase, sources, expected)
     threads = [
         threading.Thread(target=good_client, args=(*good, number))
-        for number in range(count - 3 * share)
+        for number in range(count - 4 * share)
     ]
     if attacked:
+        attacks = [
+            partial(attack, port, phase) for attack in (malformed_client, huge_client, hung_client)
+        ]
+        attacks.append(partial(attention_client, port, phase, sources))
         threads += [
-            threading.Thread(target=attack, args=(port, phase, number))
-            for attack in (malformed_client, huge_client, hung_client)
+            threading.Thread(target=attack, args=(number,))
+            for attack in attacks
             for number in range(share)
         ]
     for thread in threads:
@@ -245,6 +254,18 @@ def huge_client(port: int, phase: Phase, number: int) -> None:
         except OSError as error:
             phase.count("huge", type(error).__name__)
         time.sleep(PAUSE_S)
+
+
+def attention_client(port: int, phase: Phase, sources: list[str], number: int) -> None:
+    """Ask for the attention of the longest sentences, one request after the other."""
+    chance = random.Random(number)
+    longest = sorted(sources, key=len)[-4 * ATTENDED :]
+    while phase.going_on:
+        body = {"text": chance.sample(longest, min(ATTENDED, len(longest))), "attention": True}
+        try:
+            phase.count("attention", post(port, json.dumps(body).encode())[0])
+        except (OSError, http.client.HTTPException) as error:
+            phase.count("attention", type(error).__name__)
 
 
 def hung_client(port: int, phase: Phase, number: int) -> None:

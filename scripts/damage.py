@@ -95,8 +95,7 @@ class RunEngine:
             engine = self._engine
         else:
             engine = KerasEngine(model)
-        longest = max(config.training.row_lengths)
-        translator = Translator(engine, folder.load_tokenizer(), config.decoding, longest=longest)
+        translator = Translator.from_config(engine, folder.load_tokenizer(), config)
         return translator.translate(SENTENCES)
 
     def _resume(self, path: Path) -> str:

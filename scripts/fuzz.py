@@ -729,6 +729,7 @@ class WordTranslator:
     """Stands behind the service in the place of a model: every character is a token."""
 
     decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
+    has_attention = True
 
     def cut(self, text: str) -> list[str]:
         return [part for part in text.split("|") if part]
@@ -739,6 +740,9 @@ class WordTranslator:
     def hypotheses(self, parts: list[str], *, n_best: int, **_: Any) -> list[list[Any]]:
         one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(n_best)]
         return [one for _ in parts]
+
+    def load_attention(self) -> None:
+        pass
 
     def attention(self, text: str, translation: Any) -> None:
         return None

@@ -532,9 +532,6 @@ class Check:
 
     def run(self) -> int:
         """Make all parts; return the exit status."""
-        # Processes follow one another on the device: none may take all of its memory and keep it.
-        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
         if self._rehearsal:
             os.environ |= NO_GPU
         name, details = self._device()

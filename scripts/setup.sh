@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Make or refresh .venv from requirements.lock. Quick when nothing has changed.
+# NMT_EXTRAS adds what is in requirements-NAME.lock, and stays installed: NMT_EXTRAS=gpu for TensorFlow
+# on NVIDIA GPUs, jax-gpu for JAX on them, jax for JAX on CPUs, dev for the tests. Several: "gpu dev".
 # NMT_PYTHON names the interpreter to use (default: the first of python3.13, 3.12, 3.11, python3 that fits).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/.venv"
-stamp="$venv/.locked"
+stamp="$venv/.locked"     # what was installed: a checksum
+installed="$venv/.extras" # and with which extras
 
 fits() {
   "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
@@ -23,7 +26,21 @@ find_python() {
   exit 2
 }
 
-want="$(cat "$root/requirements.lock" "$root/pyproject.toml" | cksum) $root"
+NMT_EXTRAS="${NMT_EXTRAS:-}"
+extras=()
+locks=("$root/requirements.lock")
+for name in $(printf '%s\n' ${NMT_EXTRAS//,/ } $(cat "$installed" 2>/dev/null) | sort -u); do
+  lock="$root/requirements-$name.lock"
+  if [[ ! -f "$lock" ]]; then
+    choices="$(cd "$root" && printf '%s\n' requirements-*.lock | sed 's/requirements-\(.*\)\.lock/\1/')"
+    echo "setup: NMT_EXTRAS=$name is unknown; choose from:" $choices >&2
+    exit 2
+  fi
+  extras+=("$name")
+  locks+=("$lock")
+done
+
+want="$(cat "${locks[@]}" "$root/pyproject.toml" | cksum) $root"
 if [[ -f "$stamp" && "$(cat "$stamp")" == "$want" ]]; then
   exit 0
 fi
@@ -34,9 +51,10 @@ if [[ ! -x "$venv/bin/python" ]] || ! fits "$venv/bin/python"; then
   rm -rf "$venv"
   "$python" -m venv "$venv"
 fi
-echo "setup: installing the locked packages (about 2.5 GB on disk; minutes the first time)" >&2
+echo "setup: installing the locked packages (2.7 GB on disk, 7 to 8 GB with those for GPUs; minutes the first time)" >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-  --require-hashes --requirement "$root/requirements.lock"
+  --require-hashes "${locks[@]/#/--requirement=}"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
   --no-deps --no-build-isolation --editable "$root"
+echo "${extras[*]:-}" >"$installed"
 echo "$want" >"$stamp"

@@ -10,7 +10,7 @@ if [[ "${1:-}" == --all ]]; then
   which="backend and not slow"
 fi
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-bash "$root/scripts/setup.sh"
+NMT_EXTRAS="dev ${NMT_EXTRAS:-}" bash "$root/scripts/setup.sh"
 cd "$root"
 bin="$root/.venv/bin"
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"

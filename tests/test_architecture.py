@@ -44,7 +44,7 @@ ROOMS = {
     "exporting": {"config", "data", "errors", "inference", "marian", "model", "runs", "startup"},
     "serving": {"errors", "inference", "viewer"},
     "arguments": {"config", "errors"},
-    "nmt": {"inference", "training"},  # the library's face: `Translator` and `fit`
+    "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
 }
 
 COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"} | {

@@ -52,6 +52,19 @@ def test_a_command_ends_on_a_full_disk_with_one_line(
     assert line.startswith(f"error: {out} cannot be written, the disk at ")
 
 
+def test_a_backend_that_is_not_installed_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def command(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+    with pytest.raises(SystemExit) as caught:
+        errors.exit_on_user_error(lambda: command("jax"))
+    assert caught.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: KERAS_BACKEND=jax needs the package jax: NMT_EXTRAS=jax ")
+    with pytest.raises(ModuleNotFoundError):
+        errors.exit_on_user_error(lambda: command("nmt.missing"))
+
+
 def test_an_error_is_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         errors.fail(UserError("unknown key 'a\nerror: b'"))

@@ -85,9 +85,16 @@ def test_scores_of_a_run(tmp_path: Path) -> None:
 
 
 @contextmanager
-def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Run the command; yield its process and port when it says that it listens."""
-    command = [sys.executable, "-m", "nmt.serve", "--port", "0", *map(str, arguments)]
+def started(
+    *arguments: str | Path, python: tuple[str, ...] = ()
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run the command; yield its process and port when it says that it listens.
+
+    Args:
+        arguments: of the command.
+        python: options of the interpreter.
+    """
+    command = [sys.executable, *python, "-m", "nmt.serve", "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -152,3 +159,16 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
         assert (output, errors) == ("", "")
         with pytest.raises(OSError, match="refused"):
             ask(port, "GET", "/healthz")
+
+
+def test_the_page_and_translations_load_no_tensorflow(tiny_run: Path) -> None:
+    with started("--run", tiny_run, python=("-X", "importtime")) as (process, port):
+        for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json"):
+            assert ask(port, "GET", path)[0] == 200
+        assert ask(port, "POST", "/translate", {"text": "Hoy hace frío."})[0] == 200
+        process.send_signal(signal.SIGTERM)
+        _, imports = process.communicate(timeout=SOON)
+        assert process.returncode == 0
+    packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in imports.splitlines()}
+    assert "ctranslate2" in packages
+    assert not packages & {"keras", "tensorflow", "jax"}

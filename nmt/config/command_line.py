@@ -26,7 +26,7 @@ from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
-from nmt.errors import UserError, exit_on_user_error, fail, fail_if_full, nearest
+from nmt.errors import UserError, exit_on_user_error, fail, fail_if_mendable, nearest
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
@@ -110,13 +110,13 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
 
 @contextmanager
 def failing_inside_hydra() -> Iterator[None]:
-    """Exit on a `UserError` or a full disk inside of a job: Hydra would add a line of its own."""
+    """Exit on what a user can mend inside of a job: Hydra would add a line of its own."""
     try:
         yield
     except UserError as error:
         fail(error)
     except Exception as error:
-        fail_if_full(error)
+        fail_if_mendable(error)
         raise
 
 

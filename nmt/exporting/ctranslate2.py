@@ -61,9 +61,8 @@ def load(folder: str | Path) -> Translator:
     check_files(folder)
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)
-    longest = max(config.training.row_lengths)
     engine = CTranslate2Engine(folder, tokenizer, config.model.max_length)
-    return Translator(engine, tokenizer, config.decoding, longest=longest)
+    return Translator.from_config(engine, tokenizer, config)
 
 
 def make_rescore(translator: Translator) -> Callable[[str, Translation], float]:

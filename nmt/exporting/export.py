@@ -54,7 +54,7 @@ def export_run(
     config = replace_search(folder.config, beam_size, length_penalty)
     model, tokenizer = folder.load_model(), folder.load_tokenizer()
     longest = max(config.training.row_lengths)
-    translator = Translator(KerasEngine(model), tokenizer, config.decoding, longest=longest)
+    translator = Translator.from_config(KerasEngine(model), tokenizer, config)
     sources = manifest.read_samples(folder.samples, config.training.probes, tokenizer, longest)
     scores = {name: score["value"] for name, score in folder.test_scores().items()}
     with replacing(place) as partial:

@@ -56,8 +56,7 @@ def load(folder: str | Path) -> Translator:
     _check_architecture(folder / MODEL_FILE)
     model = keras.saving.load_model(folder / MODEL_FILE, compile=False, safe_mode=True)
     config = files.load(folder / CONFIG_FILE)
-    longest = max(config.training.row_lengths)
-    return Translator(KerasEngine(model), load_tokenizer(folder), config.decoding, longest=longest)
+    return Translator.from_config(KerasEngine(model), load_tokenizer(folder), config)
 
 
 def _check_architecture(path: Path) -> None:

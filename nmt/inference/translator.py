@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from nmt.config import DecodingConfig
+from nmt.config import Config, DecodingConfig
+from nmt.config.data import list_tags
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Beam, Draw, Engine, Found, Sampling, Search
-from nmt.inference.cutting import Cutter, clean_input
+from nmt.inference.cutting import UNKNOWN_LANGUAGE, Cutter, clean_input, join_texts
 from nmt.inference.forcing import (
     attend_pairs,
     encode_both,
@@ -56,6 +57,9 @@ class Translator:
             translated in parts. None: as many as the engine has positions.
         load_own: gives the model itself, for what the engine cannot; called once, when that is
             first asked for. None: only the engine is there.
+        tags: words of which one may begin a text: a text that is cut has it before every part.
+        target_language: BCP 47 tag, by which translations of parts are joined with spaces or
+            without. "und" where it is unknown.
     """
 
     def __init__(
@@ -66,15 +70,47 @@ class Translator:
         *,
         longest: int | None = None,
         load_own: Callable[[], KerasEngine] | None = None,
+        tags: Sequence[str] = (),
+        target_language: str = UNKNOWN_LANGUAGE,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.decoding = decoding
         room = min(longest or engine.max_length, engine.max_length) - 1  # end mark
-        self._cutter = Cutter(tokenizer, room)
+        self._cutter = Cutter(tokenizer, room, tags)
+        self._target_language = target_language
         self._load_own = load_own
         self._own: KerasEngine | None = cast("KerasEngine", engine) if engine.own else None
         self._loading = threading.Lock()
+
+    @classmethod
+    def from_config(
+        cls,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        config: Config,
+        *,
+        whole: bool = False,
+        load_own: Callable[[], KerasEngine] | None = None,
+    ) -> Translator:
+        """Return a translator as the configuration of its run says.
+
+        Args:
+            engine: see `Translator`, as for the others.
+            tokenizer: of the run.
+            config: of the run.
+            whole: translate texts in one go that are longer than any of training.
+            load_own: gives the model itself.
+        """
+        return cls(
+            engine,
+            tokenizer,
+            config.decoding,
+            longest=None if whole else max(config.training.row_lengths),
+            load_own=load_own,
+            tags=list_tags(config.data),
+            target_language=config.data.languages[1],
+        )
 
     @classmethod
     def load(
@@ -114,17 +150,27 @@ class Translator:
         if len(folders) > 1:
             shortest = min(max(one.config.training.row_lengths) for one in folders)
             together = load_ensemble(folders, engine, quantization, say)
-            longest = None if whole else shortest
-            return cls(together, folder.load_tokenizer(), config.decoding, longest=longest)
+            return cls(
+                together,
+                folder.load_tokenizer(),
+                config.decoding,
+                longest=None if whole else shortest,
+                tags=list_tags(config.data),
+                target_language=config.data.languages[1],
+            )
         tokenizer = folder.load_tokenizer()
         found, load_own = load_engine(folder, tokenizer, engine, quantization, say)
-        longest = None if whole else max(config.training.row_lengths)
-        return cls(found, tokenizer, config.decoding, longest=longest, load_own=load_own)
+        return cls.from_config(found, tokenizer, config, whole=whole, load_own=load_own)
 
     @property
     def room(self) -> int:
         """Most tokens, without end mark, of a text that is translated in one go."""
         return self._cutter.room
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether `attention` can be given: the model itself is loaded, or may be."""
+        return self._own is not None or self._load_own is not None
 
     def translate(
         self,
@@ -157,8 +203,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
-        A text longer than training's longest is cut after sentences, after clauses, or between
-        words, and translations of its parts are joined: those whose scores sum up to the most.
+        A text longer than training's longest is cut after sentences, after clauses, between words
+        or, without spaces, between characters, and translations of its parts are joined: those
+        whose scores sum up to the most.
 
         Args:
             texts: source sentences.
@@ -185,7 +232,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations of each part of a text, best first.
 
-        With `Cutter` before and `join_best` behind, these are the `hypotheses` of the text.
+        With `cut` before and `join_best` behind, these are the `hypotheses` of the text.
 
         Args:
             parts: ids int32 [S - 1] without end mark.
@@ -262,7 +309,7 @@ class Translator:
         ) -> list[list[Found]]:
             return engine.search(sources, limits, beam, prefix)
 
-        return _Plan(engine, search, prefix, lambda parts: join_best(parts, how.n_best))
+        return _Plan(engine, search, prefix, lambda parts: self.join_best(parts, how.n_best))
 
     def _plan_draw(self, how: Draw, prefix: np.ndarray) -> _Plan:
         engine = self.own_engine("samples")
@@ -275,7 +322,7 @@ class Translator:
             drawn = np.array(keys, np.uint32).view(np.int32)
             return engine.sample(sources, limits, sampling, prefix, drawn)
 
-        plan = _Plan(engine, draw, prefix, lambda parts: _join_drawn(parts, how.seed))
+        plan = _Plan(engine, draw, prefix, lambda parts: self._join_drawn(parts, how.seed))
         return plan._replace(rank=_rank_by_agreement) if how.agreeing else plan
 
     def samples(
@@ -399,7 +446,14 @@ class Translator:
         engine = self.own_engine(wanted)
         if engine is self.engine:
             return self
-        return Translator(engine, self.tokenizer, self.decoding, longest=self.room + 1)
+        return Translator(
+            engine,
+            self.tokenizer,
+            self.decoding,
+            longest=self.room + 1,
+            tags=self._cutter.tags,
+            target_language=self._target_language,
+        )
 
     def _begin(
         self, texts: Sequence[str], plan: _Plan, pool: Executor
@@ -493,40 +547,47 @@ class Translator:
         """
         return self._cutter.whole(text)
 
+    def cut(self, text: str) -> list[np.ndarray]:
+        """Return the ids int32 [S - 1] of the parts in which a text is translated."""
+        return self._cutter.cut(text)
 
-def _join(chosen: Sequence[Translation]) -> Translation:
-    """Join translations of the parts of one text; no parts make an empty translation."""
-    return Translation(
-        text=" ".join(part.text for part in chosen),
-        log_prob=sum(part.log_prob for part in chosen),
-        score=sum(part.score for part in chosen),
-        tokens=tuple(token for part in chosen for token in part.tokens),
-    )
+    def join_best(self, parts: list[list[Translation]], count: int) -> list[Translation]:
+        """Return the ``count`` best of all ways to choose one translation per part, best first.
 
+        A text without parts has one translation, which is empty.
+        """
+        best: list[tuple[Translation, ...]] = [()]
+        for candidates in parts:
+            longer = [(*chosen, one) for chosen in best for one in candidates]
+            best = heapq.nlargest(
+                count, longer, key=lambda chosen: sum(one.score for one in chosen)
+            )
+        return [self._join(chosen) for chosen in best]
 
-def join_best(parts: list[list[Translation]], count: int) -> list[Translation]:
-    """Return the ``count`` best of all ways to choose one translation per part, best first.
+    def _join_drawn(self, parts: list[list[Translation]], seed: int) -> list[Translation]:
+        """Join translations drawn of each part by chance; the most probable first.
 
-    A text without parts has one translation, which is empty.
-    """
-    best: list[tuple[Translation, ...]] = [()]
-    for candidates in parts:
-        longer = [(*chosen, one) for chosen in best for one in candidates]
-        best = heapq.nlargest(count, longer, key=lambda chosen: sum(one.score for one in chosen))
-    return [_join(chosen) for chosen in best]
+        An engine sorts what it draws: joined in that order, the most probable of each part would
+        meet.
+        """
+        drawn = [
+            [
+                candidates[i]
+                for i in np.random.default_rng([seed, number]).permutation(len(candidates))
+            ]
+            for number, candidates in enumerate(parts)
+        ]
+        joined = map(self._join, zip(*drawn, strict=True)) if parts else [self._join([])]
+        return sorted(joined, key=lambda one: -one.log_prob)
 
-
-def _join_drawn(parts: list[list[Translation]], seed: int) -> list[Translation]:
-    """Join translations drawn of each part by chance; the most probable first.
-
-    An engine sorts what it draws: joined in that order, the most probable of each part would meet.
-    """
-    drawn = [
-        [candidates[i] for i in np.random.default_rng([seed, number]).permutation(len(candidates))]
-        for number, candidates in enumerate(parts)
-    ]
-    joined = map(_join, zip(*drawn, strict=True)) if parts else [_join([])]
-    return sorted(joined, key=lambda one: -one.log_prob)
+    def _join(self, chosen: Sequence[Translation]) -> Translation:
+        """Join translations of the parts of one text; no parts make an empty translation."""
+        return Translation(
+            text=join_texts([part.text for part in chosen], self._target_language),
+            log_prob=sum(part.log_prob for part in chosen),
+            score=sum(part.score for part in chosen),
+            tokens=tuple(token for part in chosen for token in part.tokens),
+        )
 
 
 def _rank_by_agreement(drawn: list[Translation]) -> list[Translation]:

@@ -88,8 +88,7 @@ def load(folder: Path) -> Translator:
     vocabulary_size = found.tokenizer.vocabulary_size
     model = build_model(found.config, vocabulary_size, precision="float32")
     assign_weights(model.named_weights(), found.weights, folder)
-    longest = max(found.config.training.row_lengths)
-    return Translator(KerasEngine(model), found.tokenizer, found.config.decoding, longest=longest)
+    return Translator.from_config(KerasEngine(model), found.tokenizer, found.config)
 
 
 def _check(sizes: Any) -> Sizes:

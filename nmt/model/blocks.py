@@ -11,6 +11,7 @@ from keras import ops
 from nmt.model.attention import CausalSelfAttention, CrossAttention, KeyValues, SelfAttention
 from nmt.model.dense import Dense
 from nmt.model.dropout import dropout, fold
+from nmt.model.mixed import multiply_to_float32
 from nmt.model.sizes import RecurrentSizes, Sizes
 
 Tensor = Any
@@ -58,12 +59,14 @@ class TokenEmbedding(keras.layers.Layer):
         """Score every token of the vocabulary: [..., D] -> float32 [..., V].
 
         Whatever the inputs are computed in, their products are added up, and stay, in float32: a
-        logit near 10 would otherwise be rounded by up to 0.03 in bfloat16. (Numbers of either half
-        precision are such of TensorFloat-32, too: a GPU multiplies them exactly.)
+        logit near 10 would otherwise be rounded by up to 0.03 in bfloat16.
         """
         table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)
-        x, table = ops.cast(x, "float32"), ops.cast(table, "float32")
-        logits = ops.matmul(x, ops.transpose(table))
+        if self.compute_dtype in ("float16", "bfloat16"):
+            logits = multiply_to_float32(ops.cast(x, self.compute_dtype), table)
+        else:
+            x, table = ops.cast(x, "float32"), ops.cast(table, "float32")
+            logits = ops.matmul(x, ops.transpose(table))
         if self.bias is None:
             return logits
         return logits + ops.cast(ops.convert_to_tensor(self.bias), "float32")

@@ -163,8 +163,7 @@ class TransformerCosts:
         - per norm: its input and its scale in float32, N·D·4 each, and N·D·b for its output;
         - per residual branch: one byte for each of N·D elements, where dropout is on;
 
-        and the loss the exponentials of N·V logits in float32, and under a half precision N·D·4 for
-        what they are made of. With ``remat``, a layer keeps its
+        and the loss the exponentials of N·V logits in float32. With ``remat``, a layer keeps its
         input alone, and one layer at a time, the largest, is worked out again.
         """
         sizes = self._sizes
@@ -213,8 +212,6 @@ class TransformerCosts:
         """Estimate what is kept outside of the layers: of both stacks, on the embeddings."""
         vectors = batch.count_vectors(self._sizes.d_model)
         of_logits = batch.positions * self._sizes.vocabulary_size * FULL
-        if batch.bytes_each < FULL:  # a float32 copy of what they are made of
-            of_logits += batch.positions * self._sizes.d_model * FULL
         return {
             "attention weights": 0,
             "attention vectors": 0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
@@ -36,23 +37,28 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nmt.errors import UserError, nearest
-from nmt.serving.batching import Batcher, ClosedError, QueueFullError
+from nmt.serving.answers import MAX_ATTENTION_WEIGHTS, encode_answer
+from nmt.serving.batching import Batcher, ClosedError, Item, Options, QueueFullError, Result
 from nmt.viewer.page import inline_script, inline_style
 
 if TYPE_CHECKING:  # imports Keras
-    from nmt.inference.results import Translation
+    from nmt.inference.results import Attention, Translation
     from nmt.serving.parts import PartTranslator
 
 MAX_BEAM = 16  # memory and time of a search grow with it; beyond, translations get no better
 MAX_LENGTH_PENALTY = 2.0
-MAX_ATTENTION_TEXTS = 4  # each costs a pass of its own and up to a few megabytes of JSON
-MAX_ATTENTION_WEIGHTS = 500_000  # of one text: 6 layers of 8 heads over 100 x 100 tokens
+MAX_ATTENTION_TEXTS = 4  # each costs a pass of its own
+MAX_ATTENTION_TOKENS = 256  # of all sources of a request: the pass grows with their square
+# The work of attention per token: it writes the translation once more, as one hypothesis.
+ATTENTION_WORK = 1
 
 _HUNG_UP = 499  # not a registered status: in the metrics, of requests whose client went away
 _TINY = "a"  # what the health check translates
 _HEALTHY_S = 1.0  # for so long a health check that passed is not repeated, however often asked for
 _SHOWN = 50  # characters of what a client sent that an error repeats
 _IN_PARTS = "the text was translated in parts"
+_EMPTY = "the text is empty"
+_STOPPING = "the service is stopping"
 _HERE = Path(__file__).parent
 _PATHS = ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
 _log = logging.getLogger(__name__)
@@ -65,7 +71,8 @@ class Limits:
     max_body: int  # bytes
     max_sentences: int  # per request
     max_characters: int  # per sentence
-    max_work: int  # per request; work: tokens of the source times beam
+    # Per request. Work: tokens of the source times beam, or beam + 1 where attention is given.
+    max_work: int
     timeout_s: float  # to read a body, and again to answer it
     health_s: float  # to translate a tiny text
     max_batch: int  # sentences, or parts of long ones
@@ -106,7 +113,7 @@ class TranslationRequest(BaseModel):
     attention: bool = Field(
         False,
         description="give the cross-attention of the best translation of each text, for at most "
-        f"{MAX_ATTENTION_TEXTS} texts",
+        f"{MAX_ATTENTION_TEXTS} texts of {MAX_ATTENTION_TOKENS} tokens in all",
     )
 
     @field_validator("text", mode="before")
@@ -133,7 +140,9 @@ class AttentionWeights(BaseModel):
 
     source: list[str] = Field(description="S pieces, the end mark last; ▁ begins a word")
     target: list[str] = Field(description="T pieces")
-    weights: list[list[list[list[float]]]] = Field(description="[layers][heads][T][S], 0 to 1")
+    weights: list[list[list[list[float]]]] = Field(
+        description="[layers][heads][T][S], 0 to 1, with three decimals"
+    )
 
 
 class Hypothesis(BaseModel):
@@ -166,7 +175,7 @@ class _Part(NamedTuple):
     """A sentence, or what was cut from a long one."""
 
     ids: np.ndarray  # int32 [S - 1], without end mark
-    attended: str | None  # the sentence, if its attention is wanted
+    attended: bool  # whether attention is computed when it has been translated
 
 
 class _Search(NamedTuple):
@@ -175,16 +184,22 @@ class _Search(NamedTuple):
     nbest: int
 
 
-class _Translated(NamedTuple):
-    hypotheses: list[Translation]
-    attention: dict[str, Any]  # fields of the best hypothesis's JSON
+class _Pair(NamedTuple):
+    """A text with its best translation, whose attention is computed."""
+
+    text: str
+    ids: np.ndarray  # int32 [S - 1] of the text
+    translation: Translation
 
 
 class Service:
     """The translator behind its batcher, and what is measured of it.
 
+    Attention is computed on a thread of its own, so that translations do not wait for it.
+
     Args:
-        translator: searches on the batcher's thread alone.
+        translator: searches on the thread of `batcher` alone, and computes attention on that of
+            `attender`.
         limits: what is accepted.
     """
 
@@ -210,28 +225,49 @@ class Service:
             buckets=[2**n for n in range(11)],
             registry=registry,
         )
-        queue = Gauge("nmt_queue_work", "Tokens x beam that wait for a batch", registry=registry)
-        self.batcher: Batcher[_Part, _Search, _Translated] = Batcher(
-            self._compute,
-            work=lambda part, search: len(part.ids) * search.beam,
+        self._attentions = Counter(
+            "nmt_attentions",
+            "Sentences whose attention was asked for and accepted",
+            registry=registry,
+        )
+        self._attention_seconds = Histogram(
+            "nmt_attention_seconds", "Computing the attention of a sentence", registry=registry
+        )
+        queue = Gauge(
+            "nmt_queue_work", "Work that waits for a batch, or for attention", registry=registry
+        )
+        self.attender: Batcher[_Pair, None, Attention | None] = Batcher(
+            self._attend,
+            work=lambda pair, _: len(pair.ids) * ATTENTION_WORK,
+            max_batch=1,
+            max_batch_work=limits.max_batch_work,
+            max_wait_s=0.0,
+            max_queue=sys.maxsize,  # it was accepted with its translation
+        )
+        self.batcher: Batcher[_Part, _Search, list[Translation]] = Batcher(
+            self._search_batch,
+            work=lambda part, search: (
+                len(part.ids) * (search.beam + ATTENTION_WORK * part.attended)
+            ),
             max_batch=limits.max_batch,
             max_batch_work=limits.max_batch_work,
             max_wait_s=limits.max_wait_s,
             max_queue=limits.max_queue,
+            waiting_elsewhere=lambda: self.attender.waiting,
             observe=batches.observe,
         )
-        queue.set_function(lambda: self.batcher.waiting)
-        self._tiny = [_Part(ids, None) for ids in translator.cut(_TINY)]
-        self._probe: Future[list[_Translated]] | None = None
+        queue.set_function(lambda: self.batcher.waiting + self.attender.waiting)
+        self._tiny = [_Part(ids, attended=False) for ids in translator.cut(_TINY)]
+        self._probe: Future[list[list[Translation]]] | None = None
         self._loading: asyncio.Task[None] | None = None
         self._healthy_until = 0.0  # seconds of the monotonic clock
 
-    async def translate(self, asked: TranslationRequest, request: Request) -> dict[str, Any]:
+    async def translate(self, asked: TranslationRequest, request: Request) -> bytes:
         """Return the JSON of `TranslationResponse`.
 
         Raises:
             HTTPException: 413 beyond a limit, 503 when too much is waiting, or the answer takes too
-                long, or the service stops; 500 when the translation failed.
+                long, or the service stops; 500 when the translation or its attention failed.
         """
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         self._check(texts, asked.attention)
@@ -239,39 +275,49 @@ class Service:
         if asked.attention:
             await self.load_attention()
         cut = await asyncio.to_thread(lambda: [self._translator.cut(text) for text in texts])
-        self._check_work(sum(len(ids) for parts in cut for ids in parts), search.beam)
+        attended = [asked.attention and len(parts) == 1 for parts in cut]
+        self._check_work(cut, attended, search.beam)
+        deadline = monotonic() + self.limits.timeout_s
         parts = [
-            _Part(ids, text if asked.attention and len(of_text) == 1 else None)
-            for text, of_text in zip(texts, cut, strict=True)
-            for ids in of_text
+            _Part(ids, attends)
+            for ids_of_parts, attends in zip(cut, attended, strict=True)
+            for ids in ids_of_parts
         ]
-        try:
-            if self.stopping:
-                raise ClosedError
-            future = self.batcher.submit(parts, search)
-        except QueueFullError:
-            raise _unavailable("too much work is waiting already: try again soon") from None
-        except ClosedError:
-            raise _unavailable("the service is stopping") from None
+        if self.stopping:
+            raise _unavailable(_STOPPING)
+        future = _submit(self.batcher, parts, search)
         self._sentences.inc(len(texts))
-        answers = iter(await self._answers(future, request))
-        joined = [self._join([next(answers) for _ in of_text], asked) for of_text in cut]
-        return {"translations": [_as_json(answer, asked.scores) for answer in joined]}
+        self._attentions.inc(sum(attended))
+        results = iter(await self._answers(future, request, deadline, "the translation failed"))
+        hypotheses = [self._join([next(results) for _ in parts], asked.nbest) for parts in cut]
+        if not asked.attention:
+            return encode_answer(hypotheses, [None] * len(texts), asked.scores)
+        pairs = [
+            _Pair(text, parts[0], best)
+            for text, parts, (best, *_), attends in zip(
+                texts, cut, hypotheses, attended, strict=True
+            )
+            if attends
+        ]
+        attending = _submit(self.attender, pairs, None)
+        failure = "the attention could not be computed"
+        computed = iter(await self._answers(attending, request, deadline, failure))
+        attentions = [
+            (next(computed) if attends else None) or (_IN_PARTS if parts else _EMPTY)
+            for parts, attends in zip(cut, attended, strict=True)
+        ]
+        return await asyncio.to_thread(encode_answer, hypotheses, attentions, asked.scores)
 
-    def begin_loading_attention(self) -> asyncio.Task[None]:
-        """Load what attention needs, beside everything else, if nobody has begun to yet."""
+    async def load_attention(self) -> None:
+        """Load what attention needs, beside everything else and once; wait until it is there.
+
+        Raises:
+            HTTPException: 400 when it cannot be loaded, 503 when it takes too long.
+        """
         if self._loading is None:
             work = asyncio.to_thread(self._translator.load_attention)
             self._loading = asyncio.create_task(work)
-        return self._loading
-
-    async def load_attention(self) -> None:
-        """Wait until attention can be given.
-
-        Raises:
-            HTTPException: 400 when it never will, 503 when it takes too long.
-        """
-        loading = self.begin_loading_attention()
+        loading = self._loading
         await asyncio.wait([loading], timeout=self.limits.timeout_s)
         if not loading.done():
             raise _unavailable("attention is being loaded: try again soon")
@@ -290,7 +336,7 @@ class Service:
             HTTPException: 503 when it fails, takes too long, or the service stops.
         """
         if self.stopping:
-            raise _unavailable("the service is stopping")
+            raise _unavailable(_STOPPING)
         if not self.batcher.alive:
             raise _unavailable("the thread that translates has died")
         if monotonic() < self._healthy_until:
@@ -329,11 +375,23 @@ class Service:
         if attention and len(texts) > MAX_ATTENTION_TEXTS:
             raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
 
-    def _check_work(self, tokens: int, beam: int) -> None:
-        if tokens * beam > self.limits.max_work:
+    def _check_work(self, cut: list[list[np.ndarray]], attended: list[bool], beam: int) -> None:
+        tokens = sum(len(ids) for parts in cut for ids in parts)
+        attended_tokens = sum(
+            len(parts[0]) for parts, attends in zip(cut, attended, strict=True) if attends
+        )
+        if attended_tokens > MAX_ATTENTION_TOKENS:
             raise HTTPException(
                 413,
-                f"{tokens:,} tokens at beam {beam} are {tokens * beam:,} of work, more than the "
+                f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
+                f"{attended_tokens:,}: send fewer or shorter texts, or ask without attention",
+            )
+        work = tokens * beam + attended_tokens * ATTENTION_WORK
+        if work > self.limits.max_work:
+            also = " with attention" if attended_tokens else ""
+            raise HTTPException(
+                413,
+                f"{tokens:,} tokens at beam {beam}{also} are {work:,} of work, more than the "
                 f"{self.limits.max_work:,} allowed",
             )
 
@@ -345,19 +403,28 @@ class Service:
         return _Search(beam, penalty if beam > 1 else 0.0, asked.nbest)
 
     async def _answers(
-        self, future: Future[list[_Translated]], request: Request
-    ) -> list[_Translated]:
-        """Wait for the answers, as long as there is somebody to take them."""
+        self, future: Future[list[Result]], request: Request, deadline: float, failure: str
+    ) -> list[Result]:
+        """Wait for results, as long as there is somebody to take them.
+
+        Args:
+            future: of the results.
+            request: whose client may hang up.
+            deadline: seconds of the monotonic clock.
+            failure: what to answer when the computation failed.
+        """
         answer = asyncio.wrap_future(future)
         gone = asyncio.create_task(_hung_up(request))
         either: set[asyncio.Future[Any]] = {answer, gone}
         try:
             await asyncio.wait(
-                either, timeout=self.limits.timeout_s, return_when=asyncio.FIRST_COMPLETED
+                either,
+                timeout=max(deadline - monotonic(), 0),
+                return_when=asyncio.FIRST_COMPLETED,
             )
             if answer.done():
                 if answer.exception():
-                    raise HTTPException(500, "the translation failed")
+                    raise HTTPException(500, failure)
                 return answer.result()
             if gone.done():
                 raise HTTPException(_HUNG_UP, "the client hung up")
@@ -367,50 +434,45 @@ class Service:
             answer.cancel()
             future.cancel()  # at once: the one above reaches it when the refusal has been sent
 
-    def _compute(self, parts: list[_Part], search: _Search) -> list[_Translated]:
+    def _search_batch(self, parts: list[_Part], search: _Search) -> list[list[Translation]]:
         try:
-            found = self._translator.hypotheses(
+            return self._translator.hypotheses(
                 [part.ids for part in parts],
                 beam_size=search.beam,
                 length_penalty=search.length_penalty,
                 n_best=search.nbest,
             )
-            return [
-                _Translated(
-                    hypotheses,
-                    {} if part.attended is None else self._attention(part.attended, hypotheses[0]),
-                )
-                for part, hypotheses in zip(parts, found, strict=True)
-            ]
         except Exception:
             _log.exception("a batch of %d sentences failed", len(parts))
             raise
 
-    def _join(self, parts: list[_Translated], asked: TranslationRequest) -> _Translated:
-        """Return the answer for a text, given those for its parts."""
-        if len(parts) == 1:
-            return parts[0]
-        why = _IN_PARTS if parts else "the text is empty"
-        return _Translated(
-            self._translator.join([part.hypotheses for part in parts], asked.nbest),
-            {"attention": None, "attention_missing": why} if asked.attention else {},
-        )
+    def _attend(self, pairs: list[_Pair], _: None) -> list[Attention | None]:
+        try:
+            with self._attention_seconds.time():
+                return [self._translator.attention(one.text, one.translation) for one in pairs]
+        except Exception:
+            _log.exception("attention failed")
+            raise
 
-    def _attention(self, text: str, translation: Translation) -> dict[str, Any]:
-        attention = self._translator.attention(text, translation)
-        if attention is None:
-            why = _IN_PARTS
-        elif attention.cross.size > MAX_ATTENTION_WEIGHTS:
-            why = f"it has more than {MAX_ATTENTION_WEIGHTS:,} weights"
-        else:
-            return {
-                "attention": {
-                    "source": attention.source,
-                    "target": attention.target_out,
-                    "weights": np.round(attention.cross.astype(np.float64), 4).tolist(),
-                }
-            }
-        return {"attention": None, "attention_missing": why}
+    def _join(self, parts: list[list[Translation]], nbest: int) -> list[Translation]:
+        """Return the hypotheses of a text, given those of its parts."""
+        return parts[0] if len(parts) == 1 else self._translator.join(parts, nbest)
+
+
+def _submit(
+    batcher: Batcher[Item, Options, Result], items: list[Item], options: Options
+) -> Future[list[Result]]:
+    """Hand items to a batcher.
+
+    Raises:
+        HTTPException: 503 when too much is waiting, or the service stops.
+    """
+    try:
+        return batcher.submit(items, options)
+    except QueueFullError:
+        raise _unavailable("too much work is waiting already: try again soon") from None
+    except ClosedError:
+        raise _unavailable(_STOPPING) from None
 
 
 def make_app(translator: PartTranslator, about: About, limits: Limits) -> FastAPI:
@@ -423,6 +485,7 @@ def make_app(translator: PartTranslator, about: About, limits: Limits) -> FastAP
         yield
         service.stopping = True
         await asyncio.to_thread(service.batcher.close)
+        await asyncio.to_thread(service.attender.close)
 
     # The documentation pages of FastAPI load scripts from elsewhere.
     app = FastAPI(
@@ -450,6 +513,7 @@ def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[
         "source_language": about.source_language,
         "target_language": about.target_language,
         "scores": about.scores,
+        "attention": translator.has_attention,
         "defaults": {
             "beam": translator.decoding.beam_size,
             "length_penalty": translator.decoding.length_penalty,
@@ -459,6 +523,8 @@ def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[
             "max_beam": MAX_BEAM,
             "max_length_penalty": MAX_LENGTH_PENALTY,
             "max_attention_texts": MAX_ATTENTION_TEXTS,
+            "max_attention_tokens": MAX_ATTENTION_TOKENS,
+            "max_attention_weights": MAX_ATTENTION_WEIGHTS,
         },
     }
 
@@ -466,7 +532,8 @@ def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[
 def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str) -> None:
     @app.post("/translate", response_model=TranslationResponse)
     async def translate(asked: TranslationRequest, request: Request) -> Response:
-        return JSONResponse(await service.translate(asked, request))
+        content = await service.translate(asked, request)
+        return Response(content, media_type="application/json")
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -483,7 +550,6 @@ def _add_routes(app: FastAPI, service: Service, said: dict[str, Any], page: str)
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        service.begin_loading_attention()  # the page will ask for it
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
 
@@ -567,16 +633,6 @@ class _Door:
 async def _hung_up(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _as_json(translated: _Translated, scores: bool) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {"text": hypothesis.text}
-        | ({"score": hypothesis.score, "log_prob": hypothesis.log_prob} if scores else {})
-        for hypothesis in translated.hypotheses
-    ]
-    found[0] |= translated.attention
-    return found
 
 
 def _make_page() -> tuple[str, str]:

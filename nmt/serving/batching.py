@@ -63,6 +63,7 @@ class Batcher(Generic[Item, Options, Result]):
         max_batch_work: most work in one call, unless a single item is more.
         max_wait_s: how long a request may wait for company, in seconds, while nothing is computed.
         max_queue: most work waiting.
+        waiting_elsewhere: tells work that waits elsewhere, and takes room in this queue.
         observe: is told the number of items of every batch.
     """
 
@@ -75,6 +76,7 @@ class Batcher(Generic[Item, Options, Result]):
         max_batch_work: int,
         max_wait_s: float,
         max_queue: int,
+        waiting_elsewhere: Callable[[], int] = lambda: 0,
         observe: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._compute = compute
@@ -83,6 +85,7 @@ class Batcher(Generic[Item, Options, Result]):
         self._max_batch_work = max_batch_work
         self._max_wait_s = max_wait_s
         self._max_queue = max_queue
+        self._waiting_elsewhere = waiting_elsewhere
         self._observe = observe
         # An ordered set: whose turn it is comes first.
         self._queue: OrderedDict[_Request[Item, Options, Result], None] = OrderedDict()
@@ -121,7 +124,8 @@ class Batcher(Generic[Item, Options, Result]):
         with self._changed:
             if self._closed:
                 raise ClosedError
-            if not urgent and self._waiting + sum(work) > self._max_queue:
+            waiting = self._waiting + self._waiting_elsewhere()
+            if not urgent and waiting + sum(work) > self._max_queue:
                 raise QueueFullError
             if items:
                 self._queue[request] = None

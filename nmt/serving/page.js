@@ -18,6 +18,7 @@ const request = {
   running: null, // its AbortController
   timer: 0,
   attended: false, // whether attention has come once
+  refused: "",     // why this service never gives attention
 };
 
 // The translation on show: words per side, {text, first, last, end}, first and last being numbers of
@@ -56,9 +57,27 @@ function say(message, again = false) {
 
 // ---- asking ----
 
+// Asks for a translation: {translation}, or {error, status}; status is 0 without an answer.
+async function ask(text, attention) {
+  try {
+    const response = await fetch("translate", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ text, attention }),
+      signal: request.running.signal,
+    });
+    const answer = await response.json();
+    if (response.ok) return { translation: answer.translations[0][0] };
+    return { error: answer.error, status: response.status };
+  } catch {
+    return { error: "the service does not answer", status: 0 };
+  }
+}
+
 async function translate() {
   const text = $("source").value;
   const number = ++request.latest;
+  const stale = () => number !== request.latest;
   request.running?.abort();
   if (!text.trim()) {
     show(text, null);
@@ -67,36 +86,46 @@ async function translate() {
   }
   request.running = new AbortController();
   lines.target.setAttribute("aria-busy", "true");
-  // The service loads what gives attention when it is first asked for, which takes seconds.
-  for (const attention of request.attended ? [true] : [false, true]) {
-    let response, answer;
-    try {
-      response = await fetch("translate", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ text, attention }),
-        signal: request.running.signal,
-      });
-      answer = await response.json();
-    } catch {
-      if (number === request.latest) {
-        show("", null);
-        say("The service does not answer. Your text stays here.", true);
-      }
+  let attended = null; // the answer with attention
+  if (request.attended) {
+    attended = await ask(text, true);
+    if (stale()) return;
+  }
+  if (!attended?.translation) {
+    // The first attention takes seconds, and any may fail: the translation comes by itself.
+    const { translation, error, status } = await ask(text, false);
+    if (stale()) return;
+    show(text, translation ?? null);
+    if (error) {
+      say(status ? `Not translated: ${error}` : "The service does not answer. Your text stays here.",
+        status === 0 || status >= 500);
       return;
     }
-    if (number !== request.latest) return;
-    if (!response.ok) {
-      show(text, null);
-      say(`Not translated: ${answer.error}`, response.status >= 500);
-      return;
-    }
-    request.attended ||= attention;
-    show(text, answer.translations[0][0]);
     say("");
+    attended ??= await askForAttention(text);
+    if (stale()) return;
+  }
+  if (attended.translation) {
+    request.attended = true;
+    show(text, attended.translation);
+    say("");
+  } else {
+    explain(attended.error);
   }
 }
 
+// As `ask`, unless it is known that this service gives no attention.
+async function askForAttention(text) {
+  if (!request.refused && (await introduced)?.attention === false) {
+    request.refused = "the engine of this service does not compute it";
+  }
+  if (request.refused) return { error: request.refused };
+  const answer = await ask(text, true);
+  if (answer.status === 400) request.refused = answer.error; // attention cannot be loaded
+  return answer;
+}
+
+// Shows what the service says of itself, and returns it; null without an answer.
 async function introduce() {
   try {
     const info = await (await fetch("info")).json();
@@ -114,8 +143,10 @@ async function introduce() {
     const scores = Object.entries(info.scores).map(([name, { value, half_width: half }]) =>
       `${name} ${value.toFixed(1)}${half === null ? "" : ` ± ${half.toFixed(1)}`}`);
     $("run").textContent = [info.run, ...scores].join(" · ");
+    return info;
   } catch {
     say("The service does not answer.", true);
+    return null;
   }
 }
 
@@ -168,9 +199,8 @@ function show(text, translation) {
   if (!translation) return;
   if (!attention) {
     lines.target.textContent = translation.text;
-    $("hint").textContent = translation.attention_missing
-      ? `There is nothing to show: ${translation.attention_missing}.`
-      : "Attention is being loaded …";
+    if (translation.attention_missing) explain(translation.attention_missing);
+    else $("hint").textContent = "Attention is being loaded …";
     return;
   }
   const { source, target } = attention;
@@ -183,6 +213,11 @@ function show(text, translation) {
   attentions.record = crossRecord(text, attention);
   attentions.count += 1;
   viewer.refresh();
+}
+
+// Says why no attention is shown.
+function explain(reason) {
+  $("hint").textContent = `Attention is unavailable: ${reason}.`;
 }
 
 function write(side) {
@@ -313,8 +348,8 @@ $("source").addEventListener("input", () => {
   request.timer = setTimeout(translate, DEBOUNCE);
 });
 $("again").addEventListener("click", () => {
-  introduce();
+  introduced = introduce();
   translate();
 });
-introduce();
+let introduced = introduce(); // a promise of what `/info` says
 if ($("source").value) translate();

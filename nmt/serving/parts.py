@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nmt.inference.cutting import Cutter
 from nmt.inference.results import Translation
-from nmt.inference.translator import Translator, join_best
+from nmt.inference.translator import Translator
 
 _TINY = "a"  # any text compiles the search; this one is short
 
@@ -12,8 +11,8 @@ _TINY = "a"  # any text compiles the search; this one is short
 class PartTranslator:
     """A translator in three steps, which give together what `Translator.hypotheses` gives.
 
-    `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` on one at a
-    time.
+    `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` each on one
+    at a time, which may be two.
 
     Args:
         translator: a translator.
@@ -21,10 +20,12 @@ class PartTranslator:
 
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
+        self.has_attention = translator.has_attention
         self.attention = translator.attention
         self._own_engine = translator.own_engine
         self.hypotheses = translator.hypotheses_of_parts
-        self.cut = Cutter(translator.tokenizer, translator.room).cut
+        self.cut = translator.cut
+        self._join_best = translator.join_best
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that it does not keep others waiting.
@@ -37,4 +38,4 @@ class PartTranslator:
 
     def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:
         """Return up to ``n_best`` translations of a text, given those of its parts."""
-        return parts[0] if len(parts) == 1 else join_best(parts, n_best)
+        return parts[0] if len(parts) == 1 else self._join_best(parts, n_best)

@@ -8,6 +8,8 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from nmt.startup.nvidia import nvidia_driver
+
 _FLAGS = "TF_XLA_FLAGS"
 
 
@@ -15,7 +17,8 @@ def keep_compiled(folder: Path) -> None:
     """Keep the programs that XLA compiles in ``folder``, and take them from there if they fit.
 
     Must be called before TensorFlow or JAX is imported. A program is found again by a hash of what
-    was compiled; each kind of processor and each version of the libraries has a folder of its own.
+    was compiled; each kind of processor, each kind of GPU with its driver, and each version of the
+    libraries has a folder of its own.
     Settings of the user's own for either cache are left alone.
     """
     own = folder / _fingerprint()
@@ -42,6 +45,8 @@ def _fingerprint() -> str:
     told = ("flags", "Features", "model name")
     for line in sorted({line for line in lines if line.startswith(told)}):
         state.update(line.encode())
+    # TensorFlow's own key names no GPU: code of one model might be run on another.
+    state.update(str(nvidia_driver()).encode())
     for package in ("tensorflow", "jax", "jaxlib"):
         try:
             state.update(f"{package} {metadata.version(package)}".encode())

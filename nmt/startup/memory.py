@@ -89,6 +89,22 @@ def keep_freed_memory(*, one_pool: bool = True) -> bool:
     return _set(settings | {_M_ARENA_MAX: 1} if one_pool else settings)
 
 
+def share_gpu_memory() -> None:
+    """Let TensorFlow and JAX take GPU memory as they need it; settings of the user's stay.
+
+    By default TensorFlow takes nearly all of it at the start, and JAX 75%: a second process, which
+    translates or inspects while a run trains, would find none. A process that grows keeps what it
+    has taken; TensorFlow gives unused parts back where a larger block is needed, and shapes of
+    batches are few, so that little is lost to fragmentation. ``XLA_PYTHON_CLIENT_PREALLOCATE=true``
+    or a ``XLA_CLIENT_MEM_FRACTION`` of one's own bring JAX's default back.
+
+    Must be called before a GPU is first used.
+    """
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    if not os.environ.keys() & {"XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"}:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
 def give_back_large_blocks() -> bool:
     """Give freed blocks of 4 MiB and more back to the system at once.
 

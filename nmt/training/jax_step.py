@@ -1,8 +1,9 @@
 """The update on JAX: layers, loss and optimizer of the TensorFlow one, in one compiled function.
 
 Weights (joined into groups), optimizer state and averages live in arrays that the compiled update
-takes and gives back (their memory is reused). The Keras variables are brought up to date where
-somebody reads them: for evaluation, and for a checkpoint.
+takes and gives back (their memory is reused): four copies of the parameters with Adam and
+averaging. The Keras variables of the optimizer hold nothing beside them. Those of the model are
+on the device within `use_averages`, where somebody reads them, and in host memory otherwise.
 """
 
 from __future__ import annotations
@@ -82,8 +83,12 @@ class JaxStep:
             [self._place(slot.value) for slot in self._slots],
             [self._place(variable.value) for variable in joined] if averages else [],
         )
-        # Frozen weights are copied but once.
-        self._fixed = [self._place(weight.value) for weight in self._frozen]
+        fixed = [weight.value for weight in self._frozen]
+        self._fixed = fixed if self._whole is None else [self._place(array) for array in fixed]
+        jax.block_until_ready(self._state)  # a copy of what is freed here
+        for variable in (*joined, *self._slots):
+            variable.value.delete()
+        self._synchronise()
         self.reconfigure(config)
 
     def reconfigure(self, config: TrainingConfig) -> None:
@@ -198,14 +203,16 @@ class JaxStep:
             loss_scale=scale,
             clip_norm=self._config.clip_norm,
         )
-        sound = is_sound(nll, norm, norm_limit)
-        made = sound
+        sound = applies = is_sound(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
-            made = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
+            applies = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
 
         changed = self._change(state, [gradient * factor for gradient in gradients], learning_rate)
         # Fused into the update, where a branch would cost copies of all arrays.
-        state = jax.tree.map(lambda new, old: jnp.where(made, new, old), changed, state)
+        state = tuple(
+            [jnp.where(condition, new, old) for new, old in zip(*arrays, strict=True)]
+            for condition, *arrays in zip((applies, applies, sound), changed, state, strict=True)
+        )
         return state, Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:
@@ -295,11 +302,11 @@ class JaxStep:
         return next(i for i, slot in enumerate(self._slots) if slot is variable)
 
     def _synchronise(self) -> None:
-        """Give the Keras variables the values of the arrays."""
+        """Give the variables of the model the values of the arrays, in host memory."""
         weights = self._groups.part(self._state[0])
-        for variables, arrays in ((self._weights, weights), (self._slots, self._state[1])):
-            for variable, array in zip(variables, arrays, strict=True):
-                variable.assign(self._copy(array))
+        with jax.default_device(_host()):
+            for variable, array in zip(self._weights, weights, strict=True):
+                variable.assign(jnp.array(np.asarray(array)))
 
     def _copy(self, array: Any) -> Any:
         """Return a copy for this process alone: the array's memory is reused."""
@@ -342,17 +349,20 @@ class JaxStep:
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """Give the model its averaged weights (if averaging is on) for a while."""
-        self._synchronise()
-        if not self._state[2]:
-            yield
-            return
+        """Give the model its averaged weights, or those of training without averaging."""
+        averages = self._state[2]
+        for weight, array in zip(
+            self._weights, self._groups.part(averages or self._state[0]), strict=True
+        ):
+            weight.assign(self._copy(array))
+        self._averaging = bool(averages)
         try:
-            self._averaging = True
-            averages = self._groups.part(self._state[2])
-            for weight, average in zip(self._weights, averages, strict=True):
-                weight.assign(self._copy(average))
             yield
         finally:
             self._averaging = False
             self._synchronise()
+
+
+def _host() -> jax.Device:
+    """Return the device whose memory is the host's."""
+    return jax.devices("cpu")[0]

@@ -130,6 +130,7 @@ def train(config: Config, console: Console) -> Run:
         import keras  # noqa: F401  (its backend prints notes)
 
         from nmt.runs.building import set_seed
+        from nmt.startup.devices import report_devices
         from nmt.training.defaults import finish_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.team import make_team
@@ -139,6 +140,7 @@ def train(config: Config, console: Console) -> Run:
     if not team.writes:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
+    report_devices(team.replicas // team.processes, console.print)
     with contextlib.ExitStack() as held:
         held.enter_context(team.together())
         corpus = prepare_corpus(config, console)

@@ -52,6 +52,10 @@ class TensorFlowStep:
         self._team = team or Team()
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
+        inner = self._optimizer.inner_optimizer if self._scaled else self._optimizer
+        # The step sums the gradients of all replicas. Keras would do so again, and has no option
+        # against it.
+        inner._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
         self._weights = list(model.trained_weights().values())
         self._groups = Groups(self._weights, config.optimizer)
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
@@ -173,10 +177,11 @@ class TensorFlowStep:
         rows = batch["labels"].shape[0]
         key = self._key(step, share).at_row(replica.replica_id_in_sync_group * rows)
         gradients, nll, tokens = self._sums(batch, key)
-        gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-        nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, [nll, tokens])
-        norm, factor, sound, made = self._norms(gradients, nll, tokens, norm_limit)
-        self._apply_or_not(made, gradients, factor, learning_rate)
+        if self._strategy.num_replicas_in_sync > 1:
+            sums = [*gradients, nll, tokens]
+            *gradients, nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
+        norm, factor, sound, applies = self._norms(gradients, nll, tokens, norm_limit)
+        self._apply(sound, applies, gradients, factor, learning_rate)
         return Update(nll, tokens, norm, tf.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> DropoutKey:
@@ -236,7 +241,7 @@ class TensorFlowStep:
         return self._groups.join(dense), loss.nll, loss.tokens
 
     def _measure(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
-        """Return norm, factor, whether the update is sound, and whether the optimizer is to run."""
+        """Return norm, factor, whether the update is sound, and whether it is applied."""
         tf = self._tf
         norm, factor = compute_norm_and_factor(
             gradients,
@@ -245,47 +250,36 @@ class TensorFlowStep:
             loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
-        sound = made = is_sound(nll, norm, norm_limit)
+        sound = applies = is_sound(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
-            made = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
-        return norm, factor, sound, made
+            applies = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
+        return norm, factor, sound, applies
 
-    def _apply_or_not(self, made: Any, gradients: list[Any], factor: Any, rate: Any) -> None:
-        """Apply the gradients if ``made``.
+    def _apply_gradients(
+        self, sound: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
+    ) -> None:
+        """Scale the gradients, apply them if ``applies``, and average the weights if ``sound``.
 
-        The branch is outside of what XLA compiles: inside, it would copy all variables.
+        The old and the new values are selected on the device. A branch would make the host wait for
+        the device at every update, and nothing that crosses replicas may stand in one.
         """
-        tf = self._tf
-        if self._strategy.num_replicas_in_sync == 1:
-
-            def apply() -> Any:
-                self._apply(gradients, factor, rate)
-                return tf.constant(True)
-
-            tf.cond(made, apply, lambda: tf.constant(False))
-            return
-        # What crosses replicas cannot be in a branch: it is made, and taken back.
-        variables = [*self._joined, *self._optimizer.variables, *self._averages]
+        tf, optimizer = self._tf, self._optimizer
+        updated = [*self._joined, *optimizer.variables]
+        variables = [*updated, *self._averages]
+        conditions = [applies] * len(updated) + [sound] * len(self._averages)
         before = [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
-        self._apply(gradients, factor, rate)
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(tf.where(made, tf.convert_to_tensor(variable), value))
-
-    def _apply_gradients(self, gradients: list[Any], factor: Any, learning_rate: Any) -> Any:
-        """Scale the gradients and apply them, and average the weights."""
-        optimizer = self._optimizer
-        # Keras sums the gradients of the replicas once more.
-        factor /= self._strategy.num_replicas_in_sync
         inner = optimizer.inner_optimizer if self._scaled else optimizer
         inner.learning_rate.assign(learning_rate)
         optimizer.apply([gradient * factor for gradient in gradients], self._joined)
-        values = self._groups.part([variable.value for variable in self._joined])
-        for i in self._groups.list_copied():
-            self._weights[i].assign(values[i])
         if self._config.ema_decay is not None:
             decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
             for average, variable in zip(self._averages, self._joined, strict=True):
                 average.assign(average + (1 - decay) * (variable.value - average))
+        for condition, variable, value in zip(conditions, variables, before, strict=True):
+            variable.assign(tf.where(condition, tf.convert_to_tensor(variable), value))
+        weights = self._groups.part([variable.value for variable in self._joined])
+        for i in self._groups.list_copied():
+            self._weights[i].assign(weights[i])
 
     def _loss_scale(self) -> Any:
         if not self._scaled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import numpy as np
 import pytest
 from conftest import corpus_lines
 
@@ -11,7 +12,7 @@ from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, train_tokenizer
 from nmt.errors import UserError
-from nmt.inference.cutting import Cutter
+from nmt.inference.cutting import Cutter, join_texts
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,122 @@ def test_what_is_empty_has_no_parts_and_what_fits_has_one(tokenizer: Tokenizer) 
         cutter.whole(" ")
     with pytest.raises(UserError, match="longer than the 63 tokens"):
         cutter.whole("Hoy hace frío. " * 50)
+
+
+CHARACTER_TOKENS = 3  # of a Chinese character, which the tokenizer spells in bytes
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize("mark", [*"。！？｡．؟۔।॥།።፧။។៕։", "。」", "！？", ". ", '." ', "؟ "])
+def test_marks_of_many_scripts_end_a_sentence(tokenizer: Tokenizer, mark: str) -> None:
+    sentence = f"今天很冷{mark}"
+    text = (sentence * 12).strip()
+    parts = tokenizer.decode(Cutter(tokenizer, 40).cut(text))
+    assert len(parts) > 1
+    assert all(len(part) % len(sentence) in (0, len(sentence.strip())) for part in parts)
+    assert all(part.endswith(mark.strip()) for part in parts)
+    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize("mark", "、，；：､،؛፣፤፥၊")
+def test_marks_of_many_scripts_end_a_clause(tokenizer: Tokenizer, mark: str) -> None:
+    text = f"今天很冷{mark}" * 12
+    parts = tokenizer.decode(Cutter(tokenizer, 40).cut(text))
+    assert len(parts) > 1
+    assert all(part.endswith(mark) for part in parts)
+    assert "".join(parts) == text
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_numbers_and_names_are_not_cut(tokenizer: Tokenizer) -> None:
+    text = "Son las 12:30 y cuesta 3.14, según ejemplo.com y otros. " * 6
+    words = {
+        word for part in Cutter(tokenizer, 16).cut(text) for word in word_list(tokenizer, part)
+    }
+    assert words == set(text.split())
+
+
+def word_list(tokenizer: Tokenizer, ids: np.ndarray) -> list[str]:
+    return tokenizer.decode([ids])[0].split()
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize("room", [4, 5, 6, 7, 16, 17, 18])
+def test_no_character_is_cut(tokenizer: Tokenizer, room: int) -> None:
+    """Chinese has no spaces, and this tokenizer spells its characters in three bytes each."""
+    text = "今天天气很好我们去公园散步" * 4
+    parts = Cutter(tokenizer, room).cut(text)
+    assert all(0 < len(part) <= room for part in parts)
+    decoded = tokenizer.decode(parts)
+    assert "".join(decoded) == text
+    fitting = (room - 1) // CHARACTER_TOKENS  # and the space before the first one
+    assert {len(part) for part in decoded[:-1]} == {fitting}
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_what_belongs_to_a_character_stays_with_it(tokenizer: Tokenizer) -> None:
+    family, letter = "👩\u200d👩\u200d👧", "कि"  # joined emoji; a letter with its vowel sign
+    cutter = Cutter(tokenizer, 40)
+    for character in (family, letter):
+        for part in tokenizer.decode(cutter.cut(character * 20)):
+            assert part == character * (len(part) // len(character))
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_a_character_of_more_tokens_than_fit_is_cut_all_the_same(tokenizer: Tokenizer) -> None:
+    parts = Cutter(tokenizer, 2).cut("今天")
+    assert [len(part) for part in parts] == [2, 2, 2, 2]
+    assert tokenizer.decode([np.concatenate(parts[:2])]) == ["今"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "language", "joined"),
+    [
+        (["Hello.", "World."], "en", "Hello. World."),
+        (["你好。", "世界。"], "zh-Hans", "你好。世界。"),
+        (["你好", "世界"], "zh_CN", "你好世界"),
+        (["これは", "本です。"], "ja", "これは本です。"),
+        (["สวัสดี", "ครับ"], "th", "สวัสดีครับ"),
+        (["나는", "학생이다."], "ko", "나는 학생이다."),
+        (["Zhang: 张", "Wei"], "en", "Zhang: 张 Wei"),
+        (["Python", "3.12"], "zh", "Python 3.12"),
+        (["你好。", "世界。"], "und", "你好。世界。"),
+        (["ສະບາຍດີ", "ຄຣັບ"], "und", "ສະບາຍດີຄຣັບ"),
+        (["Hello.", "World."], "und", "Hello. World."),
+        (["", "Hello.", "", "World.", ""], "en", "Hello. World."),
+        ([], "en", ""),
+    ],
+)
+def test_translations_are_joined_as_the_target_is_written(
+    parts: list[str], language: str, joined: str
+) -> None:
+    assert join_texts(parts, language) == joined
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_a_tag_is_repeated_in_every_part(tokenizer: Tokenizer) -> None:
+    tags = ["<2en>", "<2fr>"]
+    cutter = Cutter(tokenizer, 24, tags)
+    text = "Hoy hace frío. ¿Vamos a la playa? " * 6
+    parts = cutter.cut(f"<2fr> {text}")
+    tag = tokenizer.encode(["<2fr>"])[0].tolist()
+    assert len(parts) > 1
+    assert all(part[: len(tag)].tolist() == tag for part in parts)
+    assert all(len(part) <= cutter.room for part in parts)
+    untagged = Cutter(tokenizer, 24 - len(tag)).cut(text)
+    assert [part[len(tag) :].tolist() for part in parts] == [part.tolist() for part in untagged]
+    # A short text is what it was, and other words are no tags.
+    assert cutter.whole("<2fr> Sí.").tolist() == tokenizer.encode(["<2fr> Sí."])[0].tolist()
+    others = tokenizer.decode(cutter.cut(f"<2es> {text}"))
+    assert sum("<2es>" in part for part in others) == 1
+    assert sum("<2fr>" in part for part in tokenizer.decode(cutter.cut(f"<2fr>{text}"))) == 1
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_a_tag_that_leaves_no_room_is_text(tokenizer: Tokenizer) -> None:
+    tag = "<2en>"
+    room = len(tokenizer.encode([tag])[0])
+    parts = Cutter(tokenizer, room, [tag]).cut(f"{tag} Hoy hace frío.")
+    assert all(0 < len(part) <= room for part in parts)
+    assert "".join(tokenizer.decode(parts)).replace(" ", "") == "<2en>Hoyhacefrío."

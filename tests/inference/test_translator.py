@@ -26,6 +26,7 @@ from nmt.inference.cutting import Cutter
 from nmt.inference.engine import KerasEngine
 from nmt.inference.lines import open_output, translate_file
 from nmt.inference.results import LINE_ENDS, Translation
+from nmt.runs.resuming import compose_config
 
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
 pytestmark = pytest.mark.xdist_group("translator")
@@ -588,3 +589,45 @@ def test_bytes_that_end_a_line_leave_one_line(
     written = (tmp_path / "out").read_bytes().decode()
     assert written.count("\n") == len(written.splitlines()) == len(texts)
     assert written.splitlines()[1] == ""
+
+
+class Recording(Foreign):
+    """An engine that keeps the sources, and writes them back."""
+
+    def __init__(self) -> None:
+        self.sources: list[list[int]] = []
+
+    def search(
+        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+    ) -> list[list[Found]]:
+        self.sources += [ids.tolist() for ids in sources]
+        return [[Found((*map(int, ids), EOS), -1.0, -1.0)] for ids in sources]
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
+    tokenizer: Tokenizer, translator: Translator
+) -> None:
+    config = compose_config(
+        [
+            "data=tsv",
+            "data.path=a.tsv",
+            "data.source_language=es",
+            "data.target_language=zh",
+            "data.sources.pairs.tag='<2zh>'",
+            "training.row_lengths=[24]",
+        ]
+    )
+    engine = Recording()
+    tagged = Translator.from_config(
+        engine, tokenizer, config, load_own=lambda: cast(KerasEngine, engine)
+    )
+    tag = tokenizer.encode(["<2zh>"])[0].tolist()
+    text = "<2zh> " + "Hoy hace frío. " * 12
+    for one in (tagged, tagged.own("a test")):
+        engine.sources.clear()
+        one.translate([text])
+        assert len(engine.sources) > 2
+        assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
+        parts = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
+        assert one.join_best(parts, 1)[0].text == "你好世界"

@@ -55,6 +55,11 @@ class FakeTranslator:
         self.gate = threading.Event()
         self.gate.set()
         self.cross = CROSS
+        self.has_attention = True
+        self.attention_started = threading.Event()
+        self.attention_gate = threading.Event()
+        self.attention_gate.set()
+        self.attention_error: Exception | None = None
         self.loads = 0  # of what attention needs
         self.loading_gate = threading.Event()
         self.loading_gate.set()
@@ -100,6 +105,10 @@ class FakeTranslator:
 
     def attention(self, text: str, translation: SimpleNamespace) -> SimpleNamespace | None:
         """Give "Hola mundo" four pieces a side; longer texts and empty ones have no attention."""
+        self.attention_started.set()
+        assert self.attention_gate.wait(SOON)
+        if self.attention_error:
+            raise self.attention_error
         if len(text.split()) != 2:
             return None
         first, second = text.split()
@@ -195,5 +204,6 @@ def serving(
     finally:
         if isinstance(translator, FakeTranslator):
             translator.gate.set()
+            translator.attention_gate.set()
         server.should_exit = True
         thread.join()

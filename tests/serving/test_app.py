@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import SMALL, Letters, transformer
-from fake_service import CROSS, SOON, Running, serving, until
+from fake_service import CROSS, SOON, FakeTranslator, Running, serving, until
 
 from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.errors import UserError
 from nmt.inference.engine import KerasEngine
+from nmt.serving import app
 from nmt.serving.parts import PartTranslator
 
 
@@ -172,7 +174,10 @@ def test_why_there_is_no_attention() -> None:
         assert cut["attention_missing"] == "the text was translated in parts"
         running.translator.cross = np.zeros((6, 16, 80, 80), np.float32)
         (large,) = running.translate("Hola mundo", attention=True)[0]
-        assert large["attention_missing"] == "it has more than 500,000 weights"
+        assert large["attention"] is None
+        assert large["attention_missing"] == (
+            "the answer would have more than 500,000 weights: ask for fewer or shorter texts"
+        )
 
 
 def test_what_attention_needs_is_loaded_beside_everything_else_and_once() -> None:
@@ -193,10 +198,22 @@ def test_what_attention_needs_is_loaded_beside_everything_else_and_once() -> Non
         assert running.translator.loads == 1
 
 
-def test_the_page_lets_attention_be_loaded() -> None:
+def test_only_a_request_for_attention_loads_what_it_needs() -> None:
     with serving() as running:
-        running.ask("GET", "/")
-        until(lambda: running.translator.loads == 1)
+        for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/nowhere"):
+            running.ask("GET", path)
+        running.translate("Hola mundo")
+        assert running.app.state.service._loading is None
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+        assert running.translator.loads == 1
+
+
+def test_info_says_whether_there_is_attention() -> None:
+    translator = FakeTranslator()
+    translator.has_attention = False
+    with serving() as running, serving(translator) as other:
+        assert running.ask("GET", "/info").json["attention"] is True
+        assert other.ask("GET", "/info").json["attention"] is False
 
 
 def test_attention_that_takes_too_long_to_load_is_there_for_a_later_request() -> None:
@@ -232,13 +249,147 @@ def test_requests_that_wait_together_are_translated_together() -> None:
             answers = [pool.submit(running.translate, f"w{n}") for n in range(10)]
             greedy = pool.submit(running.translate, "greedy", beam=1)
             seen = pool.submit(running.translate, "a b", attention=True)
-            until(lambda: running.measured("nmt_queue_work") == 4 * 10 * 2 + 6 + 4 * 3)
+            until(lambda: running.measured("nmt_queue_work") == 4 * 10 * 2 + 6 + 5 * 3)
         assert [answer.result() for answer in answers] == [[[{"text": f"W{n}"}]] for n in range(10)]
         assert greedy.result() == [[{"text": "GREEDY"}]]
         assert seen.result()[0][0]["attention"]
         sizes = sorted(len(texts) for texts, _ in running.translator.calls)
         assert sizes == [1, 3, 8]
         assert running.measured("nmt_queue_work") == 0
+
+
+# ---- attention beside translations ----
+
+
+@contextmanager
+def attending(running: Running, texts: list[str]) -> Iterator[ThreadPoolExecutor]:
+    """Hold the attention of these texts while it is computed."""
+    with ThreadPoolExecutor(16) as pool:
+        running.translator.attention_gate.clear()
+        running.translator.attention_started.clear()
+        held = pool.submit(running.translate, texts, attention=True)
+        assert running.translator.attention_started.wait(SOON)
+        try:
+            yield pool
+            assert not held.done()
+        finally:
+            running.translator.attention_gate.set()
+        assert all(best["attention"] for best, *_ in held.result())
+
+
+def test_others_are_answered_while_attention_is_computed() -> None:
+    with serving() as running, attending(running, ["Hola mundo"]):
+        assert running.ask("GET", "/healthz").status == 200
+        assert running.ask("GET", "/").status == 200
+        assert running.translate("la casa") == [[{"text": "house the"}]]
+
+
+def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, started, gate = app.encode_answer, threading.Event(), threading.Event()
+
+    def wait_and_encode(*answer: Any) -> bytes:
+        if any(answer[1]):
+            started.set()
+            assert gate.wait(SOON)
+        return encode(*answer)
+
+    monkeypatch.setattr(app, "encode_answer", wait_and_encode)
+    with serving() as running, ThreadPoolExecutor() as pool:
+        held = pool.submit(running.translate, "Hola mundo", attention=True)
+        assert started.wait(SOON)
+        assert running.ask("GET", "/healthz").status == 200
+        assert running.translate("la casa") == [[{"text": "house the"}]]
+        assert not held.done()
+        gate.set()
+        assert held.result()[0][0]["attention"]
+
+
+def test_attention_counts_as_one_more_hypothesis() -> None:
+    with serving(max_work=50) as running:
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+        assert running.translate("Hola mundo!", beam=4)
+        answer = running.post({"text": "Hola mundo!", "attention": True})
+        assert answer.status == 413
+        assert answer.json == {
+            "error": "11 tokens at beam 4 with attention are 55 of work, more than the 50 allowed"
+        }
+        # A text that is cut has no attention, and pays for none.
+        assert running.translate("Hola|mundo!", attention=True)[0][0]["attention"] is None
+
+
+def test_attention_that_waits_fills_the_queue() -> None:
+    with serving(max_work=60, max_queue=60) as running:
+        with attending(running, ["Hola mundo"]) as pool:
+            waiting = pool.submit(running.translate, ["Hola mundo"] * 2, beam=1, attention=True)
+            until(lambda: running.measured("nmt_queue_work") == 20)
+            answer = running.post({"text": "Hola mundo", "attention": True})
+            assert answer.status == 503
+            assert answer.headers["retry-after"] == "1"
+            assert "waiting" in answer.json["error"]
+            answer = running.post({"text": "Hola mundo!"})
+            assert answer.status == 503
+            assert running.translate("Hola mundo") == [[{"text": "world hello"}]]
+        assert len(waiting.result()) == 2
+        assert running.measured("nmt_queue_work") == 0
+
+
+def test_attention_of_a_client_that_left_is_not_computed() -> None:
+    body = b'{"text": ["Hola mundo", "Hola casa"], "attention": true}'
+    with serving() as running:
+        with attending(running, ["Hola mundo"]):
+            client = connected(running, head(len(body)) + body)
+            until(lambda: running.measured("nmt_queue_work") == 19)
+            client.close()
+            until(lambda: running.measured("nmt_queue_work") == 0)
+        running.translate("Hola mundo", attention=True)
+        assert running.measured("nmt_attention_seconds_count") == 2
+
+
+def test_attention_of_too_many_tokens_is_refused() -> None:
+    with serving() as running:
+        answer = running.post({"text": [f"{'a' * 62} b"] * 4, "attention": True})
+        assert answer.status == 200
+        answer = running.post({"text": [f"{'a' * 62} b"] * 3 + ["a" * 65], "attention": True})
+        assert answer.status == 413
+        assert answer.json == {
+            "error": "attention is given for at most 256 tokens, not for 257: "
+            "send fewer or shorter texts, or ask without attention"
+        }
+        assert running.translate(["a" * 257], attention=False)
+
+
+def test_an_answer_with_attention_is_of_limited_size() -> None:
+    with serving() as running:
+        shape = (6, 8, 60, 60)  # 172,800 weights
+        running.translator.cross = np.random.default_rng(1).random(shape, np.float32)
+        answer = running.post({"text": ["Hola mundo"] * 4, "attention": True})
+        attended = [best["attention"] is not None for best, *_ in answer.json["translations"]]
+        assert attended == [True, True, False, False]
+        assert len(answer.body) < 6.1 * 500_000
+        found = answer.json["translations"][1][0]["attention"]["weights"]
+        np.testing.assert_allclose(found, running.translator.cross, atol=5.1e-4)
+
+
+def test_attention_that_fails_is_one_line_and_does_not_stop_the_service(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving() as running:
+        running.translator.attention_error = RuntimeError("asked to fail")
+        answer = running.post({"text": "Hola mundo", "attention": True})
+        assert answer.status == 500
+        assert answer.json == {"error": "the attention could not be computed"}
+        assert "asked to fail" in caplog.text
+        running.translator.attention_error = None
+        assert running.translate("Hola mundo", attention=True)[0][0]["attention"]
+
+
+def test_attention_is_counted() -> None:
+    with serving() as running:
+        running.translate(["Hola mundo", "Hola casa", "", "a|b"], attention=True)
+        running.translate("Hola mundo")
+        assert running.measured("nmt_attentions_total") == 2
+        assert running.measured("nmt_attention_seconds_count") == 2
+        assert running.measured("nmt_sentences_total") == 5
 
 
 # ---- refusing ----

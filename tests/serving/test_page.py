@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from conftest import CHROMIUM
-from fake_service import Running, serving
+from fake_service import FakeTranslator, Running, serving
+
+from nmt.errors import UserError
 
 api = pytest.importorskip("playwright.sync_api")
 
@@ -267,4 +269,78 @@ def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
         page.locator("#source").fill("Hola amigo")
         api.expect(page.locator("#source-words")).to_have_text("Hola amigo end ")
         assert len(running.translator.calls) == calls + 1  # attention is asked for at once now
+        page.close()
+
+
+def translations_asked(page: Any) -> list[bool]:
+    """Return a list that grows with every translation asked for: whether with attention."""
+    asked: list[bool] = []
+    page.on(
+        "request",
+        lambda request: (
+            asked.append(request.post_data_json["attention"])
+            if request.url.endswith("/translate")
+            else None
+        ),
+    )
+    return asked
+
+
+def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> None:
+    with serving() as running:
+        running.translator.loading_error = UserError("the weights are damaged")
+        page = browser.new_page()
+        asked = translations_asked(page)
+        page.goto(running.url)
+        target, hint = page.locator("#target-words"), page.locator("#hint")
+        page.locator("#source").fill("Hola mundo")
+        api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
+        api.expect(target).to_have_text("world hello")
+        api.expect(page.get_by_role("status")).to_have_text("")
+        api.expect(page.locator("#viewer")).to_be_hidden()
+        # The reason will not change: attention is asked for once.
+        page.locator("#source").fill("la casa")
+        api.expect(target).to_have_text("house the")
+        api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
+        assert asked == [False, True, False]
+        page.close()
+
+
+def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
+    with serving() as running:
+        page = browser.new_page()
+        asked = translations_asked(page)
+        page.goto(running.url)
+        target, hint = page.locator("#target-words"), page.locator("#hint")
+        page.locator("#source").fill("Hola mundo")
+        api.expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
+        running.translator.attention_error = RuntimeError("asked to fail")
+        page.locator("#source").fill("la casa")
+        api.expect(target).to_have_text("house the")
+        api.expect(hint).to_have_text(
+            "Attention is unavailable: the attention could not be computed."
+        )
+        running.translator.attention_error = None
+        page.locator("#source").fill("Hola casa")
+        api.expect(page.locator("#source-words")).to_have_text("Hola casa end ")
+        api.expect(hint).to_have_text("")
+        assert asked == [False, True, True, False, True]
+        page.close()
+
+
+def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
+    translator = FakeTranslator()
+    translator.has_attention = False
+    with serving(translator) as running:
+        page = browser.new_page()
+        asked = translations_asked(page)
+        page.goto(running.url)
+        page.locator("#source").fill("Hola mundo")
+        api.expect(page.locator("#hint")).to_have_text(
+            "Attention is unavailable: the engine of this service does not compute it."
+        )
+        page.locator("#source").fill("la casa")
+        api.expect(page.locator("#target-words")).to_have_text("house the")
+        assert asked == [False, False]
+        assert running.translator.loads == 0
         page.close()

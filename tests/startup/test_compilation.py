@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from nmt.startup import compilation
 from nmt.startup.compilation import keep_compiled
+from nmt.startup.nvidia import NvidiaDriver
 
 pytestmark = pytest.mark.xdist_group("compilation")
 
@@ -112,3 +114,26 @@ def test_a_folder_with_a_space_is_not_passed_to_tensorflow(
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     keep_compiled(tmp_path / "two words")
     assert "TF_XLA_FLAGS" not in os.environ
+
+
+def test_each_kind_of_gpu_has_a_folder_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def folder(driver: NvidiaDriver | None) -> str:
+        monkeypatch.setattr(compilation, "nvidia_driver", lambda: driver)
+        monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+        monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
+        keep_compiled(tmp_path)
+        name = os.environ["JAX_COMPILATION_CACHE_DIR"]
+        assert f"--tf_xla_persistent_cache_directory={name} " in os.environ["TF_XLA_FLAGS"]
+        return name
+
+    machines = [
+        None,
+        NvidiaDriver("535.104.05", ("Tesla T4",)),
+        NvidiaDriver("535.104.05", ("NVIDIA L4",)),
+        NvidiaDriver("570.86.15", ("Tesla T4",)),
+    ]
+    folders = [folder(machine) for machine in machines]
+    assert len(set(folders)) == len(machines)
+    assert folders == [folder(machine) for machine in machines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import platform
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from nmt.startup.memory import (
     give_back_large_blocks,
     keep_freed_memory,
     settle,
+    share_gpu_memory,
 )
 
 CHURN = """
@@ -143,3 +145,42 @@ def test_a_settled_process_finds_new_garbage_soon_and_leaves_the_old_alone(
         assert len(kept) == 3000
     finally:
         gc.unfreeze()
+
+
+GROWTH, PREALLOCATE = "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE"
+FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in (GROWTH, PREALLOCATE, *FRACTIONS):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_gpu_memory_is_taken_as_it_is_needed(unset: pytest.MonkeyPatch) -> None:
+    share_gpu_memory()
+    assert (os.environ[GROWTH], os.environ[PREALLOCATE]) == ("true", "false")
+
+
+def test_settings_of_gpu_memory_by_the_user_stay(unset: pytest.MonkeyPatch) -> None:
+    unset.setenv(GROWTH, "false")
+    unset.setenv(PREALLOCATE, "true")
+    share_gpu_memory()
+    assert (os.environ[GROWTH], os.environ[PREALLOCATE]) == ("false", "true")
+
+
+@pytest.mark.parametrize("name", FRACTIONS)
+def test_a_share_of_gpu_memory_for_jax_is_preallocated(
+    unset: pytest.MonkeyPatch, name: str
+) -> None:
+    unset.setenv(name, ".5")
+    share_gpu_memory()
+    assert PREALLOCATE not in os.environ
+
+
+def test_every_process_shares_gpu_memory(unset: pytest.MonkeyPatch) -> None:
+    """Whatever is imported first: TensorFlow and JAX read the settings at their first GPU."""
+    code = f"import os, nmt; print(os.environ['{GROWTH}'], os.environ['{PREALLOCATE}'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "true false\n"

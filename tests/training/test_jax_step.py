@@ -137,3 +137,51 @@ def test_the_loss_scale_of_float16_is_halved_by_an_overflow() -> None:
     for name, array in after.items():
         if name.startswith("model/"):
             np.testing.assert_array_equal(array, state[name])
+
+
+def test_the_device_holds_four_copies_of_the_parameters(tmp_path: Path) -> None:
+    """Weights, two slots of Adam and averages; the model's own weights are in host memory.
+
+    The second of two virtual devices stands for the host.
+    """
+    program = """
+        import math, sys
+        sys.path[:0] = sys.argv[1:3]
+        import jax
+        import numpy as np
+        import nmt.training.jax_step as jax_step
+        jax_step._host = lambda: jax.devices("cpu")[1]
+        from nmt.data.batches import Batches
+        from nmt.data.encoded import EncodedCorpus, Sequences
+        from test_jax_step import make
+        ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
+        batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], tokens=64, seed=1).batch(0)
+        step = make("training.ema_decay=0.9")
+        parameters = 4 * sum(math.prod(weight.shape) for weight in step._weights)
+
+        def copies(device):
+            arrays = [array for array in jax.live_arrays() if array.devices() == {device}]
+            return sum(array.nbytes for array in arrays) / parameters
+
+        device, host = jax.devices("cpu")
+        for when in ("made", "updated", "restored"):
+            if when == "updated":
+                step.update(batch, 1e-3, 1)
+            elif when == "restored":
+                step.restore(step.state())
+            with step.use_averages():
+                assert copies(device) < 5.1, (when, copies(device))
+            assert copies(device) < 4.1, (when, copies(device))
+            assert 0.9 < copies(host) < 1.1, (when, copies(host))
+    """
+    here = Path(__file__).parent
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), here.parent, here],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"KERAS_BACKEND": "jax", "XLA_FLAGS": flags},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,7 @@ def test_a_run_in_hand(kept: Workshop) -> None:
     assert run.path.parent == kept.runs
     assert (kept.runs / "latest").resolve() == run.path.resolve()
     assert f"run folder: {run.path}" in shown.getvalue()
+    assert re.search(r"^device: CPU \(\d+ cores?\)$", shown.getvalue(), re.MULTILINE)
     assert steps(run) == [1, 2, 3, 4]
     assert run.best_score == max(line["dev/BLEU"] for line in run.metrics if "dev/BLEU" in line)
     assert run.evaluation is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -52,6 +53,8 @@ def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "UserError training.devices=3: " in done.stdout
+    lines = re.findall(r"^device: CPU \(\d+ cores?(.*)\)$", done.stdout, re.MULTILINE)
+    assert lines == [", divided into 2 devices", "", ""]
     folders = sorted((tmp_path / "runs").glob("*_*"))
     alone, shared = (
         RunFolder.open(next(path for path in folders if path.name.endswith(name)))
