@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import math
 import sys
 from pathlib import Path
@@ -73,6 +74,16 @@ def add_beam(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_encoding(parser: argparse._ActionsContainer) -> None:
+    """Add ``--encoding``, that of the text files that a command reads."""
+    parser.add_argument(
+        "--encoding",
+        type=encoding,
+        metavar="NAME",
+        help="of the text that is read: latin-1, cp1252, utf-16 or another of Python's (utf-8)",
+    )
+
+
 def add_draw(parser: argparse._ActionsContainer) -> None:
     """Add what tells one draw from another: see `check_draw`."""
     parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
@@ -110,6 +121,17 @@ def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
 
     chosen = {name: getattr(arguments, name) for name in ("engine", "quantization", "whole")}
     return chosen | {"say": say}
+
+
+def encoding(text: str) -> str:
+    """Read the name of a text encoding."""
+    try:
+        codecs.getincrementaldecoder(text)
+        b"a".decode(text, "replace")  # refuses codecs that do not give text
+    except (LookupError, ValueError) as error:
+        message = f"unknown encoding {text!r}: give a name such as utf-8, latin-1 or utf-16"
+        raise argparse.ArgumentTypeError(message) from error
+    return text
 
 
 def positive(text: str) -> int:

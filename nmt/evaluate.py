@@ -11,6 +11,7 @@ from rich.console import Console
 from nmt.arguments import (
     Parser,
     add_beam,
+    add_encoding,
     add_engine,
     add_runs,
     chosen_engine,
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from nmt.inference.evaluation import Comparison, Evaluation, Forced
 
 
+_NAMED = 10  # pairs that are too long, at most, in a message
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
@@ -42,6 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--source", type=Path, help="score on this file instead of a split ...")
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
+    add_encoding(parser)
     parser.add_argument(
         "--join", type=positive, default=1, metavar="N", help="score on texts of N sentences each"
     )
@@ -74,6 +79,8 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if (arguments.source is None) != (arguments.reference is None):
         raise UserError("--source and --reference go together")
+    if arguments.encoding and arguments.source is None:
+        raise UserError("--encoding is that of --source and --reference: give them too")
     searched = arguments.beam is not None or arguments.length_penalty is not None
     if arguments.score and (arguments.compare or arguments.worst or searched):
         raise UserError(
@@ -97,7 +104,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.runs.files import write_json
     if arguments.source is not None:
         what = f"file_{arguments.source.stem}"
-        pairs = read_parallel(arguments.source, arguments.reference)
+        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     else:
         what = f"split_{arguments.split}"
         pairs = read_corpus(folder, console.print).pairs_of(arguments.split)
@@ -166,12 +173,23 @@ def print_comparison(compared: Comparison, console: Console) -> None:
 def print_forced(forced: Forced, console: Console) -> None:
     """Print how probable each target is, and the perplexity of all."""
     for pair, score in zip(forced.pairs, forced.scores, strict=True):
-        per_piece = score.log_prob / len(score.pieces)
-        row = f"{score.log_prob:.4f}\t{per_piece:.4f}\t{pair.source}\t{pair.target}"
-        print(row, file=console.file)  # the console itself would expand tabs
+        numbers = ("-", "-")
+        if score is not None:
+            per_piece = score.log_prob / len(score.pieces)
+            numbers = (f"{score.log_prob:.4f}", f"{per_piece:.4f}")
+        # The console itself would expand tabs.
+        print(*numbers, pair.source, pair.target, sep="\t", file=console.file)
+    too_long = forced.too_long
+    if too_long:
+        named = ", ".join(map(str, too_long[:_NAMED])) + (", …" if too_long[_NAMED:] else "")
+        console.print(
+            f"{len(too_long):,} pairs are longer than the model has positions for, and not scored: "
+            f"{named}"
+        )
     of_all = forced.perplexity
     console.print(
-        f"{len(forced.pairs):,} pairs, {of_all.pieces:,} target pieces (end marks included): "
+        f"{len(forced.pairs) - len(too_long):,} pairs, "
+        f"{of_all.pieces:,} target pieces (end marks included): "
         f"{of_all.nats_per_piece:.4f} nats and perplexity {of_all.per_piece:.3f} per piece, "
         f"perplexity {of_all.per_word:.3f} per word"
     )

@@ -14,6 +14,7 @@ from nmt.arguments import (
     above_zero,
     add_beam,
     add_draw,
+    add_encoding,
     add_engine,
     add_runs,
     check_draw,
@@ -22,8 +23,9 @@ from nmt.arguments import (
     not_negative,
     positive,
 )
+from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.lines import refuse_same_file
+from nmt.inference.lines import check_encoding, check_readable, refuse_same_file
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
 
@@ -50,6 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
         "direction; forward: the text is in the language to translate from",
     )
     parser.add_argument("--file", type=Path, required=True, help="text, one sentence per line")
+    add_encoding(parser)
     parser.add_argument("--output", type=Path, required=True, help="table: source TAB target")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted output")
     add_runs(parser)
@@ -89,14 +92,20 @@ def make_parser() -> argparse.ArgumentParser:
 
 def check(arguments: argparse.Namespace) -> None:
     """Raise a `UserError` for what can be known before anything is loaded."""
+    check_readable(arguments.file)
     if not arguments.file.is_file():
-        raise UserError(f"there is no file {arguments.file}")
+        raise UserError(f"{arguments.file} is read more than once, and it is a pipe: save it first")
     refuse_same_file(arguments.output, arguments.file)
     if arguments.output.exists() and not arguments.resume:
         raise UserError(f"{arguments.output} is there already: --resume goes on with it")
     if arguments.sample and arguments.beam:
         raise UserError("--sample draws, it does not search: leave --beam out")
     check_draw(arguments, drawn=arguments.sample, needed="--sample")
+    if arguments.sample and arguments.quantization:
+        raise UserError(
+            f"--quantization {arguments.quantization} is for CTranslate2, which does not draw: "
+            "leave it or --sample out"
+        )
     if arguments.sample and arguments.engine == "ctranslate2":
         raise UserError("--engine ctranslate2 does not draw: leave it out")
 
@@ -106,6 +115,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     check(arguments)
     runs = [RunFolder.open(path) for path in chosen_runs(arguments)]
     back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
+    encoding = arguments.encoding or UTF_8
+    check_encoding(arguments.file, encoding)
     # Heavy imports wait until the arguments are known to be right.
     from nmt.inference.synthesis import Synthesis
     from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, synthesize
@@ -121,13 +132,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         seed=arguments.seed,
         back=Translator.load(back.path) if back else None,
     )
-    origin = describe_origin(arguments.kind, paths, arguments.file, synthesis)
+    origin = describe_origin(arguments.kind, paths, arguments.file, synthesis, encoding)
     corpus = SyntheticCorpus(arguments.output, arguments.kind, origin)
     if arguments.resume:
         corpus.go_on()
     else:
         corpus.begin()
-    synthesize(arguments.file, corpus, synthesis, shown=True)
+    synthesize(arguments.file, corpus, synthesis, shown=True, encoding=encoding)
     console.print(f"{corpus.kept:,} of {corpus.lines:,} lines became pairs: {corpus.output}")
     for reason, count in corpus.rejected.most_common():
         console.print(f"  {count:,} rejected: {reason}")

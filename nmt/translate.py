@@ -12,6 +12,7 @@ from nmt.arguments import (
     Parser,
     add_beam,
     add_draw,
+    add_encoding,
     add_engine,
     add_runs,
     check_draw,
@@ -20,13 +21,17 @@ from nmt.arguments import (
     not_negative,
     positive,
 )
+from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import (
+    check_encoding,
+    check_readable,
     count_done,
+    open_arriving,
     open_output,
     refuse_same_file,
+    translate_arriving,
     translate_file,
-    translate_terminal,
 )
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
@@ -49,6 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_engine(parser)
     files = parser.add_argument_group("files")
     files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
+    add_encoding(files)
     files.add_argument(
         "--output", type=Path, metavar="FILE", help="write there, not to standard output"
     )
@@ -121,20 +127,28 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if arguments.file and arguments.sentences:
         raise UserError("give sentences or --file, not both")
-    if arguments.file and not arguments.file.is_file():
-        raise UserError(f"there is no file {arguments.file}")
+    if arguments.file:
+        check_readable(arguments.file)
     if arguments.attention and len(chosen_runs(arguments)) > 1:
         raise UserError("--attention is that of one run, and several are given")
     if arguments.resume and not (arguments.file and arguments.output):
         raise UserError("--resume needs --file and --output")
+    if arguments.resume and not arguments.file.is_file():
+        raise UserError(
+            f"--resume reads {arguments.file} from where it was interrupted, and it is a pipe: "
+            "save it as a file"
+        )
     if arguments.resume and arguments.nbest > 1:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
+    check_sentences(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     refuse_same_file(arguments.output, source)
     if arguments.attention:
         from nmt.inspection.pictures import drawing
 
         drawing.check(arguments.attention, arguments.sentences)
+    if arguments.beam and arguments.nbest > arguments.beam:
+        raise UserError(f"--nbest {arguments.nbest} needs --beam {arguments.nbest} or more")
     if arguments.sample and arguments.mbr:
         raise UserError("give --sample or --mbr, not both")
     if arguments.mbr and arguments.nbest > arguments.mbr:
@@ -142,12 +156,32 @@ def check(arguments: argparse.Namespace) -> None:
     drawn = arguments.sample or arguments.mbr
     if drawn and (arguments.beam or arguments.coverage_penalty):
         raise UserError("--sample and --mbr draw, they do not search: leave --beam out")
+    if arguments.quantization and own_reason(arguments):
+        raise UserError(
+            f"--quantization {arguments.quantization} is for CTranslate2, and "
+            f"{own_reason(arguments)} needs the model itself: leave one of them out"
+        )
     if arguments.engine == "ctranslate2" and own_reason(arguments):
         raise UserError(
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
             "missing coverage: leave it out"
         )
     check_draw(arguments, drawn=bool(drawn), needed="--sample or --mbr")
+
+
+def check_sentences(sentences: Sequence[str], prefix: str) -> None:
+    """Check that the terminal's encoding is the one that Python takes it for.
+
+    Raises:
+        UserError: it is not.
+    """
+    texts = {f"sentence {number}": text for number, text in enumerate(sentences, 1)}
+    for name, text in (texts | {"--prefix": prefix}).items():
+        if any("\ud800" <= sign <= "\udfff" for sign in text):  # stand for bytes
+            raise UserError(
+                f"{name} is not {sys.getfilesystemencoding().upper()}: write it to a file, and "
+                "give --file with --encoding NAME"
+            )
 
 
 def own_reason(arguments: argparse.Namespace) -> str:
@@ -166,20 +200,22 @@ def run(arguments: argparse.Namespace) -> None:
     check(arguments)
     runs = chosen_runs(arguments)
     folder = RunFolder.open(runs[0])
-    beam = arguments.beam or max(folder.config.decoding.beam_size, arguments.nbest)
-    if beam < arguments.nbest:
-        raise UserError(
-            f"--nbest {arguments.nbest} needs a beam of at least {arguments.nbest}: "
-            f"--beam {arguments.nbest}"
-        )
+    if arguments.file and arguments.file.is_file():
+        check_encoding(arguments.file, arguments.encoding or UTF_8)
     # Heavy imports wait until the arguments are known to be right.
     from nmt.inference.translator import Translator
 
-    how = describe_search(arguments, beam)
+    beam = arguments.beam or max(folder.config.decoding.beam_size, arguments.nbest)
     own = {"engine": "keras"} if own_reason(arguments) else {}
     translator = Translator.load(
         runs if runs[1:] else folder.path, **chosen_engine(arguments) | own
     )
+    translate(arguments, translator, describe_search(arguments, beam))
+
+
+def translate(arguments: argparse.Namespace, translator: Translator, how: Search | Draw) -> None:
+    """Translate sentences, a file, a pipe or a terminal, and write the lines."""
+    encoding = arguments.encoding or UTF_8
 
     def formatted(found: list[list[Translation]]) -> list[str]:
         return [
@@ -192,25 +228,32 @@ def run(arguments: argparse.Namespace) -> None:
     done, begin = 0, None
     if arguments.resume:
         done, begin = count_done(
-            arguments.output, arguments.file, lambda lines: formatted(translator.run(lines, how))
+            arguments.output,
+            arguments.file,
+            lambda lines: formatted(translator.run(lines, how)),
+            encoding,
         )
         begin = begin if arguments.output.exists() else None
+    arriving = None
+    if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
+        # Before the output is opened: it stays as it is if this is in another encoding.
+        arriving = open_arriving(arguments.file, arguments.encoding)
     with open_output(arguments.output, begin=begin) as out:
 
         def write(found: list[list[Translation]]) -> None:
             print("\n".join(formatted(found)), file=out, flush=True)
 
-        if arguments.file:
+        if arriving is not None:
+            translate_arriving(arriving, stream, write)
+        elif arguments.file:
             shown = out is not sys.stdout or not sys.stdout.isatty()
-            translate_file(arguments.file, done, stream, write, shown=shown)
-        elif arguments.sentences:
+            translate_file(arguments.file, done, stream, write, shown=shown, encoding=encoding)
+        else:
             found = translator.run(arguments.sentences, how)
             write(found)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
                 show_attention(translator, arguments.sentences, best, arguments.attention)
-        else:
-            translate_terminal(stream, write)
 
 
 def describe_search(arguments: argparse.Namespace, beam: int) -> Search | Draw:

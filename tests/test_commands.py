@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -132,11 +133,10 @@ def test_translate_arguments_and_standard_input(
     assert done.stderr == b""
     expected = done.stdout.decode().splitlines()
     assert len(expected) == 2
-    stdin = f"{sentences[0]}\r\n\n{sentences[1]}".encode() + b"\n\xff\xfe bad bytes\n"
+    stdin = f"{sentences[0]}\r\n\n{sentences[1]}".encode() + b"\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
     lines = translated(capsys, "--run", tiny_run).split("\n")
-    assert len(lines) == 5
-    assert [lines[0], lines[1], lines[2]] == [expected[0], "", expected[1]]
+    assert lines == [expected[0], "", expected[1], ""]
 
 
 def test_a_pipe_is_answered_line_by_line_and_may_be_interrupted(tiny_run: Path) -> None:
@@ -272,6 +272,87 @@ def test_translate_goes_on_with_nothing_but_its_own_translations(
         translated(capsys, *options, "--resume")
 
 
+OTHER_ENCODINGS = ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"]
+
+
+@pytest.mark.parametrize("encoding", OTHER_ENCODINGS)
+def test_translate_reads_other_encodings(
+    tiny_run: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    """From a file, also after an interruption, and from standard input."""
+    path, out = files
+    options = ("--run", tiny_run, "--beam", "1")
+    lines = translated(capsys, *options, "--file", path).splitlines(keepends=True)
+    path.write_bytes(SOURCE.replace("\n", "\r\n").encode(encoding))
+    out.write_text("".join(lines[:3]), encoding="utf-8")
+    named = ("--encoding", encoding)
+    translated(capsys, *options, *named, "--file", path, "--output", out, "--resume")
+    assert out.read_text(encoding="utf-8") == "".join(lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert translated(capsys, *options, *named) == "".join(lines)
+
+
+@pytest.mark.parametrize("encoding", OTHER_ENCODINGS[:-1])
+def test_translate_refuses_other_encodings_and_leaves_the_output(
+    tiny_run: Path,
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+) -> None:
+    path, out = files
+    content = ("Hoy.\n" * 9000 + SOURCE + "«“Sí”»\n" * (encoding != "latin-1")).encode(encoding)
+    path.write_bytes(content)
+    out.write_text("my only copy\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--output", out)
+    message = f" {encoding.upper()}, not UTF-8.*: give --encoding {encoding}, or convert it: iconv "
+    for more in ((), ("--resume",)):
+        with pytest.raises(UserError, match=f"^{path} .*{message}"):
+            translated(capsys, *options, "--file", path, *more)
+    with path.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(UserError, match=f"^standard input .*{message}"):
+            translated(capsys, *options)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content[-999:])))
+    if encoding in ("latin-1", "cp1252"):  # of the others, the mark is not there
+        with pytest.raises(UserError, match=f"^standard input .*{message}"):
+            translated(capsys, *options)
+    assert out.read_text(encoding="utf-8") == "my only copy\n"
+
+
+def test_what_a_pipe_holds_before_another_encoding_is_translated(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"No.\n" + b"\n" * 100_000 + "Sí.\n".encode("latin-1")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(UserError, match="byte 0xed at offset 100,005, line 100,002"):
+        translated(capsys, "--run", tiny_run, "--beam", "1")
+    assert capsys.readouterr().out.count("\n") == 100_001
+
+
+def test_a_file_may_be_a_pipe(
+    tiny_run: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As the shell makes it of ``<(zcat FILE)``."""
+    path, out = files
+    options = ("--run", tiny_run, "--beam", "1")
+    expected = translated(capsys, *options, "--file", path)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match=f"^--resume reads {pipe} .* a pipe: save it as a file"):
+        translated(capsys, *options, "--file", pipe, "--output", out, "--resume")
+    writer = threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),))
+    writer.start()
+    assert translated(capsys, *options, "--file", pipe) == expected
+    writer.join()
+    with pytest.raises(UserError, match=f"^{tmp_path} is a folder"):
+        translated(capsys, *options, "--file", tmp_path)
+
+
 def test_translate_draws_samples(tiny_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--run", tiny_run, "Sí.", "--nbest", "4", "--scores")
     rows = translated(capsys, *options, "--sample").splitlines()
@@ -307,9 +388,16 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
     (["--run", "RUN", "--attention", "a.gif", "Hola."], ".png"),
     (["--run", "RUN", "--attention", "a.png", ""], "empty"),
+    (["--encoding", "latin-99", "Hola."], "--encoding: unknown encoding 'latin-99'"),
+    (["--encoding", "hex", "Hola."], "--encoding: unknown encoding 'hex'"),
+    (["Hola.", "S\udced."], "sentence 2 is not UTF-8"),
+    (["Hola.", "--prefix", "S\udced."], "--prefix is not UTF-8"),
     (["--resume", "Hola."], "--resume needs --file and --output"),
     (["--run", "RUN", "--engine", "ctranslate2_int8", "Hola."], "invalid choice"),
     (["--engine", "ctranslate2", "--attention", "a.png", "Hola."], "leave it out"),
+    (["--quantization", "int8", "--attention", "a.png", "Hola."], "--attention needs the model"),
+    (["--quantization", "int8", "--mbr", "3", "Hola."], "--mbr needs the model itself"),
+    (["--run", "RUN", "--quantization", "int8", "--engine", "keras", "Hola."], "leave it out"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
     (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
@@ -425,6 +513,16 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
     assert scores["scores"]["chrF2++"]["value"] == pytest.approx(100)
     assert scores["compared"]["BLEU"]["difference"] == 0
 
+    for path in (source, reference):
+        path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16"))
+    with pytest.raises(UserError, match=f"^--source={source} is UTF-16.*give --encoding utf-16"):
+        evaluated("--run", tiny_run, *files)
+    evaluated("--run", tiny_run, "--beam", "1", *files, "--encoding", "utf-16")
+    assert json.loads(out.read_text(encoding="utf-8"))["scores"] == scores["scores"]
+    with pytest.raises(UserError, match=r"^--encoding is that of --source"):
+        evaluated("--run", tiny_run, "--encoding", "utf-16")
+
+    source.write_text("\n" * 16, encoding="utf-8")
     reference.write_text("only one line\n", encoding="utf-8")
     done = command("nmt.evaluate", "--run", tiny_run, *files)
     assert "16 lines" in one_line_error(done)
@@ -490,6 +588,33 @@ def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> N
     rows = [line.split("\t") for line in shown.splitlines() if "\t" in line]
     assert [row[2:] for row in rows] == [["Hoy hace frío.", "It's cold today."], ["Sí.", "Yes."]]
     assert rows[1][0] == f"{found['pairs'][1]['log_prob']:.4f}"
+
+
+def test_pairs_too_long_to_score_are_named_and_do_not_cost_the_others(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """By their number in the files, however many are scored at a time."""
+    source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))
+    given = ("--source", source, "--reference", reference, "--output", out)
+    source.write_text("Sí.\n" * 601, encoding="utf-8")
+    lines = ["Yes."] * 601
+    lines[599] = "word " * 3000
+    reference.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    shown = evaluated("--run", tiny_run, "--score", *given).splitlines()
+    rows = [line for line in shown if "\t" in line]
+    assert rows[599].split("\t")[:2] == ["-", "-"]
+    assert rows[598] == rows[600]
+    assert "1 pairs are longer than the model has positions for, and not scored: 600" in shown
+    assert any(line.startswith("600 pairs, ") for line in shown)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["too_long"] == [600]
+    assert len(found["pairs"]) == 601
+    assert found["pairs"][599]["log_prob"] is None
+    assert sum(pair["log_prob"] is not None for pair in found["pairs"]) == 600
+    source.write_text("word " * 3000 + "\n", encoding="utf-8")
+    reference.write_text("Yes.\n", encoding="utf-8")
+    with pytest.raises(UserError, match="every pair has a side of more than"):
+        evaluated("--run", tiny_run, "--score", *given)
 
 
 @pytest.mark.slow

@@ -53,6 +53,22 @@ def test_text_becomes_pairs(text: Path, parrot_run: Path) -> None:
     assert output.read_bytes() == before
 
 
+def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Path) -> None:
+    outputs = [text.with_name(f"{name}.tsv") for name in "ab"]
+    options = ("--kind", "forward", "--run", parrot_run, "--file", text)
+    made(*options, "--output", outputs[0])
+    text.write_bytes(text.read_text(encoding="utf-8").encode("latin-1"))
+    with pytest.raises(UserError, match=r"seems to be LATIN-1, not UTF-8 .*--encoding latin-1"):
+        made(*options, "--output", outputs[1])
+    assert not outputs[1].exists()
+    made(*options, "--output", outputs[1], "--encoding", "latin-1")
+    assert outputs[1].read_bytes() == outputs[0].read_bytes()
+    with pytest.raises(
+        UserError, match="was begun with another encoding: 'iso8859-1', not 'cp1252"
+    ):
+        made(*options, "--output", outputs[1], "--encoding", "cp1252", "--resume")
+
+
 def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
     outputs = [text.with_name(f"{name}.tsv") for name in "ab"]
     for output in outputs:
@@ -69,10 +85,12 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
     ("arguments", "message"),
     [
         ("--file nowhere --output out", "there is no file nowhere"),
+        ("--file /dev/null --output out", "/dev/null is read more than once, and it is a pipe"),
         ("--file TEXT --output TEXT", "would be written over"),
         ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
         ("--file TEXT --output out --top-k 2", "need --sample"),
         ("--file TEXT --output out --sample --engine ctranslate2", "does not draw"),
+        ("--file TEXT --output out --sample --quantization int8", "leave it or --sample out"),
         ("--file TEXT --output out --run nowhere", "there is no run nowhere"),
     ],
 )

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from nmt.config.data import SHORT, key_of, with_same_files
 from nmt.data.cleaning import clean_text
+from nmt.data.encodings import UTF_8
 from nmt.data.grammar.expand import expand
 from nmt.data.judging import DUPLICATE, HELD_OUT, NO_WEIGHT, clean_pair, judge, read_weight
 from nmt.data.reading import (
@@ -416,15 +417,21 @@ def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:
             log(f"source '{part.source}': {len(part.pairs):,} pairs to train on{times}")
 
 
-def read_parallel(source: Path, reference: Path) -> list[Pair]:
+def read_parallel(source: Path, reference: Path, encoding: str | None = None) -> list[Pair]:
     """Read two aligned files as they are, every line a pair: for evaluation, not for training.
 
+    Args:
+        source: the file of sources.
+        reference: the file of their translations.
+        encoding: of both; None: UTF-8.
+
     Raises:
-        UserError: a file that is missing or damaged, a line over 1 MiB, or the numbers of lines
-            differ.
+        UserError: a file that is missing, damaged or in another encoding, a line over 1 MiB, or the
+            numbers of lines differ.
     """
     pairs = []
-    for line in read_aligned(source, reference, "--source", "--reference"):
+    lines = read_aligned(source, reference, "--source", "--reference", encoding or UTF_8)
+    for line in lines:
         if line.fault == TOO_LONG:
             raise UserError(
                 f"line {line.number} of {source} or of {reference} is over 1 MiB: break it up"

@@ -19,6 +19,7 @@ from nmt.config.data import SourceConfig, key_of
 from nmt.data.archives import DAMAGE, GZIP, bounded, open_member
 from nmt.data.digests import digest_file
 from nmt.data.downloading import fetch_archive
+from nmt.data.encodings import open_text
 from nmt.data.lines import is_cut, split_lines
 from nmt.errors import UserError
 
@@ -227,14 +228,18 @@ def _number(file: str, lines: Iterable[bytes]) -> Iterator[Row]:
 
 
 def read_aligned(
-    source_path: Path, target_path: Path, source_key: str, target_key: str
+    source_path: Path, target_path: Path, source_key: str, target_key: str, encoding: str
 ) -> Iterator[Line]:
     """Yield the lines of two files that translate each other line by line.
 
     Raises:
-        UserError: a file that is missing or damaged, or the numbers of lines differ.
+        UserError: a file that is missing, damaged or not in this encoding, or the numbers of lines
+            differ.
     """
-    lines = _file_lines(source_path, source_key), _file_lines(target_path, target_key)
+    lines = (
+        _file_lines(source_path, source_key, encoding=encoding),
+        _file_lines(target_path, target_key, encoding=encoding),
+    )
     for row in _align(str(source_path), str(target_path), *lines):
         yield parse_row(row, ())
 
@@ -266,9 +271,17 @@ def _decode(line: bytes) -> tuple[str, str | None]:
 
 
 def _file_lines(
-    path: Path, key: str, opened: Callable[[IO[bytes]], None] = lambda file: None
+    path: Path,
+    key: str,
+    opened: Callable[[IO[bytes]], None] = lambda file: None,
+    *,
+    encoding: str | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, unpacked where its name ends in ``.gz``."""
+    """Yield the lines of a file, unpacked where its name ends in ``.gz``.
+
+    With an encoding, they are recoded as UTF-8, and a line in another encoding is an error; without
+    one, lines that are not UTF-8 are left for `parse_row` to judge.
+    """
     packed = path.suffix == ".gz"
     with _reading(path, key), path.open("rb") as file:
         opened(file)
@@ -279,6 +292,9 @@ def _file_lines(
         text = file
         if packed:
             text = bounded(gzip.GzipFile(fileobj=file), path, key)
+        if encoding is not None:
+            yield from split_lines(open_text(text, f"{key}={path}", encoding))
+            return
         beginning = text.peek(4)
         for signature, problem in _NOT_TEXT.items():
             if beginning.startswith(signature):

@@ -148,20 +148,28 @@ class Forced:
     """Given translations, and how probable a model finds them."""
 
     pairs: Sequence[Pair]
-    scores: Sequence[PairScore]
+    scores: Sequence[PairScore | None]  # None: a side has more tokens than the model positions
+
+    @property
+    def too_long(self) -> list[int]:
+        """The numbers of the pairs without a score, from 1."""
+        return [number for number, score in enumerate(self.scores, 1) if score is None]
 
     @property
     def perplexity(self) -> Perplexity:
-        """Of all pairs together."""
-        return perplexity(self.scores)
+        """Of all pairs together that have a score."""
+        return perplexity([score for score in self.scores if score is not None])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the scores with every piece, for a file."""
+        """Return the scores with every piece, for a file; null for a pair that has none."""
         return {
             "perplexity": asdict(self.perplexity),
+            "too_long": self.too_long,
             "pairs": [
-                {"source": pair.source, "target": pair.target, "log_prob": score.log_prob}
-                | {"pieces": score.pieces, "log_probs": score.log_probs}
+                {"source": pair.source, "target": pair.target}
+                | {"log_prob": None if score is None else score.log_prob}
+                | {"pieces": [] if score is None else score.pieces}
+                | {"log_probs": [] if score is None else score.log_probs}
                 for pair, score in zip(self.pairs, self.scores, strict=True)
             ],
         }
@@ -215,12 +223,29 @@ def translate_with_progress(
 def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Forced:
     """Score many given translations, showing how far it is.
 
+    Pairs that are too long for the model have no score.
+
     Raises:
-        UserError: there are no pairs, or one is too long.
+        UserError: there are no pairs, or all are too long.
     """
     if not pairs:
         raise UserError("there is nothing to score: there are no pairs")
-    return Forced(pairs, _with_progress(partial(map, translator.score), pairs, "scoring", console))
+    most = translator.engine.max_length
+
+    def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
+        fits = [length <= most for length in translator.lengths(chunk)]
+        scored = iter(
+            translator.score([pair for pair, fit in zip(chunk, fits, strict=True) if fit])
+        )
+        return [next(scored) if fit else None for fit in fits]
+
+    found = Forced(pairs, _with_progress(partial(map, score), pairs, "scoring", console))
+    if len(found.too_long) == len(pairs):
+        raise UserError(
+            f"there is nothing to score: every pair has a side of more than {most - 1} tokens, "
+            "which the model has no positions for"
+        )
+    return found
 
 
 def evaluate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import stat
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, TypeVar
 
+from nmt.data.encodings import UTF_8, check_text, open_text
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
 from nmt.errors import UserError, naming
 
@@ -87,14 +89,15 @@ def group_arriving(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str
         yield group
         waited = bool(group)
     if errors:
+        yield []  # a stream finishes what it has read before it meets the error
         raise errors[0]
 
 
 def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
-    """Decode lines from `split_lines`, whatever bytes they hold; warn once where they are cut.
+    """Decode lines from `split_lines`; warn once where they are cut.
 
     Args:
-        lines: of a file.
+        lines: of a file in UTF-8, as `open_text` gives it.
         first: number of the first of them in it.
     """
     warned = False
@@ -111,8 +114,37 @@ def decode_lines(lines: Iterable[bytes], first: int = 1) -> Iterator[str]:
 
 def _decode(line: bytes) -> str:
     if is_cut(line):  # a character may be cut too: it is left out
-        return codecs.utf_8_decode(line[:LONGEST_LINE], "replace", False)[0]
-    return line.rstrip(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+        return codecs.utf_8_decode(line[:LONGEST_LINE], "strict", False)[0]
+    return line.rstrip(b"\n").removesuffix(b"\r").decode()
+
+
+def check_readable(path: Path) -> None:
+    """Check that a file is there; it may be a pipe.
+
+    Raises:
+        UserError: it does not exist, or is a folder.
+    """
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: give a file in it")
+
+
+def check_encoding(path: Path, encoding: str = UTF_8) -> None:
+    """Check that a whole file is in an encoding, before anything is made of it.
+
+    Raises:
+        UserError: it is not, or cannot be read.
+    """
+    with _open(path) as file:
+        check_text(file, str(path), encoding)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def refuse_same_file(output: Path | None, *inputs: Path | BinaryIO | None) -> None:
@@ -178,7 +210,9 @@ class _Line(NamedTuple):
         return not f"{expected}\n".encode().startswith(self.written)
 
 
-def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, int]:
+def count_done(
+    output: Path, source: Path, translate: Translate, encoding: str = UTF_8
+) -> tuple[int, int]:
     """Return how many lines an interrupted translation has written whole, and their bytes.
 
     Nothing is changed. An output that holds something else is not gone on with: some of its lines,
@@ -188,6 +222,7 @@ def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, i
         output: it may not exist.
         source: what was being translated.
         translate: as it was translated then.
+        encoding: of the source.
 
     Raises:
         UserError: the output has more lines than the source, or other lines, or is no file.
@@ -199,7 +234,7 @@ def count_done(output: Path, source: Path, translate: Translate) -> tuple[int, i
     (nothing,) = translate([""])
     try:
         begun, done, whole = _count_lines(output)
-        read, chosen = _choose_checked(_pair_lines(source, output, begun), done, nothing)
+        read, chosen = _choose_checked(_pair_lines(source, output, begun, encoding), done, nothing)
     except OSError as error:
         raise UserError(f"{error.filename or output} cannot be read: {error.strerror}") from error
     if read < begun:
@@ -231,10 +266,10 @@ def _count_lines(path: Path) -> tuple[int, int, int]:
     return done + (size > whole), done, whole
 
 
-def _pair_lines(source: Path, output: Path, count: int) -> Iterator[_Line]:
+def _pair_lines(source: Path, output: Path, count: int, encoding: str) -> Iterator[_Line]:
     """Yield the first lines of both files, as far as both have them."""
     with source.open("rb") as read, output.open("rb") as written:
-        texts = map(_decode, split_lines(read))
+        texts = map(_decode, split_lines(open_text(read, str(source), encoding)))
         yield from map(_Line, range(1, count + 1), texts, split_lines(written))
 
 
@@ -262,16 +297,26 @@ def _choose_checked(lines: Iterable[_Line], done: int, nothing: str) -> tuple[in
 
 
 def translate_file(
-    path: Path, done: int, stream: Stream[Result], write: Callable[[Result], object], *, shown: bool
+    path: Path,
+    done: int,
+    stream: Stream[Result],
+    write: Callable[[Result], object],
+    *,
+    shown: bool,
+    encoding: str = UTF_8,
 ) -> None:
     """Translate a file chunk by chunk, with a progress bar.
 
     Args:
-        path: the file.
+        path: the file, no pipe.
         done: lines at its beginning that are translated already.
         stream: translates chunks of lines, in order; it may read ahead.
         write: writes what a chunk became.
         shown: whether the bar is.
+        encoding: of the file.
+
+    Raises:
+        UserError: it is in another encoding: see `check_encoding`.
     """
     # Here, since a command that only checks its arguments should not wait for them.
     from rich.console import Console
@@ -287,7 +332,7 @@ def translate_file(
     hidden = not (shown and console.is_terminal)
     reached: deque[tuple[int, int]] = deque()  # lines and bytes read with each chunk in the stream
     with path.open("rb") as file, Progress(*columns, console=console, disable=hidden) as progress:
-        read = split_lines(file)
+        read = split_lines(open_text(file, str(path), encoding))
         for _ in islice(read, done):
             pass
 
@@ -312,22 +357,62 @@ def translate_file(
         _write_each(stream, chunks(), write_and_show)
 
 
-def translate_terminal(stream: Stream[Result], write: Callable[[Result], object]) -> None:
-    """Translate standard input: line by line from a terminal, from a pipe as lines come."""
-    if sys.stdin.isatty():
-        for line in sys.stdin:
-            _write_each(stream, [[line.rstrip("\n")]], write)
+def translate_arriving(
+    file: BinaryIO, stream: Stream[Result], write: Callable[[Result], object]
+) -> None:
+    """Translate a terminal line by line, a pipe as lines come.
+
+    Args:
+        file: from `open_arriving`.
+        stream: translates chunks of lines, in order; it may read ahead.
+        write: writes what a chunk became.
+
+    Raises:
+        UserError: it is in another encoding; what stands before that is translated and written.
+    """
+    lines = decode_lines(split_lines(file))
+    if file.isatty():
+        for line in lines:
+            _write_each(stream, [[line]], write)
     else:
-        lines = decode_lines(split_lines(_open_standard_input()))
         _write_each(stream, group_arriving(lines), write)
 
 
+def open_arriving(path: Path | None, encoding: str | None = None) -> BinaryIO:
+    """Open a pipe or a terminal as UTF-8, and wait until it has begun.
+
+    Args:
+        path: None: standard input.
+        encoding: of it; None: UTF-8, or the terminal's.
+
+    Raises:
+        UserError: it begins in another encoding, or is a file in another one, or cannot be read.
+    """
+    if path is not None:
+        return open_text(_open(path), str(path), encoding or UTF_8)
+    name, file = "standard input", _open_standard_input()
+    if encoding is None:
+        encoding = sys.stdin.encoding if file.isatty() else UTF_8
+    if _is_regular(file):
+        begin = file.tell()
+        check_text(file, name, encoding)
+        file.seek(begin)
+    return open_text(file, name, encoding)
+
+
 def _open_standard_input() -> BinaryIO:
-    """Return a file of its own: what Python itself closes in the end, no thread may be reading."""
+    """Return a duplicate: Python closes the original at its exit, when a thread may be reading."""
     try:
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-    except (OSError, ValueError):  # it is no file of the system's
+    except (OSError, ValueError):  # it has no file descriptor
         return sys.stdin.buffer
+
+
+def _is_regular(file: BinaryIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _write_each(

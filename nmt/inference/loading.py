@@ -42,7 +42,8 @@ def load_engine(
         may not be loaded).
 
     Raises:
-        UserError: there are no weights, or the engine cannot hold them.
+        UserError: there are no weights, the engine cannot hold them, or a quantization is given and
+            CTranslate2 is not what searches.
     """
     from nmt.runs.ctranslate2_form import NotHeldError
 
@@ -55,6 +56,8 @@ def load_engine(
     if name not in ENGINES:
         raise UserError(f"there is no engine {name!r}; there is: {', '.join(ENGINES)}")
     reason = ""
+    if name == "keras":
+        _refuse_quantization(quantization, "--engine keras is given")
     if name == "auto" and _backend() != "tensorflow":
         name, reason = "keras", f", since Keras runs on {_backend()}"
     if name != "keras":
@@ -67,26 +70,32 @@ def load_engine(
         else:
             say(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
             return engine, load_own if name == "auto" else None
+    _refuse_quantization(quantization, f"this run is searched by the model itself{reason}")
     say(f"engine: the model itself{reason}")
     return load_own(), None
 
 
 def load_ensemble(
-    folders: Sequence[RunFolder], name: str, say: Callable[[str], object]
+    folders: Sequence[RunFolder],
+    name: str,
+    quantization: str | None,
+    say: Callable[[str], object],
 ) -> KerasEngine:
     """Load the best weights of several runs that write together.
 
     Args:
         folders: of the runs.
         name: of the engine: "auto" or "keras".
+        quantization: None: nothing else can be followed.
         say: is told in one line what it is.
 
     Raises:
-        UserError: there are no weights, the runs do not have one tokenizer, or another engine is
-            asked for.
+        UserError: there are no weights, the runs do not have one tokenizer, or another engine or a
+            quantization is asked for.
     """
     if name not in ("auto", "keras"):
         raise UserError(f"--engine {name} holds one run: several are for --engine keras")
+    _refuse_quantization(quantization, "several runs are searched by the models themselves")
     first = folders[0].load_tokenizer().fingerprint
     for folder in folders[1:]:
         if folder.load_tokenizer().fingerprint != first:
@@ -102,6 +111,14 @@ def load_ensemble(
         engine = KerasEngine(cast("Model", together))  # as far as an engine goes
     say(f"engine: {len(folders)} models together")
     return engine
+
+
+def _refuse_quantization(quantization: str | None, reason: str) -> None:
+    """Refuse what the model itself cannot follow."""
+    if quantization is not None:
+        raise UserError(
+            f"--quantization {quantization} is for --engine ctranslate2, and {reason}: leave it out"
+        )
 
 
 def _load_ctranslate2(

@@ -108,8 +108,9 @@ def _forced(rules: Rules, index: Tensor, eos: int) -> Tensor:
 def top_k(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the largest of the last axis, best first, and their places.
 
-    Where the axis is long, only the groups of neighbours with the largest members are looked
-    through: every kernel for the whole axis takes several times as long as these two steps.
+    Where the axis is long, only the c groups of neighbours with the largest members are looked
+    through: every kernel for the whole axis takes several times as long as these two steps. With no
+    more than c groups, all would be looked through, and the kernel takes the axis as it is.
 
     Args:
         values: float [..., V], V known, at least c of them finite.
@@ -119,7 +120,7 @@ def top_k(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
         (float [..., c], int32 [..., c]).
     """
     length = values.shape[-1]
-    if length < _LONG:
+    if length < _LONG or count * _GROUP >= length:
         best, places = ops.top_k(values, count)
         return best, ops.cast(places, "int32")
     lead = ops.shape(values)[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.data.digests import digest_file
+from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, naming
 from nmt.inference.contract import Search
 from nmt.inference.lines import translate_file
@@ -121,7 +123,14 @@ class SyntheticCorpus:
         write_inside(self.record.parent, self.record.name, format_json(content))
 
 
-def synthesize(file: Path, corpus: SyntheticCorpus, synthesis: Synthesis, *, shown: bool) -> None:
+def synthesize(
+    file: Path,
+    corpus: SyntheticCorpus,
+    synthesis: Synthesis,
+    *,
+    shown: bool,
+    encoding: str = UTF_8,
+) -> None:
     """Translate the lines of a file that the corpus does not have yet.
 
     Args:
@@ -129,6 +138,7 @@ def synthesize(file: Path, corpus: SyntheticCorpus, synthesis: Synthesis, *, sho
         corpus: begun.
         synthesis: what makes pairs.
         shown: whether there is a progress bar.
+        encoding: of the file.
     """
 
     def stream(chunks: Iterable[list[str]]) -> Generator[list[Made]]:
@@ -137,12 +147,16 @@ def synthesize(file: Path, corpus: SyntheticCorpus, synthesis: Synthesis, *, sho
             yield synthesis.make(chunk, first)
             first += len(chunk)
 
-    translate_file(file, corpus.lines, stream, corpus.write, shown=shown)
+    translate_file(file, corpus.lines, stream, corpus.write, shown=shown, encoding=encoding)
     corpus.finish()
 
 
 def describe_origin(
-    kind: str, runs: Sequence[Path], file: Path, synthesis: Synthesis
+    kind: str,
+    runs: Sequence[Path],
+    file: Path,
+    synthesis: Synthesis,
+    encoding: str = UTF_8,
 ) -> dict[str, Any]:
     """Return what a corpus is made of and how, as its record keeps it."""
     best = [RunFolder.open(run).checkpoints.best for run in runs]
@@ -158,4 +172,7 @@ def describe_origin(
         "noise": synthesis.noisy and {"seed": synthesis.seed},
         "filters": asdict(synthesis.filters),
     }
+    encoding = codecs.lookup(encoding).name
+    if encoding != UTF_8:  # records from before there were others have no encoding
+        content["encoding"] = encoding
     return dict(json.loads(json.dumps(content)))

@@ -131,8 +131,8 @@ class Translator:
                 "ctranslate2", the same model in C++, which neither samples nor shows attention;
                 "auto", the latter where it can hold the model, and the model itself for what else
                 is asked.
-            quantization: what CTranslate2 computes with, "float32" or "int8"; None: as the run's
-                ``decoding.quantization`` says.
+            quantization: what CTranslate2 computes with, "float32" or "int8"; refused where it is
+                not what searches. None: as the run's ``decoding.quantization`` says.
             whole: translate texts in one go that are longer than any of training, up to
                 ``model.max_length``. Not every model does well there: docs/training.md.
             say: is told which engine it is.
@@ -149,7 +149,7 @@ class Translator:
         folder, config = folders[0], folders[0].config
         if len(folders) > 1:
             shortest = min(max(one.config.training.row_lengths) for one in folders)
-            together = load_ensemble(folders, engine, say)
+            together = load_ensemble(folders, engine, quantization, say)
             return cls(
                 together,
                 folder.load_tokenizer(),
@@ -216,8 +216,8 @@ class Translator:
             prefix: what every translation begins with.
 
         Raises:
-            UserError: ``n_best`` is larger than the beam, a penalty is below 0, or the prefix is
-                too long.
+            UserError: ``n_best`` is larger than the beam, the beam than the vocabulary, a penalty
+                is below 0, or the prefix is too long.
         """
         search = Search(beam_size, length_penalty, coverage_penalty, n_best, prefix)
         return self.run(texts, search)
@@ -292,6 +292,11 @@ class Translator:
         if how.n_best > size:
             raise UserError(
                 f"{how.n_best} translations need a beam of at least {how.n_best}, not {size}"
+            )
+        pieces = self.tokenizer.vocabulary_size
+        if size > pieces:
+            raise UserError(
+                f"beam_size must be at most {pieces:,}, the pieces of the vocabulary, got {size:,}"
             )
         for name, value in (("length_penalty", alpha), ("coverage_penalty", how.coverage_penalty)):
             if not 0 <= value < math.inf:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from nmt.arguments import Subcommands, add_run
+from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import read_parallel
 from nmt.data.splitting import Pair
@@ -45,6 +45,7 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", help="... with their translations, line by line"
     )
+    add_encoding(parser)
     parser.add_argument(
         "--gold",
         type=Path,
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     folder = RunFolder.open(arguments.run)
     pairs = []
     if arguments.source is not None:
-        pairs = read_parallel(arguments.source, arguments.reference)
+        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     with quiet_start():
         from nmt.inference.translator import Translator
         from nmt.inspection.heads.alignment import (
@@ -142,6 +143,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise UserError("give sentences, or --source with --reference, or --gold")
     if (arguments.source is None) != (arguments.reference is None):
         raise UserError("--source and --reference go together")
+    if arguments.encoding and arguments.source is None:
+        raise UserError("--encoding is that of --source and --reference: give them too")
     if arguments.head is not None and arguments.layer is None:
         raise UserError(f"--head {arguments.head} needs its --layer")
     if arguments.head is not None and arguments.best_head:

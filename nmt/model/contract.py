@@ -148,12 +148,13 @@ class Model(Decoder, Protocol):
         """Return two tensors [B, S, D] for int [B, S]: what the encoder reads, and tokens alone."""
         ...
 
-    def score_embedded(self, embedded: Tensor, target: Tensor) -> Tensor:
-        """Return logits float32 [B, T, V] from what `embed_source` gave, without padding.
+    def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
+        """Return the logits float32 [B, V] of one position per row, without padding.
 
         Args:
-            embedded: [B, S, D].
+            embedded: [B, S, D] from `embed_source`.
             target: int [B, T], shifted.
+            positions: int [B], from 0 to T - 1.
         """
         ...
 

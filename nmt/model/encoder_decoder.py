@@ -23,6 +23,11 @@ def find_segments(ids: Tensor) -> Tensor:
     return ops.cast(ops.not_equal(ids, PAD), "int32")
 
 
+def take_positions(x: Tensor, positions: Tensor) -> Tensor:
+    """Return one position per row: of [B, T, D] and int [B], [B, D]."""
+    return ops.take_along_axis(x, positions[:, None, None], axis=1)[:, 0]
+
+
 class EncoderDecoder(Sized, keras.Model):
     """The base of all models: `nmt.model.contract.Model`, as far as it is the same for all.
 

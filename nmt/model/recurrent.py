@@ -19,7 +19,7 @@ from nmt.model.cells import BidirectionalLayer, RecurrentLayer, States, find_beg
 from nmt.model.contract import CROSS, AttentionKind
 from nmt.model.dense import Dense
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments, take_positions
 from nmt.model.feeding import LayerWeights, Masks, Rows, Segments, decode
 from nmt.model.scores import Memory, Reading
 from nmt.model.sizes import RecurrentSizes
@@ -116,6 +116,7 @@ class Recurrent(EncoderDecoder):
         source_segments: Tensor,
         *,
         dropout_key: Tensor | None = None,
+        scored: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Score the next token after every prefix of ``target`` int [B, T].
 
@@ -125,15 +126,19 @@ class Recurrent(EncoderDecoder):
             target_segments: int [B, T]; a position attends to its own segment of the source.
             source_segments: int [B, S]; 0 is padding.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
+            scored: int [B], the one position of each row that is scored; None: all.
 
         Returns:
-            (logits float32 [B, T, V], weights of attention float32 [B, H, T, S]).
+            (logits float32 [B, T, V], or [B, V] of one position, weights of attention float32
+            [B, H, T, S]).
         """
         x = ops.transpose(self.embed(target, fold(dropout_key, 0)), (1, 0, 2))  # [T, B, D]
         begins = self.bridge(states, target_segments, source_segments)
         run = self._run_feeding if self.sizes.input_feeding else self._run_plain
         memory = self.reading.remember(states)
         a, weights = run(x, memory, target_segments, source_segments, begins, fold(dropout_key, 1))
+        if scored is not None:
+            a = take_positions(a, scored)
         return self.embedding.logits(a), weights
 
     def bridge(
@@ -381,12 +386,13 @@ class Recurrent(EncoderDecoder):
         embedded = self.embedding(source)
         return embedded, embedded
 
-    def score_embedded(self, embedded: Tensor, target: Tensor) -> Tensor:
-        """Return logits float32 [B, T, V] from embeddings [B, S, D] and ``target`` int [B, T]."""
+    def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
+        """Return the logits float32 [B, V] of one position int [B] of each ``target`` [B, T]."""
         source_segments = ops.ones(ops.shape(embedded)[:2], "int32")
         target_segments = ops.ones_like(target, dtype="int32")
         states = self.encode(embedded, source_segments)
-        return self.decode(target, states, target_segments, source_segments)[0]
+        logits, _ = self.decode(target, states, target_segments, source_segments, scored=positions)
+        return logits
 
     def position_table(self) -> None:
         """Return nothing: order is known from the recurrence."""

@@ -19,7 +19,7 @@ from nmt.model.blocks import DecoderBlock, EncoderBlock, TokenEmbedding
 from nmt.model.chunked import SegmentMask
 from nmt.model.contract import CROSS, DECODER, ENCODER, AttentionKind
 from nmt.model.dropout import dropout, fold
-from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments
+from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments, take_positions
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
 from nmt.model.sizes import Sizes
 
@@ -169,6 +169,7 @@ class Transformer(EncoderDecoder):
         positions: Tensor | None = None,
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
+        scored: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Score the next token after every prefix of ``target`` int [B, T].
 
@@ -180,9 +181,11 @@ class Transformer(EncoderDecoder):
             positions: int [B, T]; None: 0 … T - 1.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether attention weights are returned.
+            scored: int [B], the one position of each row that is scored; None: all.
 
         Returns:
-            (logits float32 [B, T, V], self weights per layer, cross weights per layer).
+            (logits float32 [B, T, V], or [B, V] of one position, self weights per layer, cross
+            weights per layer).
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
         of_self, of_cross = [], []
@@ -203,6 +206,8 @@ class Transformer(EncoderDecoder):
                 of_cross.append(cross_weights)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
+        if scored is not None:
+            x = take_positions(x, scored)
         return self.embedding.logits(x), of_self, of_cross
 
     def call(
@@ -388,12 +393,12 @@ class Transformer(EncoderDecoder):
         """Return two tensors [B, S, D] for int [B, S]: what the encoder reads, and tokens alone."""
         return self.embed(source, None, None), self.embedding(source)
 
-    def score_embedded(self, embedded: Tensor, target: Tensor) -> Tensor:
-        """Return logits float32 [B, T, V] from embeddings [B, S, D] and ``target`` int [B, T]."""
+    def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
+        """Return the logits float32 [B, V] of one position int [B] of each ``target`` [B, T]."""
         everything = ops.ones((1, 1, 1, ops.shape(embedded)[1]), "bool")
         memory, _ = self.encode_embedded(embedded, everything)
         causal = causal_mask(ops.shape(target)[1])
-        return self.decode(target, memory, causal, everything)[0]
+        return self.decode(target, memory, causal, everything, scored=positions)[0]
 
     def position_table(self) -> np.ndarray | None:
         """Return the vectors of positions, float32 [max_length, D]; None where they have none."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
+import time
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,8 @@ from nmt.runs.folder import RunFolder
 FORM_FILE = "best.ctranslate2"
 _VERSION = "1"  # of what is written here
 _MADE_FROM = "made_from"  # member of the archive
+_CACHED_BYTES = 2 << 30  # of all forms in the user's cache
+_PARTIAL_SECONDS = 24 * 3600  # after which a file that is half written is nobody's
 
 
 class NotHeldError(UserError):
@@ -66,6 +71,8 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
     for path in (beside, cached):
         found = _read(path, origin)
         if found:
+            if path == cached:
+                _mark_used(path)
             return found
     weights = choose_weights(folder.load_weights()[0])
     with tempfile.TemporaryDirectory() as made:
@@ -74,6 +81,8 @@ def read_form(folder: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
     for path in (beside, cached):
         try:
             _write(path, origin, files)
+            if path == cached:
+                _prune_cache(path)
             break
         except OSError:  # read-only, full, or another's: it is made again next time
             continue
@@ -130,6 +139,38 @@ def _user_cache() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("nmt") / "ctranslate2"
+
+
+def _mark_used(path: Path) -> None:
+    """Set the time by which `_prune_cache` chooses."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def _prune_cache(current: Path) -> None:
+    """Remove the least recently used forms while all are too large, but never the current one.
+
+    A form is read as a whole, so removing it disturbs no process that uses it. Several processes
+    may prune at a time. What a killed process left half written is removed when it is a day old.
+    """
+    forms: list[tuple[float, int, Path]] = []
+    size = 0
+    for path in current.parent.iterdir():
+        with suppress(OSError):  # another process was faster
+            status = path.stat()
+            if path.name.startswith("."):
+                if status.st_mtime < time.time() - _PARTIAL_SECONDS:
+                    path.unlink()
+            elif path.suffix == current.suffix:
+                size += status.st_size
+                if path != current:
+                    forms.append((status.st_mtime, status.st_size, path))
+    for _, bytes_of_form, path in sorted(forms):
+        if size <= _CACHED_BYTES:
+            break
+        with suppress(OSError):
+            path.unlink()
+        size -= bytes_of_form
 
 
 def _read(path: Path, origin: str) -> dict[str, bytes]:

@@ -155,13 +155,16 @@ async function introduce() {
 // Joins pieces to words; a word is shown as it stands in the text where both count the same.
 function wordsOf(pieces, text) {
   const found = [];
+  // WordPiece marks what does not begin a word; to SentencePiece, such a piece is text.
+  const suffix = pieces.at(-1) === "[EOS]" ? "##" : null;
   pieces.forEach((piece, number) => {
     const end = END_MARK.test(piece);
     if (end || piece.startsWith("▁") || !found.length || found.at(-1).end) {
       found.push({ text: "", first: number, last: number, end });
     }
     const word = found.at(-1);
-    word.text += end ? "end" : piece.replaceAll("▁", "");
+    const bare = suffix && piece.startsWith(suffix) ? piece.slice(suffix.length) : piece;
+    word.text += end ? "end" : bare.replaceAll("▁", "");
     word.last = number;
   });
   const written = text.trim().split(/\s+/);

@@ -286,7 +286,7 @@ def _make_trainer(
         stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),
-        translator=Translator(KerasEngine(model), tokenizer, config.decoding),
+        translator=Translator.from_config(KerasEngine(model), tokenizer, config),
         team=team,
         console=console,
         summary=summary,

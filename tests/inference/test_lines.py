@@ -22,9 +22,10 @@ from nmt.inference.lines import (
     count_done,
     group_arriving,
     group_lines,
+    open_arriving,
     open_output,
+    translate_arriving,
     translate_file,
-    translate_terminal,
 )
 
 Result = TypeVar("Result")
@@ -151,7 +152,7 @@ def test_a_huge_line_of_a_pipe_is_cut(
         monkeypatch.setattr(sys, "stdin", file)
         stream = partial(in_turn, lambda lines: list(map(len, lines)))
         with pytest.warns(UserWarning, match="^line 2 is longer"):
-            translate_terminal(stream, lengths.extend)
+            translate_arriving(open_arriving(None), stream, lengths.extend)
     assert lengths == [3, LONGEST_LINE, LONGEST_LINE, 6, 5]
     assert peak() < 8 * MIB
 

@@ -110,6 +110,18 @@ def test_where_keras_runs_on_another_backend_that_searches(
     assert said[1].startswith("engine: CTranslate2")
 
 
+def test_a_quantization_that_is_not_followed_is_refused(
+    parrot_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = "^--quantization int8 is for --engine ctranslate2, and .*: leave it out$"
+    for run, engine in ((parrot_run, "keras"), ([parrot_run, parrot_run], "auto")):
+        with pytest.raises(UserError, match=message):
+            Translator.load(run, engine=engine, quantization="int8")
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(UserError, match=message):
+        Translator.load(parrot_run, quantization="int8")
+
+
 def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Path) -> None:
     run = shutil.copytree(parrot_run, tmp_path / "run")
     best = run / "checkpoints" / "best.npz"

@@ -14,6 +14,7 @@ from conftest import transformer
 from keras import ops
 from numpy.typing import NDArray
 
+import nmt.inference.search
 from nmt.inference.compiled import compile_over
 from nmt.inference.contract import Numbers
 from nmt.inference.search import (
@@ -942,3 +943,37 @@ def test_the_largest_are_found_in_groups_as_in_the_whole(length: int) -> None:
         np.testing.assert_array_equal(best, -np.sort(-values, axis=-1)[..., :count])
         np.testing.assert_array_equal(np.take_along_axis(values, places, axis=-1), best)
         assert all(len(set(row.tolist())) == count for row in places.reshape(-1, count))
+
+
+@pytest.mark.parametrize("length", [1024, 1057])
+def test_as_many_are_found_as_there_are_groups_and_more(length: int) -> None:
+    values = np.random.default_rng(length).normal(size=(2, length)).astype(np.float32)
+    groups = -(-length // 32)
+    for count in (groups - 1, groups, groups + 1, length):
+        best, places = (np.asarray(part) for part in top_k(ops.convert_to_tensor(values), count))
+        np.testing.assert_array_equal(places, np.argsort(-values, axis=-1)[:, :count])
+        np.testing.assert_array_equal(best, np.take_along_axis(values, places, axis=-1))
+
+
+@pytest.mark.parametrize("size", [16, 17, 40])
+def test_a_wide_beam_finds_the_same_without_groups(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1,040 pieces, in 33 groups, twice as many candidates as the beam is wide."""
+    table = np.random.default_rng(size).normal(size=(1, 7, 1040)).astype(np.float32)
+
+    def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
+        rows = (tokens * 3 + index) % 7
+        return ops.take_along_axis(state, rows[:, :, None], axis=1), state
+
+    found = []
+    for long in (nmt.inference.search._LONG, math.inf):
+        monkeypatch.setattr(nmt.inference.search, "_LONG", long)
+        search = BeamSearch(step=step, reorder=same, bos=BOS, eos=EOS, size=size, kept=size)
+        given = rules([3], numbers=Numbers(n_best=size))
+        compiled = jitted(
+            lambda state, given, search=search: run(search, state, given, max_length=3)
+        )
+        found.append(numpy(compiled(ops.convert_to_tensor(table), given)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)

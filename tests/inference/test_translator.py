@@ -385,6 +385,14 @@ def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> N
         translator.hypotheses(["Hola."], beam_size=2, n_best=3)
 
 
+def test_a_beam_wider_than_the_vocabulary_is_refused(translator: Translator) -> None:
+    most = translator.tokenizer.vocabulary_size
+    found = translator.hypotheses(["Hola."], beam_size=most, n_best=2)
+    assert len(found[0]) == 2
+    with pytest.raises(UserError, match=f"beam_size must be at most {most}, .* got {most + 1}"):
+        translator.hypotheses(["Hola."], beam_size=most + 1)
+
+
 class Foreign:
     """An engine that is not the model itself, and searches without a coverage penalty alone."""
 

@@ -276,9 +276,12 @@ def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
     model, target = make("heads"), SINGLE["target"]
     embedded, tokens = model.embed_source(SINGLE["source"])
     np.testing.assert_array_equal(np.asarray(embedded), np.asarray(tokens))
-    logits = compiled(model.score_embedded)(embedded, target)
     expected, _ = run(model, SINGLE)
-    np.testing.assert_allclose(np.asarray(logits)[0], expected[0], atol=1e-5)  # without padding
+    length = target.shape[1]
+    whole = np.asarray(embedded)[:1]  # without padding
+    rows = [np.repeat(x, length, axis=0) for x in (whole, target[:1])]
+    logits = compiled(model.score_embedded)(*rows, np.arange(length))
+    np.testing.assert_allclose(np.asarray(logits), expected[0], atol=1e-5)
 
 
 # --- Decoding. ------------------------------------------------------------------------------------

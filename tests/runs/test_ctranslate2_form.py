@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.runs import ctranslate2_form
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.ctranslate2_form import FORM_FILE, NotHeldError, check_form_file, read_form
 from nmt.runs.folder import RunFolder
@@ -123,14 +126,50 @@ def test_where_the_run_cannot_be_written_to_it_is_in_the_users_cache(
     (run.checkpoints.folder / FORM_FILE).mkdir()  # which no file can take the place of
     made = form_of(run)
     [kept] = (cache / "nmt" / "ctranslate2").iterdir()
-    before = kept.stat().st_mtime_ns
+    before = kept.stat().st_ino
     assert form_of(run) == made
-    assert kept.stat().st_mtime_ns == before
+    assert kept.stat().st_ino == before  # it is not written again
     change_weights(run)
     assert form_of(run) != made
     assert len(list(kept.parent.iterdir())) == 2
     flip(kept)
     check_form_file(next(path for path in kept.parent.iterdir() if path != kept))
+
+
+def test_the_users_cache_is_bounded_and_keeps_what_is_used(
+    run: RunFolder, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least recently used forms go, and what a killed process left; the current one stays."""
+    (run.checkpoints.folder / FORM_FILE).mkdir()
+    folder = cache / "nmt" / "ctranslate2"
+
+    def use(step: int) -> Path:
+        """Read the form of some weights, and let time pass."""
+        arrays, metadata = read_arrays(original)
+        write_arrays(best, {name: step * array for name, array in arrays.items()}, metadata)
+        before = set(folder.glob("*.ctranslate2"))
+        form_of(run)
+        for path in folder.iterdir():
+            status = path.stat()
+            os.utime(path, ns=(status.st_atime_ns - 10**9, status.st_mtime_ns - 10**9))
+        [path] = set(folder.glob("*.ctranslate2")) - before or [None]
+        return path
+
+    best = run.checkpoints.best
+    original = shutil.copy(best, best.with_name("original"))
+    first, _ = use(1), use(2)
+    size = first.stat().st_size
+    monkeypatch.setattr(ctranslate2_form, "_CACHED_BYTES", 2 * size + 100)
+    stale, being_written = folder / ".partial-a", folder / ".partial-b"
+    for path, age in ((stale, 2 * 24 * 3600), (being_written, 60)):
+        path.write_bytes(b"half")
+        os.utime(path, (time.time() - age, time.time() - age))
+    use(1)
+    third = use(3)
+    assert set(folder.iterdir()) == {first, third, being_written}
+    monkeypatch.setattr(ctranslate2_form, "_CACHED_BYTES", 0)
+    fourth = use(4)
+    assert set(folder.iterdir()) == {fourth, being_written}
 
 
 def test_where_nothing_can_be_written_it_is_made_every_time(run: RunFolder, cache: Path) -> None:

@@ -10,12 +10,13 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
 import nmt
+from nmt import Translator
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.evaluation import Evaluation
@@ -24,6 +25,7 @@ from nmt.runs.folder import RunFolder
 from nmt.runs.resuming import compose_config
 from nmt.training import job
 from nmt.training.job import Run, train
+from nmt.training.loop import Trainer
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -38,8 +40,15 @@ def steps(run: Run) -> list[int]:
     return [line["step"] for line in run.metrics if "train/loss" in line]
 
 
-def test_a_run_in_hand(kept: Workshop) -> None:
+def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
+    of_training: list[Translator] = []
+
+    def make_trainer(**given: Any) -> Trainer:
+        of_training.append(given["translator"])
+        return Trainer(**given)
+
+    monkeypatch.setattr("nmt.training.loop.Trainer", make_trainer)
     run = kept.train(*FEW, "name=in hand", console=Console(file=shown, width=200))
     assert nmt.fit is job.fit
     assert run.complete
@@ -57,6 +66,10 @@ def test_a_run_in_hand(kept: Workshop) -> None:
     sources = [pair.source for pair in run.evaluation.pairs]
     assert len(sources) == 16
     assert run.translator().translate(sources) == run.evaluation.outputs
+    # Dev BLEU is by the translator of all later scores: it cuts texts where they do.
+    [translator] = of_training
+    assert translator.room == run.translator().room == 63
+    assert translator.engine.max_length > 64
 
     page = run._repr_html_()
     assert run.path.name in page

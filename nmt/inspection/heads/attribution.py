@@ -107,10 +107,9 @@ def gradient_times_input(model: Model, source: np.ndarray, target: np.ndarray) -
         read, tokens = model.embed_source(sources)  # [T, S, D] each
 
         def log_prob(embedded: Any) -> Any:
-            logits = model.score_embedded(embedded, targets)
-            own = ops.transpose(ops.diagonal(logits, axis1=0, axis2=1))  # [T, V]: copy t, token t
-            chosen = ops.take_along_axis(own, target_out[:, None], axis=-1)[:, 0]
-            return ops.sum(chosen - ops.logsumexp(own, axis=-1))
+            logits = model.score_embedded(embedded, targets, ops.arange(count))  # [T, V]
+            chosen = ops.take_along_axis(logits, target_out[:, None], axis=-1)[:, 0]
+            return ops.sum(chosen - ops.logsumexp(logits, axis=-1))
 
         return ops.sum(_differentiate(log_prob, read) * tokens, axis=-1)
 

@@ -53,6 +53,23 @@ def test_gradients_are_those_of_finite_differences(letters: Translator) -> None:
     assert not np.allclose(found[:, 0], found[:, 2])  # the same piece, at two places
 
 
+def test_of_each_copy_one_position_is_scored(
+    letters: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logits of all T positions of T copies would take T times the memory."""
+    shapes = []
+    embedding = letters.engine.model.embedding
+    logits = embedding.logits
+
+    def recorded(x: Any) -> Any:
+        shapes.append(tuple(x.shape))
+        return logits(x)
+
+    monkeypatch.setattr(embedding, "logits", recorded)
+    gradient_times_input(letters.engine.model, SOURCE, TARGET)
+    assert set(shapes) == {(len(TARGET), embedding.d_model)}
+
+
 def test_an_attribution_stands_beside_its_attention(letters: Translator) -> None:
     [best] = letters.hypotheses(["hola"])[0]
     found = attribute(letters, "hola")

@@ -1,0 +1,215 @@
+"""Text files in any encoding, read as UTF-8. A file in another encoding than said is refused."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import BinaryIO, NamedTuple
+
+from nmt.errors import UserError
+
+UTF_8 = "utf-8"
+_BLOCK = 1 << 16  # bytes read at a time
+_SHOWN = 4096  # bytes at the beginning of a file that its encoding is guessed from
+_BYTE_ORDER_MARK = "\ufeff"
+# How files begin that are not text.
+_ARCHIVES = {b"\x1f\x8b": "gzip-compressed", b"PK\x03\x04": "a zip archive", b"BZh": "a bzip2 file"}
+_MARKS = {  # byte order marks; those of UTF-32 begin with those of UTF-16
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+_MANY, _FEW = 0.6, 0.05  # share of zeros among the high and the low bytes of UTF-16
+
+
+class _Failure(NamedTuple):
+    """Where decoding stopped."""
+
+    offset: int  # in the file, from 0
+    line: int  # from 1
+    rest: bytes  # of the file, from there on, as far as it has been read
+    follows_utf_8: bool  # whether UTF-8 beyond ASCII stands before it
+
+    def __str__(self) -> str:
+        return f"byte 0x{self.rest[:1].hex()} at offset {self.offset:,}, line {self.line:,}"
+
+
+def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedReader:
+    """Return the content of a file as UTF-8, without a byte order mark.
+
+    The first block is read at once: a pipe is waited for.
+
+    Args:
+        file: at its beginning. Closing the result does not close it.
+        name: of the file, for messages.
+        encoding: the name of one of Python's text encodings.
+
+    Raises:
+        UserError: the first block is in another encoding; reading raises it further on.
+    """
+    recoded = _Recoded(file, name, encoding)
+    reader: io.BufferedReader = io.BufferedReader(recoded, 4 * _BLOCK)
+    reader.peek(1)
+    if recoded.error is not None:
+        raise recoded.error
+    return reader
+
+
+def check_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> None:
+    """Decode a whole file, and drop it.
+
+    Raises:
+        UserError: it is in another encoding.
+    """
+    recoded = _Recoded(file, name, encoding)
+    buffer = memoryview(bytearray(4 * _BLOCK))
+    while recoded.readinto(buffer):
+        pass
+
+
+class _Recoded(io.RawIOBase):
+    """A file as UTF-8: see `open_text`. What stands before an error can still be read."""
+
+    def __init__(self, file: BinaryIO, name: str, encoding: str) -> None:
+        self.error: UserError | None = None
+        self._file, self._name, self._encoding = file, name, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._is_utf_8 = codecs.lookup(encoding).name in (UTF_8, "utf-8-sig")
+        self._beginning = b""
+        self._ready = b""  # recoded, and not yet read
+        self._ended = False
+        self._offset = 0  # bytes read from the file
+        self._line = 1
+        self._has_text = self._beyond_ascii = False
+
+    def readable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._ready and not self._ended:
+            self._read_block()
+        if not self._ready and self.error is not None:
+            raise self.error
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _read_block(self) -> None:
+        block = self._file.read1(_BLOCK)  # type: ignore[attr-defined]
+        self._ended = not block
+        if not self._offset:
+            self._beginning = block[:_SHOWN]
+            if self._is_utf_8 and (wide := _find_utf_16(self._beginning)):
+                self._fail(f"seems to be {wide.upper()}, not UTF-8: {_advise(wide)}")
+                return
+        state = self._decoder.getstate()
+        try:
+            text = self._decoder.decode(block, final=not block)
+            self._add(text)
+        except UnicodeError as error:
+            self._decode_before(error, block, state)
+        self._offset += len(block)
+
+    def _add(self, text: str) -> None:
+        """Make a text ready to be read."""
+        if text and not self._has_text:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+            self._has_text = True
+        self._ready = text.encode()
+        self._line += text.count("\n")
+        self._beyond_ascii = self._beyond_ascii or not text.isascii()
+
+    def _decode_before(self, error: UnicodeError, block: bytes, state: tuple[bytes, int]) -> None:
+        """Add what a block holds before an error, and fail."""
+        pending = state[0]
+        whole, start = pending + block, 0
+        if isinstance(error, UnicodeDecodeError):
+            whole, start = error.object, error.start
+        if start > len(pending):
+            self._decoder.setstate(state)
+            self._add(self._decoder.decode(block[: start - len(pending)]))
+        failure = _Failure(
+            offset=self._offset - len(pending) + start,
+            line=self._line,
+            rest=whole[start:],
+            follows_utf_8=self._beyond_ascii,
+        )
+        if self._is_utf_8:
+            self._fail(_explain(self._beginning, failure))
+        else:
+            self._fail(f"is not {self._encoding} ({failure}): give its encoding by --encoding NAME")
+
+    def _fail(self, reason: str) -> None:
+        self.error = UserError(f"{self._name} {reason}")
+        self._ended = True
+
+
+def _find_utf_16(beginning: bytes) -> str:
+    """Return the encoding of text in UTF-16 without a byte order mark: it may be valid UTF-8.
+
+    In most scripts, one byte of most characters is zero. Empty: it is something else.
+    """
+    pairs = len(beginning) // 2
+    if pairs < 2 or beginning.startswith(tuple(_MARKS)):
+        return ""
+    low, high = (beginning[i : 2 * pairs : 2].count(0) / pairs for i in (0, 1))
+    if high >= _MANY and low <= _FEW:
+        return "utf-16-le"
+    return "utf-16-be" if low >= _MANY and high <= _FEW else ""
+
+
+def _advise(encoding: str) -> str:
+    """Return what to do about a file in an encoding that is known by two names."""
+    iconv = {"latin-1": "ISO-8859-1", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
+    return (
+        f"give --encoding {encoding}, or convert it: "
+        f"iconv -f {iconv.get(encoding, encoding.upper())} -t UTF-8"
+    )
+
+
+def _explain(beginning: bytes, failure: _Failure) -> str:
+    """Say what a file is that is not UTF-8, as far as can be told, and what to do about it."""
+    for signature, kind in _ARCHIVES.items():
+        if beginning.startswith(signature):
+            return f"is {kind}, not text: unpack it first"
+    for signature, encoding in _MARKS.items():
+        if beginning.startswith(signature):
+            return f"is {encoding.upper()}, not UTF-8 ({failure}): {_advise(encoding)}"
+    if failure.follows_utf_8 or _is_mostly_utf_8(failure.rest):
+        return (
+            f"is UTF-8 except for {failure}: correct that line, or drop all invalid bytes: "
+            "iconv -c -f UTF-8 -t UTF-8"
+        )
+    guess = _guess_western(beginning + failure.rest)
+    if guess:
+        return f"seems to be {guess.upper()}, not UTF-8 ({failure}): {_advise(guess)}"
+    return (
+        f"is not UTF-8 ({failure}): give its encoding by --encoding NAME, or convert it: "
+        "iconv -f NAME -t UTF-8"
+    )
+
+
+def _is_mostly_utf_8(rest: bytes) -> bool:
+    text = rest.decode("utf-8", "replace")
+    invalid = text.count("\ufffd")
+    return sum(not sign.isascii() for sign in text) - invalid > invalid
+
+
+def _guess_western(text: bytes) -> str:
+    """Return the encoding of a text most of whose letters are ASCII; empty if they are not."""
+    beyond = sum(byte > 0x7F for byte in text)
+    letters = sum(chr(byte).isalpha() for byte in text if byte <= 0x7F)
+    if beyond >= letters:
+        return ""
+    if not any(0x7F < byte < 0xA0 for byte in text):
+        return "latin-1"
+    try:
+        text.decode("cp1252")
+    except UnicodeDecodeError:
+        return ""
+    return "cp1252"
