@@ -181,7 +181,9 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     from nmt.runs.folder import RunFolder
 
     folder = tmp_path_factory.mktemp("parrot")
-    config = compose(*tiny_overrides(folder), "model.max_length=64", "name=parrot")
+    config = compose(
+        *tiny_overrides(folder), "model.max_length=64", "model.dropout=0", "name=parrot"
+    )
     assert isinstance(config, Config)
     run = RunFolder.create(config)
     rows = [line.split("\t") for line in corpus_lines(160)]
