@@ -483,7 +483,8 @@ def make_run(folder: Path) -> Any:
     arrays = {f"model/{name}": array for name, array in weights.items()}
     position = {"step": 2, "best_step": 1, "best_score": 10.5}
     write_arrays(run.checkpoints.best, arrays, {"step": 1})
-    run.checkpoints.save(2, arrays | {"optimizer/a": np.ones((), np.int64)}, position)
+    optimizer = {"optimizer/a": np.ones((), np.int64)}
+    run.checkpoints.save(2, arrays | optimizer, position, keep=2)
     run.samples.mkdir()
     (run.samples / "step_00000001.tsv").write_text("source\treference\toutput\na\tb\tc\n")
     return run

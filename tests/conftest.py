@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,21 @@ def pytest_configure(config: pytest.Config) -> None:
     # For JAX alone: TensorFlow, for which tests compile little, speaks of each program it loads.
     os.environ.pop("TF_XLA_FLAGS", None)
     os.environ.update(flags)
+
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Let signals that stop a program have their default effect, here and in child processes.
+
+    An ignored signal is inherited: SIGINT is ignored in a background job of a script, SIGHUP under
+    ``nohup``. There, a test that sends one would wait for an effect that never comes.
+    """
+    defaults = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1), signal.SIG_DFL)
+    defaults[signal.SIGINT] = signal.default_int_handler  # what Python starts with
+    previous = {number: signal.signal(number, handler) for number, handler in defaults.items()}
+    yield
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 CORPUS = Path(__file__).parent.parent / "data" / "phrasebook"
@@ -166,7 +182,9 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     from nmt.runs.folder import RunFolder
 
     folder = tmp_path_factory.mktemp("parrot")
-    config = compose(*tiny_overrides(folder), "model.max_length=64", "name=parrot")
+    config = compose(
+        *tiny_overrides(folder), "model.max_length=64", "model.dropout=0", "name=parrot"
+    )
     assert isinstance(config, Config)
     run = RunFolder.create(config)
     rows = [line.split("\t") for line in corpus_lines(160)]

@@ -16,6 +16,7 @@ from conftest import users_environment
 from rich.console import Console
 
 Done = subprocess.CompletedProcess[bytes]
+LIMIT = 300  # seconds, even on a busy machine; a command that takes longer hangs
 
 
 def printed(module: ModuleType, *arguments: str | Path) -> str:
@@ -35,6 +36,7 @@ def command(
         capture_output=True,
         cwd=cwd,
         check=False,
+        timeout=LIMIT,
         env=users_environment() | {"COLUMNS": "200"},
         **given,  # type: ignore[call-overload]
     )
@@ -66,6 +68,7 @@ def commands(module: str, lines: Sequence[Sequence[str]], *, cwd: Path) -> list[
         capture_output=True,
         cwd=cwd,
         check=False,
+        timeout=LIMIT,
         env=users_environment() | {"COLUMNS": "200"},
     )
     assert ran.returncode == 0, ran.stderr.decode()

@@ -139,6 +139,7 @@ def test_translate_arguments_and_standard_input(
     assert lines == [expected[0], "", expected[1], ""]
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_pipe_is_answered_line_by_line_and_may_be_interrupted(tiny_run: Path) -> None:
     """As another program would use it: it writes a line, and waits for the answer."""
     process = subprocess.Popen(
@@ -149,16 +150,18 @@ def test_a_pipe_is_answered_line_by_line_and_may_be_interrupted(tiny_run: Path) 
         env=users_environment(),
         start_new_session=True,
     )
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
-    for line in (b"S\xc3\xad.\n", b"\n", b"Hola.\n"):
-        process.stdin.write(line)
-        process.stdin.flush()
-        assert (process.stdout.readline() == b"\n") == (line == b"\n")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    assert process.stdout.read() == process.stderr.read() == b""
+    try:
+        assert process.stdin
+        assert process.stdout
+        for line in (b"S\xc3\xad.\n", b"\n", b"Hola.\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert (process.stdout.readline() == b"\n") == (line == b"\n")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.communicate(timeout=60) == (b"", b"")
+    finally:
+        process.kill()
 
 
 def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(

@@ -175,7 +175,7 @@ def test_a_killed_preparation_goes_on_where_it_was(folder: Path, tmp_path: Path)
         process = subprocess.Popen(line)
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(60)
         time.sleep(1)
     assert subprocess.run(line, check=False).returncode == 0
     files, expected = contents(tmp_path / "of"), contents(folder)

@@ -107,11 +107,11 @@ def started(
         assert process.stdout
         line = process.stdout.readline()
         found = re.fullmatch(r"listening at http://127\.0\.0\.1:(\d+)\n", line)
-        assert found, line + process.communicate()[1]
+        assert found, line + process.communicate(timeout=SOON)[1]
         yield process, int(found[1])
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=SOON)
 
 
 def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, str]:
@@ -124,6 +124,7 @@ def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, str]:
     return answer
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -> None:
     with started("--run", tiny_run) as (process, port), ThreadPoolExecutor() as pool:
         assert ask(port, "GET", "/healthz")[0] == 200

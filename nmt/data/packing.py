@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Kind = tuple[int, int]  # lengths in tokens of both sides; pairs of one kind are interchangeable
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -55,83 +53,93 @@ def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> 
 class _Stock:
     """The pairs that stand in no row yet, counted by kind.
 
+    A kind is a pair of lengths, (source, target), known by its number. Memory goes with the number
+    of kinds, whatever the lengths.
+
     Args:
         source: int [pairs], lengths in tokens.
         target: int [pairs], lengths in tokens.
-        longest: tokens per side; of longer pairs there are none.
+        longest: tokens per side; longer pairs are left out.
     """
 
     def __init__(self, source: np.ndarray, target: np.ndarray, longest: int) -> None:
         fits = np.flatnonzero(np.maximum(source, target) <= longest)
-        self._longest = longest
-        self._counts = np.zeros((longest + 1, longest + 1), np.int64)
-        np.add.at(self._counts, (source[fits], target[fits]), 1)
-        self._order = fits[np.lexsort((fits, target[fits], source[fits]))]  # kind by kind
-        ends = np.cumsum(self._counts).reshape(self._counts.shape)
-        self._next = ends - self._counts  # where the rest of each kind begins in the order
-        # A diagonal of the counts has the kinds of one difference, target - source. What is of use
-        # to fill a row is the longest of each: [2 * longest + 1, longest + 1], the longest source
-        # that is in stock up to each length; -1: none.
-        small = np.int16 if longest < np.iinfo(np.int16).max else np.int32
-        self._up_to = np.full((2 * longest + 1, longest + 1), -1, small)
-        sources, targets = np.nonzero(self._counts)
-        self._up_to[targets - sources + longest, sources] = sources
-        np.maximum.accumulate(self._up_to, axis=1, out=self._up_to)
+        order = np.lexsort((fits, target[fits], source[fits]))
+        self._order = fits[order]  # kind by kind
+        codes = source[self._order].astype(np.int64) * (longest + 1) + target[self._order]
+        kinds, self._next, self._counts = np.unique(codes, return_index=True, return_counts=True)
+        self._sources, self._targets = np.divmod(kinds, longest + 1)
+        # The kinds of one difference, target - source, form a diagonal; only the longest kind of
+        # each that fits can fill a row best. Slots 1, 2, … list the kinds by diagonal, then by
+        # length.
+        differences = self._targets - self._sources
+        by_diagonal = np.lexsort((self._sources, differences))
+        self._slots = np.empty_like(by_diagonal)  # slot of each kind
+        self._slots[by_diagonal] = np.arange(1, len(kinds) + 1)
+        self._kinds = np.concatenate([[-1], by_diagonal])  # kind of each slot
+        self._differences, begins = np.unique(differences[by_diagonal], return_index=True)
+        self._begins = begins + 1  # first slot of each diagonal
+        self._width = longest + 1
+        self._codes = differences[by_diagonal] * self._width + self._sources[by_diagonal]
+        # For each slot, the nearest one at or before it whose kind is in stock; 0: there is none.
+        self._in_stock = np.arange(len(kinds) + 1)
 
-    def longest_first(self, longer_than: int) -> Iterator[Kind]:
+    def longest_first(self, longer_than: int) -> Iterator[int]:
         """Yield kinds with a side of more tokens, each as long as it is in stock."""
-        sources, targets = np.nonzero(self._counts)
-        longest = np.maximum(sources, targets)
-        size = (sources + targets) * 1000 + longest
+        kinds = np.flatnonzero(self._counts)
+        longest = np.maximum(self._sources[kinds], self._targets[kinds])
+        size = (self._sources[kinds] + self._targets[kinds]) * 1000 + longest
         # Stock only falls, so that the longest kind left is never before the last one.
         for i in np.argsort(-size, kind="stable"):
-            kind = int(sources[i]), int(targets[i])
-            while longest[i] > longer_than and self._counts[kind]:
-                yield kind
+            while longest[i] > longer_than and self._counts[kinds[i]]:
+                yield int(kinds[i])
 
-    def fill(self, first: Kind, length: int) -> dict[Kind, int]:
+    def fill(self, first: int, length: int) -> dict[int, int]:
         """Choose what fills a row of so many tokens, as kinds and how often; ``first`` is in it.
 
         Large pairs first; among them those that leave both sides equally full: the score of a kind
         is s + t - 2 |(room_s - s) - (room_t - t)|. On a diagonal t - s does not change, nor what is
         behind the 2, so that its longest kind that fits is its best.
         """
-        chosen: dict[Kind, int] = {}
+        chosen: dict[int, int] = {}
         room_source = room_target = length
-        kind: Kind | None = first
+        kind: int | None = first
         while kind is not None:
             chosen[kind] = chosen.get(kind, 0) + 1
             if chosen[kind] == self._counts[kind]:
                 # Such a row is made once, so that what is used up here stays so.
                 self._run_out(kind)
-            room_source -= kind[0]
-            room_target -= kind[1]
+            room_source -= int(self._sources[kind])
+            room_target -= int(self._targets[kind])
             kind = self._best(room_source, room_target)
         return chosen
 
-    def _best(self, room_source: int, room_target: int) -> Kind | None:
+    def _best(self, room_source: int, room_target: int) -> int | None:
         """Return the kind in stock that fills this room best; None: none fits."""
-        differences = np.arange(-room_source, room_target + 1)
+        first, end = np.searchsorted(self._differences, (-room_source, room_target + 1))
+        differences = self._differences[first:end]
         most = np.minimum(room_source, room_target - differences)
-        sources = self._up_to[differences + self._longest, most].astype(np.int64)
-        found = np.flatnonzero(sources >= 0)
-        if not len(found):
+        slots = self._in_stock[
+            np.searchsorted(self._codes, differences * self._width + most, "right")
+        ]
+        fitting = np.flatnonzero(slots >= self._begins[first:end])  # on its own diagonal
+        if not len(fitting):
             return None
-        sources, differences = sources[found], differences[found]
+        kinds = self._kinds[slots[fitting]]
+        sources, differences = self._sources[kinds], differences[fitting]
         unequal = np.abs(differences - (room_target - room_source))
         score = 2 * sources + differences - 2 * unequal
         equal = np.flatnonzero(score == score.max())
         # Of equal ones that with the shortest source, then with the shortest target.
-        best = equal[np.argmin(sources[equal])]
-        return int(sources[best]), int(sources[best] + differences[best])
+        return int(kinds[equal[np.argmin(sources[equal])]])
 
-    def _run_out(self, kind: Kind) -> None:
-        source, target = kind
-        diagonal = self._up_to[target - source + self._longest]
-        end = int(np.searchsorted(diagonal, source, "right"))
-        diagonal[source:end] = diagonal[source - 1] if source else -1
+    def _run_out(self, kind: int) -> None:
+        slot = self._slots[kind]
+        if self._in_stock[slot] == slot:
+            end = np.searchsorted(self._in_stock, slot, "right")
+            self._in_stock[slot:end] = self._in_stock[slot - 1]
 
-    def take(self, pattern: dict[Kind, int]) -> np.ndarray:
+    def take(self, pattern: dict[int, int]) -> np.ndarray:
         """Take the pairs of as many rows of a pattern as there are: int64 [rows, pairs]."""
         rows = min(int(self._counts[kind]) // times for kind, times in pattern.items())
         members = []

@@ -51,14 +51,14 @@ def compile_over(
         import jax
 
         def with_weights(weights: list[Any], *arrays: Any) -> Any:
-            mapping = list(zip(model.variables, weights, strict=True))
+            mapping = list(zip(model.weights, weights, strict=True))
             with keras.StatelessScope(state_mapping=mapping):
                 return function(*arrays)
 
         jitted = jax.jit(with_weights)
 
         def run_jax(*arrays: Any) -> Any:
-            weights = [variable.value for variable in model.variables]
+            weights = [variable.value for variable in model.weights]
             outputs = jitted(weights, *map(np.asarray, arrays, dtypes))
             return keras.tree.map_structure(np.asarray, outputs)
 

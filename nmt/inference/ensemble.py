@@ -33,7 +33,6 @@ class Ensemble:
         self.max_length = min(model.max_length for model in models)
         self.vocabulary_size = models[0].vocabulary_size
         self.weights = [weight for model in models for weight in model.weights]
-        self.variables = [variable for model in models for variable in model.variables]
 
     def start(
         self,

@@ -15,7 +15,7 @@ from keras import ops
 
 from nmt.model.chunked import MASKED_SCORE, SegmentMask, chunked_attention
 from nmt.model.dense import Dense
-from nmt.model.dropout import dropout, fold
+from nmt.model.dropout import dropout, resolve_key
 from nmt.model.positions import rotate, spread
 from nmt.model.sizes import NORM_EPSILON, AttentionSizes
 
@@ -491,13 +491,6 @@ class MultiHeadAttention(keras.layers.Layer):
             attention_mask = spread_mask(attention_mask)
         return keys if attention_mask is None else ops.logical_and(attention_mask, keys)
 
-    def _key(self, dropout_key: Tensor | None, training: bool | None) -> Tensor | None:
-        """Return the key of dropout: the given one, or while Keras trains a layer, its own."""
-        if dropout_key is not None or self.generator is None or not training:
-            return dropout_key
-        drawn = ops.cast(self.generator.next(), "uint32")
-        return fold(drawn[0], drawn[1])
-
     def get_config(self) -> dict[str, Any]:
         """Return what rebuilds the layer."""
         alone = {"seed": self.seed} if self.alone else {}
@@ -550,7 +543,7 @@ class SelfAttention(MultiHeadAttention):
             values,
             self._allowed(attention_mask, x_mask if mask is None else mask),
             distance_bias=distance_bias,
-            dropout_key=self._key(dropout_key, training),
+            dropout_key=resolve_key(dropout_key, self.generator, training),
             return_weights=return_weights,
         )
 
@@ -671,6 +664,6 @@ class CrossAttention(MultiHeadAttention):
             keys,
             values,
             self._allowed(attention_mask, memory_mask),
-            dropout_key=self._key(dropout_key, training),
+            dropout_key=resolve_key(dropout_key, self.generator, training),
             return_weights=return_weights,
         )

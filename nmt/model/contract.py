@@ -111,7 +111,6 @@ class Model(Decoder, Protocol):
     name: str
     sizes: Sizes | RecurrentSizes
     weights: Sequence[Any]
-    variables: Sequence[Any]
 
     @property
     def attention_kinds(self) -> tuple[AttentionKind, ...]:
@@ -131,6 +130,7 @@ class Model(Decoder, Protocol):
         inputs: Mapping[str, Tensor],
         dropout_key: Tensor | None = None,
         return_attention: bool = False,
+        training: bool | None = None,
     ) -> Any:
         """Return logits float32 [B, T, V], or (logits, attention weights per kind and layer).
 
@@ -138,9 +138,10 @@ class Model(Decoder, Protocol):
             inputs: ``source`` int [B, S] and ``target`` int [B, T]; where rows hold several pairs
                 also ``source_segments``, ``source_positions`` [B, S], ``target_segments`` and
                 ``target_positions`` [B, T]. Without them, a row is one pair and id 0 is padding.
-            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
             return_attention: whether a dictionary is returned too: of each kind a list of weights
                 float32 [B, H, rows, columns], one per layer.
+            training: passed by Keras; where it is true and no key is given, one is drawn.
         """
         ...
 

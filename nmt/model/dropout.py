@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 Tensor = Any
@@ -74,6 +75,22 @@ def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
         return key._replace(bits=fold(key.bits, place))
     number = ops.add(_uint32(place), _uint32(1))
     return _mix(ops.add(key, ops.multiply(number, _uint32(_GOLDEN))))
+
+
+def resolve_key(
+    key: Tensor | None, generator: keras.random.SeedGenerator | None, training: bool | None
+) -> Tensor | None:
+    """Return the key of dropout: ``key``, or while Keras trains one drawn from ``generator``.
+
+    Args:
+        key: of a training that draws its own keys; None: no dropout, unless Keras trains.
+        generator: of the layer or model; None: it has no dropout, or is a part of a model.
+        training: Keras's argument of that name.
+    """
+    if key is not None or generator is None or not training:
+        return key
+    drawn = ops.cast(generator.next(), "uint32")
+    return fold(drawn[0], drawn[1])
 
 
 def uniform(keys: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
@@ -18,6 +19,19 @@ Tensor = Any
 PAD = 0  # the id of padding, as every tokenizer here has it
 
 
+_RATES = ("dropout", "attention_dropout", "ffn_dropout")
+
+
+def _peek_seed() -> int:
+    """Return a seed that follows `keras.utils.set_random_seed`, and take no number from Python.
+
+    Keras draws the seeds of initial weights from Python's generator: those stay the same.
+    """
+    generator = random.Random()
+    generator.setstate(random.getstate())
+    return generator.getrandbits(31)
+
+
 def find_segments(ids: Tensor) -> Tensor:
     """Return int32 [B, L] for rows of one text each: 1 for tokens, 0 for padding."""
     return ops.cast(ops.not_equal(ids, PAD), "int32")
@@ -31,13 +45,18 @@ def take_positions(x: Tensor, positions: Tensor) -> Tensor:
 class EncoderDecoder(Sized, keras.Model):
     """The base of all models: `nmt.model.contract.Model`, as far as it is the same for all.
 
-    Weights exist as soon as a model is constructed. Dropout is on exactly when a key is given. Its
-    tokens are embedded by `embedding`.
+    Weights exist as soon as a model is constructed. Dropout is on when a key is given, and when
+    Keras trains the model (``fit``). Its tokens are embedded by `embedding`.
     """
 
     adapted: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # see `add_adapters`
 
     built: bool
+
+    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+        super().__init__(sizes, **kwargs)
+        rates = (getattr(sizes, name, 0.0) for name in _RATES)
+        self.generator = keras.random.SeedGenerator(_peek_seed()) if any(rates) else None
 
     @property
     def vocabulary_size(self) -> int:

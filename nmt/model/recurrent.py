@@ -18,7 +18,7 @@ from nmt.model.blocks import TokenEmbedding
 from nmt.model.cells import BidirectionalLayer, RecurrentLayer, States, find_begins, keep_within
 from nmt.model.contract import CROSS, AttentionKind
 from nmt.model.dense import Dense
-from nmt.model.dropout import dropout, fold
+from nmt.model.dropout import dropout, fold, resolve_key
 from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments, take_positions
 from nmt.model.feeding import LayerWeights, Masks, Rows, Segments, decode
 from nmt.model.scores import Memory, Reading
@@ -248,6 +248,7 @@ class Recurrent(EncoderDecoder):
         inputs: dict[str, Tensor],
         dropout_key: Tensor | None = None,
         return_attention: bool = False,
+        training: bool | None = None,
     ) -> Any:
         """Run encoder and decoder.
 
@@ -255,12 +256,14 @@ class Recurrent(EncoderDecoder):
             inputs: ``source`` int [B, S] and ``target`` int [B, T]; where rows hold several pairs
                 also ``source_segments`` [B, S] and ``target_segments`` [B, T]. Without them, a row
                 is one pair and id 0 is padding.
-            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
             return_attention: whether attention weights are returned too.
+            training: passed by Keras; where it is true and no key is given, one is drawn.
 
         Returns:
             logits float32 [B, T, V], or (logits, {kind: [weights float32 [B, H, T, S]]}).
         """
+        dropout_key = resolve_key(dropout_key, self.generator, training)
         source, target = inputs["source"], inputs["target"]
         source_segments = inputs.get("source_segments")
         target_segments = inputs.get("target_segments")

@@ -18,7 +18,7 @@ from nmt.model.attention import (
 from nmt.model.blocks import DecoderBlock, EncoderBlock, TokenEmbedding
 from nmt.model.chunked import SegmentMask
 from nmt.model.contract import CROSS, DECODER, ENCODER, AttentionKind
-from nmt.model.dropout import dropout, fold
+from nmt.model.dropout import dropout, fold, resolve_key
 from nmt.model.encoder_decoder import PAD, EncoderDecoder, find_segments, take_positions
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
 from nmt.model.sizes import Sizes
@@ -215,6 +215,7 @@ class Transformer(EncoderDecoder):
         inputs: dict[str, Tensor],
         dropout_key: Tensor | None = None,
         return_attention: bool = False,
+        training: bool | None = None,
     ) -> Any:
         """Run encoder and decoder.
 
@@ -222,13 +223,15 @@ class Transformer(EncoderDecoder):
             inputs: ``source`` int [B, S] and ``target`` int [B, T]; where rows hold several pairs
                 also ``source_segments``, ``source_positions`` [B, S], ``target_segments`` and
                 ``target_positions`` [B, T]. Without them, a row is one pair and id 0 is padding.
-            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
             return_attention: whether attention weights are returned too.
+            training: passed by Keras; where it is true and no key is given, one is drawn.
 
         Returns:
             logits float32 [B, T, V], or (logits, {kind: [weights float32 [B, H, rows, columns] of
             each layer]}).
         """
+        dropout_key = resolve_key(dropout_key, self.generator, training)
         source, target = inputs["source"], inputs["target"]
         source_segments = inputs.get("source_segments")
         target_segments = inputs.get("target_segments")

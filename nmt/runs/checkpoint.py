@@ -104,12 +104,11 @@ class Checkpoints:
 
     Args:
         folder: where they lie.
-        keep: how many complete ones to keep.
     """
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._keep = keep
+        self._damaged: set[int] = set()  # updates whose checkpoint could not be read
 
     @property
     def best(self) -> Path:
@@ -138,15 +137,28 @@ class Checkpoints:
         """Return where the checkpoint after ``step`` updates lies."""
         return self.folder / f"step_{step:08d}.npz"
 
-    def save(self, step: int, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-        """Write a complete checkpoint and remove the oldest ones.
+    def save(
+        self, step: int, arrays: dict[str, np.ndarray], metadata: dict[str, Any], *, keep: int
+    ) -> None:
+        """Write a complete checkpoint, then remove old, damaged and newer ones.
+
+        Newer ones belong to a training that was given up: this one was resumed, or went back,
+        before them. `latest` would return to them.
+
+        Args:
+            step: updates made so far.
+            arrays: the state of training.
+            metadata: the position of training.
+            keep: how many checkpoints remain, this one included.
 
         Raises:
             UserError: a number is not finite; nothing is written.
         """
         write_arrays(self.path(step), arrays, metadata)
-        for old in self.steps()[: -self._keep]:
-            self.path(old).unlink(missing_ok=True)
+        self._damaged.discard(step)
+        before = [other for other in self.steps() if other <= step and other not in self._damaged]
+        for other in set(self.steps()).difference(before[-keep:]):
+            self.path(other).unlink(missing_ok=True)
 
     def latest(
         self, say: Callable[[str], object] = lambda line: None
@@ -162,8 +174,11 @@ class Checkpoints:
         damage: UserError | None = None
         for step in reversed(self.steps()):
             try:
-                return read_arrays(self.path(step))
+                stored = read_arrays(self.path(step))
+                self._damaged.discard(step)
+                return stored
             except UserError as error:
+                self._damaged.add(step)
                 damage = damage or error
                 say(f"{error}: it is passed over")
         if damage is not None:

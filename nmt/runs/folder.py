@@ -190,12 +190,12 @@ class RunFolder:
         except (OSError, *_MALFORMED) as error:
             raise UserError(f"{path} is damaged: {error}") from error
 
-    @property
+    @cached_property
     def checkpoints(self) -> Checkpoints:
         """The run's checkpoints."""
         from nmt.runs.checkpoint import Checkpoints
 
-        return Checkpoints(self.path / "checkpoints", self.config.training.keep_checkpoints)
+        return Checkpoints(self.path / "checkpoints")
 
     @property
     def logs(self) -> Path:

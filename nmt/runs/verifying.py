@@ -17,7 +17,7 @@ import numpy as np
 from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
 from nmt.runs.building import is_adapter
-from nmt.runs.checkpoint import Checkpoints, read_arrays
+from nmt.runs.checkpoint import read_arrays
 from nmt.runs.ctranslate2_form import FORM_FILE, check_form_file
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
 
@@ -105,7 +105,7 @@ class _Reader:
         """Yield what a run lacks: its tokenizer, or the best weights where there were any."""
         if not _TOKENIZER_FILES & set(names):
             yield Verdict(" or ".join(sorted(_TOKENIZER_FILES)), "damaged", _MISSING)
-        best = Checkpoints(self._run.path / "checkpoints").best
+        best = self._run.checkpoints.best
         if not best.is_file():
             try:
                 self._run.load_weights()

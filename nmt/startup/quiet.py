@@ -8,6 +8,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
 
 # What TensorFlow prints on a machine without a GPU, before its own log level applies, and at the
 # first integers that it turns around outside a graph on a CPU without AVX-512; and what
@@ -18,6 +20,26 @@ _NOTES = re.compile(
     rb"|oneDNN supports DT_INT"
     rb"|precompiled_charsmap is empty|^\s*$"
 )
+
+
+@dataclass(frozen=True)
+class _Capture:
+    """What is written to standard error goes to a file for a while."""
+
+    saved: int  # a descriptor of what standard error was
+    file: IO[bytes]
+
+    def release(self) -> None:
+        """Restore standard error, and pass on what the file holds, all but the known notes."""
+        sys.stderr.flush()
+        os.dup2(self.saved, 2)
+        self.file.seek(0)
+        lines = [line for line in self.file if not _NOTES.search(line)]
+        if lines:
+            os.write(2, b"".join(lines))
+
+
+_captures: list[_Capture] = []  # in progress, the innermost last
 
 
 @contextmanager
@@ -36,15 +58,23 @@ def quiet_start() -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
+    with tempfile.TemporaryFile() as file:
+        capture = _Capture(saved, file)
+        _captures.append(capture)
+        os.dup2(file.fileno(), 2)
         try:
             yield
         finally:
-            sys.stderr.flush()
-            os.dup2(saved, 2)
+            if capture in _captures:
+                _captures.remove(capture)
+                capture.release()
             os.close(saved)
-            held.seek(0)
-            kept = [line for line in held if not _NOTES.search(line)]
-            if kept:
-                os.write(2, b"".join(kept))
+
+
+def release_stderr() -> None:
+    """Pass on what every `quiet_start` in progress holds back, and end them.
+
+    For a thread that ends the process: what it prints would be held back, and lost.
+    """
+    while _captures:
+        _captures.pop().release()

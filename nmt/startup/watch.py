@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from nmt.errors import UserError
+from nmt.startup.quiet import release_stderr
 
 BEAT, PATIENCE = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
 STATUS_MISTAKE = 2
@@ -26,8 +27,11 @@ _APART = 10_000  # ports between the engine's and the watch's
 
 def _stop(line: str, status: int) -> None:
     """End this process, whatever it waits for."""
-    print(line, file=sys.stderr, flush=True)
-    os._exit(status)
+    try:
+        release_stderr()
+        print(line, file=sys.stderr, flush=True)
+    finally:
+        os._exit(status)
 
 
 class Watch:

@@ -621,7 +621,8 @@ class Trainer:
         state = self._step.state()
         self._team.check_alike(state)
         if self._team.writes:
-            self._run.checkpoints.save(self.position.step, state, asdict(self.position))
+            keep, position = self._training.keep_checkpoints, self.position
+            self._run.checkpoints.save(position.step, state, asdict(position), keep=keep)
         self._team.wait()
         self._saved = self.position.step
         self._returns = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -106,3 +107,21 @@ def test_lengths_over_a_thousand_tokens_count_as_before() -> None:
     """The longer side counts 1 to 1,000 against both: above, it may outweigh a token."""
     source, target = np.array([1100, 1, 1050, 30]), np.array([100, 1200, 151, 1171])
     assert planned(source, target, [1300]) == pack_plainly(source, target, [1300])
+
+
+def test_memory_goes_with_the_pairs_and_not_with_the_length_of_a_row() -> None:
+    rng = np.random.default_rng(5)
+    source = rng.integers(1, 4000, 150)
+    target = np.clip(source + rng.integers(-300, 300, 150), 1, 4096)
+    tracemalloc.start()
+    try:
+        found = planned(source, target, [1024, 4096])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20  # bytes; a table of 4096 x 4096 has 16 times as many entries
+    assert found == pack_plainly(source, target, [1024, 4096])
+    assert sorted(pair for _, rows in found for row in rows for pair in row) == list(range(150))
+    for length, rows in found:
+        for row in rows:
+            assert max(source[row].sum(), target[row].sum()) <= length

@@ -168,7 +168,7 @@ class Walk:
 class Weightless(Walk):
     """What JAX hands to a compiled program beside its inputs."""
 
-    variables = ()
+    weights = ()
 
 
 def folded(key: int, *places: int) -> int:

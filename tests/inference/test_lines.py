@@ -170,7 +170,7 @@ def test_lines_that_arrive_late_do_not_hold_back_those_before() -> None:
 
     def slow() -> Iterator[str]:
         for number in range(5):
-            turn.acquire()
+            assert turn.acquire(timeout=30)
             yield str(number)
 
     groups = group_arriving(slow())

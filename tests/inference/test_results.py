@@ -117,7 +117,7 @@ class Aligner:
 
     max_length = 16
     attention_kinds = (ONLY,)
-    variables = ()
+    weights = ()
 
     def __call__(self, inputs: dict[str, Any], return_attention: bool = False) -> Any:
         assert return_attention

@@ -20,6 +20,12 @@ ARRAYS = {
 }
 
 
+def latest_step(checkpoints: Checkpoints) -> int:
+    latest = checkpoints.latest()
+    assert latest is not None
+    return int(latest[1]["step"])
+
+
 def test_arrays_and_metadata_come_back(tmp_path: Path) -> None:
     write_arrays(tmp_path / "x.npz", ARRAYS, {"step": 3, "best_score": None})
     arrays, metadata = read_arrays(tmp_path / "x.npz")
@@ -47,23 +53,55 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
 
 
 def test_the_last_few_are_kept(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, keep=2)
+    kept = Checkpoints(tmp_path)
     assert kept.latest() is None
-    for step in (5, 10, 1000, 15):
-        kept.save(step, {"a": np.array(step)}, {"step": step})
-    assert kept.steps() == [15, 1000]
+    for step in (5, 10, 15):
+        kept.save(step, {"a": np.array(step)}, {"step": step}, keep=2)
+    assert kept.steps() == [10, 15]
     latest = kept.latest()
     assert latest is not None
-    assert latest[1] == {"step": 1000}
+    assert latest[1] == {"step": 15}
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_a_save_removes_newer_checkpoints_and_never_its_own(tmp_path: Path, keep: int) -> None:
+    """Training resumed from update 2000, since the checkpoint of update 3000 is damaged."""
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1000, 2000, 3000):
+        checkpoints.save(step, ARRAYS, {"step": step}, keep=3)
+    checkpoints.path(3000).write_bytes(b"")
+    assert latest_step(Checkpoints(tmp_path)) == 2000
+    checkpoints = Checkpoints(tmp_path)  # of another session, which has not seen the damage
+    checkpoints.save(2300, ARRAYS, {"step": 2300}, keep=keep)
+    assert checkpoints.steps() == [1000, 2000, 2300][-keep:]
+    assert latest_step(checkpoints) == 2300
+
+
+def test_a_damaged_checkpoint_takes_no_place_of_a_sound_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1000, 2000):
+        checkpoints.save(step, ARRAYS, {"step": step}, keep=2)
+    checkpoints.path(2000).write_bytes(b"")
+    assert latest_step(checkpoints) == 1000
+    assert checkpoints.steps() == [1000, 2000]  # reading removes nothing
+    checkpoints.save(2300, ARRAYS, {"step": 2300}, keep=2)
+    assert checkpoints.steps() == [1000, 2300]
+    checkpoints.path(1000).write_bytes(b"")
+    checkpoints.path(2300).write_bytes(b"")
+    with pytest.raises(UserError, match="damaged"):
+        checkpoints.latest()
+    checkpoints.save(2300, ARRAYS, {"step": 2300}, keep=2)  # sound again
+    checkpoints.save(2400, ARRAYS, {"step": 2400}, keep=2)
+    assert checkpoints.steps() == [2300, 2400]
 
 
 def test_other_files_beside_the_checkpoints_are_left_alone(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, keep=1)
+    kept = Checkpoints(tmp_path)
     others = [tmp_path / name for name in ("step_copy.npz", "step_00000009.npz.old", "step_1.txt")]
     for path in others:
         path.touch()
     for step in (1, 2):
-        kept.save(step, {"a": np.array(step)}, {"step": step})
+        kept.save(step, {"a": np.array(step)}, {"step": step}, keep=1)
     assert kept.steps() == [2]
     assert sorted(tmp_path.iterdir()) == sorted([*others, kept.path(2)])
 
@@ -144,18 +182,18 @@ def test_another_archive_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, keep=1)
-    kept.save(1, ARRAYS, {"step": 1})
+    kept = Checkpoints(tmp_path)
+    kept.save(1, ARRAYS, {"step": 1}, keep=1)
     for number in (np.nan, np.inf):
         with pytest.raises(UserError, match=r"b/bias holds numbers that are not finite"):
-            kept.save(2, ARRAYS | {"b/bias": np.array([0, number], np.float32)}, {"step": 2})
+            kept.save(2, ARRAYS | {"b/bias": np.array([0, number], np.float32)}, {}, keep=1)
     assert list(tmp_path.iterdir()) == [kept.path(1)]
 
 
 def test_the_newest_sound_one_is_read(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, keep=3)
+    kept = Checkpoints(tmp_path)
     for step in (1, 2, 3):
-        kept.save(step, ARRAYS, {"step": step})
+        kept.save(step, ARRAYS, {"step": step}, keep=3)
     kept.path(3).write_bytes(kept.path(3).read_bytes()[:-30])
     kept.path(2).write_bytes(b"")
     said: list[str] = []

@@ -200,7 +200,7 @@ def test_the_last_weights_are_not_taken_for_the_best(
     arrays = {"model/a": np.zeros(2)}
     for step, best in ((5, 5), (6, 5)):
         position = {"step": step, "best_score": 1.0, "best_step": best}
-        run.checkpoints.save(step, arrays, position)
+        run.checkpoints.save(step, arrays, position, keep=2)
         if step == best:  # killed before best.npz was written: the same weights are here
             assert run.load_weights()[0].keys() == arrays.keys()
     with pytest.raises(UserError, match=r"best\.npz, though update 5 was .* step_00000006\.npz"):
@@ -212,7 +212,7 @@ def test_older_weights_are_not_taken_in_silence(
 ) -> None:
     run = RunFolder.create(compose(f"runs_dir={tmp_path}"))
     for step in (5, 6):
-        run.checkpoints.save(step, {"model/a": np.full(2, step)}, {"step": step})
+        run.checkpoints.save(step, {"model/a": np.full(2, step)}, {"step": step}, keep=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run.load_weights()[0]["model/a"][0] == 6

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,28 @@ raise SystemExit(3 if os.getpgrp() == os.getpid() else 4)  # what stops this gro
     assert ended == (-signal.SIGKILL, None)
 
 
+@pytest.fixture
+def ignored_signals() -> Iterator[None]:
+    """Ignore what a background job of a script ignores under ``nohup``."""
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    previous = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    yield
+    for number, handler in zip(numbers, previous, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("ignored_signals")
+def test_an_ignored_signal_does_not_stop_a_trial(tmp_path: Path) -> None:
+    program = """
+import os, signal
+for number in (signal.SIGINT, signal.SIGHUP):
+    for process in (os.getppid(), os.getpid()):
+        os.kill(process, number)
+"""
+    assert run_trial([sys.executable, "-c", program], tmp_path / "a.json") == (0, None)
+
+
+@pytest.mark.usefixtures("ignored_signals", "default_signals")  # however the tests were started
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_what_asks_to_stop_is_passed_on_once(tmp_path: Path, name: str) -> None:
     number = getattr(signal, name)
@@ -89,7 +112,8 @@ import json, pathlib, signal, time
 heard = []
 signal.signal({int(number)}, lambda number, frame: heard.append(number))
 pathlib.Path({str(tmp_path / "ready")!r}).touch()
-while not heard:
+patience = time.monotonic() + 30
+while not heard and time.monotonic() < patience:
     time.sleep(0.01)
 time.sleep(0.3)
 pathlib.Path({str(heard)!r}).write_text(json.dumps(heard))
@@ -106,6 +130,6 @@ raise SystemExit(7)
     sender = threading.Thread(target=interrupt)
     sender.start()
     assert run_trial([sys.executable, "-c", program], tmp_path / "a.json") == (7, number)
-    sender.join()
+    sender.join(60)
     assert json.loads(heard.read_text()) == [number]
     assert signal.getsignal(number) is before

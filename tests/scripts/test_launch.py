@@ -45,6 +45,7 @@ if [[ $1 == requeue ]]; then echo "$2" >>requeued; else echo 127.0.0.1; fi
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("default_signals")
 def test_a_job_of_slurm_is_told_to_stop_and_goes_on(tmp_path: Path) -> None:
     commands = tmp_path / "commands"
     commands.mkdir()

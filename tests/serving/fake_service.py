@@ -195,7 +195,7 @@ def serving(
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, http=http, ws="none", lifespan="on", log_config=None)
     )
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
         until(lambda: server.started)
@@ -206,4 +206,5 @@ def serving(
             translator.gate.set()
             translator.attention_gate.set()
         server.should_exit = True
-        thread.join()
+        thread.join(SOON)
+        assert not thread.is_alive()

@@ -274,11 +274,11 @@ def test_many_threads_with_cancellations_lose_nothing() -> None:
                 future.cancel()
 
     with batching(compute, max_wait_s=0.001, max_queue=10_000) as batcher:
-        threads = [Thread(target=client, args=(number,)) for number in range(8)]
+        threads = [Thread(target=client, args=(number,), daemon=True) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(SOON)
         assert not wait([future for _, future in futures if not future.cancelled()], SOON).not_done
         assert batcher.waiting == 0
     assert len(futures) == 400

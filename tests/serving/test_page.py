@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from nmt.errors import UserError
 
 api = pytest.importorskip("playwright.sync_api")
 
+PATIENCE = 60_000  # ms, on a busy machine
 pytestmark = [
     pytest.mark.xdist_group("serving"),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
@@ -21,6 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    api.expect.set_options(timeout=PATIENCE)
     with api.sync_playwright() as playwright:
         # No sandbox: as root, in a container, there is none.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -38,7 +41,7 @@ def service() -> Iterator[Running]:
 def page(browser: Any, service: Running) -> Iterator[Any]:
     """Open the page; nothing may be asked of another origin, and no script may fail."""
     page = browser.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE)
     asked: list[str] = []
     problems: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -59,21 +62,33 @@ def page(browser: Any, service: Running) -> Iterator[Any]:
     assert problems == []
 
 
-def weights(page: Any, side: str) -> dict[str, str]:
-    """Return the weight that each lit word of a side carries."""
+def expect_translation(page: Any, text: str) -> None:
+    """Wait for the words of a translation, and for its heatmap, which is drawn after them."""
+    words = text.split()
+    api.expect(page.locator("#target-words .word")).to_have_text(words)
+    api.expect(page.locator('#viewer .token[data-side="row"]').first).to_have_text(f"▁{words[0]}")
+
+
+def expect_weights(page: Any, side: str, expected: dict[str, str]) -> None:
+    """Wait until these words of a side are lit, with these weights, and no others."""
     lit = page.locator(f'.word.lit[data-side="{side}"]')
-    return {word.inner_text(): word.get_attribute("data-weight") for word in lit.all()}
+    api.expect(lit).to_have_count(len(expected))
+    for word, weight in expected.items():
+        same = lit.filter(has_text=re.compile(f"^{word}$"))
+        api.expect(same).to_have_attribute("data-weight", weight)
 
 
-def pieces(page: Any, side: str) -> list[str]:
-    """Return the weight that each piece of a side of the heatmap carries."""
+def expect_pieces(page: Any, side: str, expected: list[str]) -> None:
+    """Wait until the lit pieces of a side of the heatmap have these weights."""
     lit = page.locator(f'.token.lit[data-side="{side}"]')
-    return [token.get_attribute("data-weight") for token in lit.all()]
+    api.expect(lit).to_have_count(len(expected))
+    for number, weight in enumerate(expected):
+        api.expect(lit.nth(number)).to_have_attribute("data-weight", weight)
 
 
-def active(page: Any, side: str) -> list[str]:
-    """Return the pieces of a side that are pointed at."""
-    return page.locator(f'.token.active[data-side="{side}"]').all_text_contents()
+def expect_active(page: Any, side: str, expected: list[str]) -> None:
+    """Wait until these pieces of a side are pointed at."""
+    api.expect(page.locator(f'.token.active[data-side="{side}"]')).to_have_text(expected)
 
 
 def strength(word: Any) -> float:
@@ -86,15 +101,15 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     expect(page).to_have_title("Spanish → English")
     expect(page.locator("#run")).to_have_text("a-run · BLEU 50.1 ± 2.8")
     page.get_by_label("Spanish", exact=True).press_sequentially("Hola mundo")
-    expect(page.locator("#target-words")).to_have_text("world hello ")
+    expect_translation(page, "world hello")
     expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
-    tokens = page.locator("#viewer .token").all_text_contents()
-    assert tokens == ["▁world", "▁hel", "lo", "</s>", "▁Ho", "la", "▁mundo", "</s>"]
+    tokens = ["▁world", "▁hel", "lo", "</s>", "▁Ho", "la", "▁mundo", "</s>"]
+    expect(page.locator("#viewer .token")).to_have_text(tokens)
 
     # Last layer, mean of both heads. "hello" is two target pieces, "Hola" two source pieces.
     hello = page.locator("#target-words .word", has_text="hello")
     hello.hover()
-    assert weights(page, "source") == {"Hola": "0.80", "mundo": "0.10", "end": "0.10"}
+    expect_weights(page, "source", {"Hola": "0.80", "mundo": "0.10", "end": "0.10"})
     source = page.locator("#source-words .word")
     # The colour goes by the square root of the weight.
     strengths = [strength(word) for word in source.all()]
@@ -102,102 +117,111 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     tooltip = page.get_by_role("tooltip")
     expect(tooltip).to_have_text("hello looked at\nHola 0.80\nmundo 0.10\nend 0.10")
     # So do its pieces in the heatmap, where the columns of "Hola" have 0.80 in all.
-    assert pieces(page, "column") == ["0.450", "0.350", "0.100", "0.100"]
-    assert active(page, "row") == ["▁hel", "lo"]
+    expect_pieces(page, "column", ["0.450", "0.350", "0.100", "0.100"])
+    expect_active(page, "row", ["▁hel", "lo"])
     band = page.locator("#viewer .band.of-row")
-    assert band.is_visible()
+    expect(band).to_be_visible()
     canvas = page.locator("#viewer .plot canvas").bounding_box()
     box = {side: float(band.get_attribute(side)) for side in ("height", "width")}
     assert box == {"height": canvas["height"] / 2, "width": canvas["width"]}
 
     source.filter(has_text="mundo").hover()
-    assert weights(page, "target") == {"world": "0.80", "hello": "0.10"}
-    assert weights(page, "source") == {}
+    expect_weights(page, "target", {"world": "0.80", "hello": "0.10"})
+    expect_weights(page, "source", {})
     expect(tooltip).to_contain_text("mundo was looked at by\nworld 0.80")
-    assert pieces(page, "row") == ["0.800", "0.100", "0.100", "0.000"]
+    expect_pieces(page, "row", ["0.800", "0.100", "0.100", "0.000"])
     source.filter(has_text="Hola").hover()
-    assert pieces(page, "row") == ["0.100", "0.900", "0.700", "0.000"]  # both columns in all
+    expect_pieces(page, "row", ["0.100", "0.900", "0.700", "0.000"])  # both columns in all
 
     page.locator("h1").hover()
-    assert weights(page, "source") == weights(page, "target") == {}
-    assert pieces(page, "row") == pieces(page, "column") == []
+    expect_weights(page, "source", {})
+    expect_weights(page, "target", {})
+    expect_pieces(page, "row", [])
+    expect_pieces(page, "column", [])
     expect(tooltip).to_be_hidden()
 
 
 def test_layers_and_heads_can_be_chosen(page: Any) -> None:
     page.locator("#source").press_sequentially("Hola mundo")
+    expect_translation(page, "world hello")
     world = page.locator("#target-words .word", has_text="world")
     page.get_by_role("group", name="Heads").get_by_label("1").check()
     world.hover()
-    assert weights(page, "source") == {"mundo": "1.00"}
+    expect_weights(page, "source", {"mundo": "1.00"})
     page.locator("h1").hover()
     page.get_by_role("combobox", name="Layer").select_option("1")
     world.hover()
-    assert weights(page, "source") == {"Hola": "0.50", "mundo": "0.25", "end": "0.25"}
+    expect_weights(page, "source", {"Hola": "0.50", "mundo": "0.25", "end": "0.25"})
     # What was chosen stays while the sentence grows.
     page.locator("#source").fill("la casa")
+    expect_translation(page, "house the")
     page.locator("#target-words .word", has_text="house").hover()
-    assert weights(page, "source") == {"la": "0.50", "casa": "0.25", "end": "0.25"}
+    expect_weights(page, "source", {"la": "0.50", "casa": "0.25", "end": "0.25"})
     api.expect(page.locator(".caption")).to_contain_text("layer 1, head 1")
     page.get_by_label("all heads", exact=True).check()
-    assert page.locator("#viewer .grid button").count() == 2 * (2 + 1)
+    api.expect(page.locator("#viewer .grid button")).to_have_count(2 * (2 + 1))
     page.get_by_role("button", name="layer 2, head 1").click()
+    api.expect(page.get_by_role("application")).to_be_focused()  # once it is drawn
     page.locator("#target-words .word", has_text="house").hover()
-    assert weights(page, "source") == {"casa": "1.00"}
+    expect_weights(page, "source", {"casa": "1.00"})
 
 
 def test_what_is_pointed_at_in_the_heatmap_lights_words(page: Any) -> None:
     page.locator("#source").press_sequentially("Hola mundo")
+    expect_translation(page, "world hello")
     picture = page.get_by_role("application")
     tooltip = page.get_by_role("tooltip")
     page.get_by_role("combobox", name="Layer").select_option("1")
+    api.expect(page.locator(".caption")).to_contain_text("layer 1")
     box = page.locator("#viewer .plot canvas").bounding_box()
     cell = box["width"] / 4
     picture.scroll_into_view_if_needed()
     box = page.locator("#viewer .plot canvas").bounding_box()
     page.mouse.move(box["x"] + 2.5 * cell, box["y"] + 0.5 * cell)
     api.expect(tooltip).to_have_text("▁world → ▁mundo  0.250")
-    assert weights(page, "source") == {"Hola": "0.50", "mundo": "0.25", "end": "0.25"}
-    assert page.locator(".word.active").all_inner_texts() == ["world"]
+    expect_weights(page, "source", {"Hola": "0.50", "mundo": "0.25", "end": "0.25"})
+    api.expect(page.locator(".word.active")).to_have_text(["world"])
     page.get_by_role("combobox", name="Layer").select_option("2")
+    api.expect(page.locator(".caption")).to_contain_text("layer 2")
     page.locator('.token[data-side="column"]', has_text="la").hover()  # half of "Hola"
     api.expect(tooltip).to_contain_text("lais attended to by")
-    assert weights(page, "target") == {"hello": "0.80", "world": "0.10"}
+    expect_weights(page, "target", {"hello": "0.80", "world": "0.10"})
     page.locator('.token[data-side="row"]').first.click()  # it stays lit
     page.locator("h1").hover()
-    assert weights(page, "source") == {"mundo": "0.80", "Hola": "0.10", "end": "0.10"}
+    hello = {"Hola": "0.80", "mundo": "0.10", "end": "0.10"}
+    world = {"Hola": "0.10", "mundo": "0.80", "end": "0.10"}
+    expect_weights(page, "source", world)
     # Words come first, and then it is lit again.
     page.locator("#target-words .word", has_text="hello").hover()
-    assert active(page, "row") == ["▁hel", "lo"]
-    assert weights(page, "source")["Hola"] == "0.80"
+    expect_active(page, "row", ["▁hel", "lo"])
+    expect_weights(page, "source", hello)
     page.locator("h1").hover()
-    assert active(page, "row") == ["▁world"]
-    assert weights(page, "source")["mundo"] == "0.80"
+    expect_active(page, "row", ["▁world"])
+    expect_weights(page, "source", world)
     picture.focus()
     page.keyboard.press("Escape")
-    assert weights(page, "source") == {}
+    expect_weights(page, "source", {})
     page.keyboard.press("ArrowDown")
-    assert weights(page, "source")["Hola"] == "0.80"
+    expect_weights(page, "source", hello)
     # A new translation begins anew.
     page.locator("#source").fill("la casa")
-    api.expect(page.locator("#target-words")).to_have_text("house the ")
-    assert active(page, "row") == []
-    assert weights(page, "source") == {}
+    expect_translation(page, "house the")
+    expect_active(page, "row", [])
+    expect_weights(page, "source", {})
 
 
 def test_the_keyboard_reaches_every_word(page: Any) -> None:
     page.locator("#source").press_sequentially("Hola mundo")
-    page.locator("#target-words .word").first.wait_for()
+    expect_translation(page, "world hello")
     page.keyboard.press("Tab")
-    assert weights(page, "target") == {"hello": "0.80", "world": "0.10"}  # from "Hola"
+    expect_weights(page, "target", {"hello": "0.80", "world": "0.10"})  # from "Hola"
     page.keyboard.press("ArrowRight")
-    assert weights(page, "target") == {"world": "0.80", "hello": "0.10"}  # from "mundo"
+    expect_weights(page, "target", {"world": "0.80", "hello": "0.10"})  # from "mundo"
     page.keyboard.press("Tab")
-    assert weights(page, "source")["mundo"] == "0.80"  # from "world"
-    focused = page.locator(":focus")
-    assert focused.get_attribute("aria-describedby") == "tooltip"
+    expect_weights(page, "source", {"Hola": "0.10", "mundo": "0.80", "end": "0.10"})  # from "world"
+    api.expect(page.locator(":focus")).to_have_attribute("aria-describedby", "tooltip")
     page.keyboard.press("Escape")
-    assert weights(page, "source") == {}
+    expect_weights(page, "source", {})
 
 
 def test_stale_answers_are_dropped(page: Any, service: Running) -> None:
@@ -223,7 +247,7 @@ def test_text_is_never_markup(page: Any) -> None:
 
 
 def test_it_says_when_the_service_refuses_fails_or_is_away(page: Any, service: Running) -> None:
-    message = page.get_by_role("status")
+    message = page.locator("#message")
     source = page.locator("#source")
     source.fill("a" * 5001)
     api.expect(message).to_contain_text("Not translated: a text of 5,001 characters")

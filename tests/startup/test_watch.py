@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,15 +16,18 @@ from nmt.errors import UserError
 from nmt.startup.watch import Watch
 
 
+def find_engine_port() -> int:
+    """Return a port such that the one that the watch derives from it is free."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = int(probe.getsockname()[1])
+    return port - 10_000 if port >= 20_000 else port + 10_000
+
+
 class Three:
     """Three processes' watches, in threads of one."""
 
     def __init__(self, patience: float = 5.0) -> None:
-        with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-            port = probe.getsockname()[1]
-        # The engine's port is the watch's, but for a distance.
-        engine = port - 10_000 if port >= 20_000 else port + 10_000
-        self.workers = (f"127.0.0.1:{engine}", "127.0.0.1:1", "127.0.0.1:2")
+        self.workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1", "127.0.0.1:2")
         self.heard: list[list[tuple[str, int]]] = [[], [], []]
         self.watches: list[Watch | None] = [None, None, None]
         threads = [
@@ -87,6 +92,38 @@ def test_what_fails_in_one_process_is_not_tried_again(three: Three, failed: int)
     for [(line, status)] in others:
         assert line.startswith(f"worker {failed} ({three.workers[failed]}) has failed")
         assert status == 2
+
+
+ASSEMBLING = """
+import os, sys, time
+from nmt.startup.quiet import quiet_start
+from nmt.startup.watch import Watch
+with quiet_start():
+    os.write(2, b"a note of native code\\n")
+    with quiet_start():
+        os.write(2, b"another\\n")
+        watch = Watch(tuple(sys.argv[1:]), 0)
+        time.sleep(60)
+"""
+
+
+def test_a_loss_is_reported_while_start_up_notes_are_held_back() -> None:
+    """A process that starts holds back what is written to standard error, and is ended here."""
+    workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1")
+    with subprocess.Popen(
+        [sys.executable, "-c", ASSEMBLING, *workers], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            watch = Watch(workers, 1, stop=lambda line, status: None)
+            watch._over.set()
+            watch._peers[0].shutdown(socket.SHUT_RDWR)
+            _, errors = process.communicate(timeout=50)
+        finally:
+            process.kill()
+    assert process.returncode == 75, errors
+    *notes, line = errors.splitlines()
+    assert notes == ["a note of native code", "another"]
+    assert line.startswith(f"worker 1 ({workers[1]}) is gone, and all stop")
 
 
 def test_who_ends_well_is_not_missed(three: Three) -> None:

@@ -92,6 +92,7 @@ def test_a_run_goes_on_and_ends_later(kept: Workshop) -> None:
         kept.train(f"training.resume={first.path}", "seed=5")
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupted_run_is_in_hand_too(
     kept: Workshop, at_update: Callable[[int, Callable[[], None]], None]
 ) -> None:

@@ -64,6 +64,7 @@ def latest(run: RunFolder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return found
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(
     ("jit", "number"),
     [
@@ -424,6 +425,7 @@ def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
 def test_a_session_that_ends_and_a_scheduler_stop_a_run(
     kept: Workshop, at_update: AtUpdate, number: signal.Signals
