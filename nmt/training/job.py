@@ -179,7 +179,7 @@ def _test(
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
         sources = [pair.source for pair in team.share(pairs)]
         outputs = translate_with_progress(translator, sources, console)
-        return judge(pairs, team.collect(outputs, len(pairs)))
+        return judge(pairs, team.collect(outputs, len(pairs)), config.data.languages[1])
 
     found = {}
     for name, pairs in sets.items():

@@ -533,7 +533,10 @@ class Trainer:
         scores = []
         if self._dev:
             references = [pair.target for pair in self._dev]
-            scores = corpus_scores(outputs, references, names=("BLEU", "chrF2++"))
+            language = self._config.data.languages[1]
+            scores = corpus_scores(
+                outputs, references, language=language, names=("BLEU", "chrF2++")
+            )
         samples = evenly(list(zip(self._dev, outputs, strict=True)), self._training.samples)
         return Validation(
             nll=nll / tokens if tokens else math.nan,
