@@ -1,7 +1,8 @@
 """Raw lines of a source: from the embedded files, an archive, a table, or two aligned files.
 
-Lines are read as bytes and split on the line feed alone, because other line separators occur
-inside real sentences. Memory stays constant, whatever a file holds or unpacks to.
+Lines are read as bytes and split at line feeds, or at carriage returns where a file has no line
+feeds: other line separators occur inside real sentences. Memory stays constant, whatever a file
+holds or unpacks to.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nmt.config.data import SourceConfig, key_of
 from nmt.data.archives import DAMAGE, GZIP, bounded, open_member
 from nmt.data.digests import digest_file
 from nmt.data.downloading import fetch_archive
-from nmt.data.lines import is_cut, split_lines
+from nmt.data.lines import is_cut, split_at_any_end
 from nmt.errors import UserError
 
 # How a file begins that is not UTF-8 text, and what to do about it.
@@ -33,6 +34,7 @@ _NOT_TEXT = {
 
 MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
+JOINED = "carriage return inside the line"  # of a table: it may be several lines of an old Mac
 _PATTERN = re.compile(r"[*?[]")
 _SHOWN = 200  # bytes of a line that is too long
 
@@ -44,7 +46,7 @@ class Line(NamedTuple):
     number: int  # from 1
     raw: str  # the beginning where it is too long
     sides: tuple[str, str] | None  # None: a column is missing
-    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG
+    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG, JOINED
     weight: str = ""  # of the pair, as it stands there; empty: there is none
 
 
@@ -199,6 +201,8 @@ def parse_row(row: Row, columns: Sequence[int]) -> Line:
         fault = no_source or no_target
         return Line(row.file, row.number, f"{source}\t{target}", (source, target), fault)
     raw, fault = _decode(row.lines[0])
+    if fault is None and "\r" in raw:
+        fault = JOINED
     cells = raw.split("\t")
     complete = max(columns) < len(cells)
     sides = (cells[columns[0]], cells[columns[1]]) if complete else None
@@ -283,7 +287,7 @@ def _file_lines(
         for signature, problem in _NOT_TEXT.items():
             if beginning.startswith(signature):
                 raise UserError(f"{key}={path} {problem}")
-        yield from split_lines(text)
+        yield from split_at_any_end(text)
 
 
 def _archive_lines(
@@ -291,7 +295,7 @@ def _archive_lines(
 ) -> Iterator[bytes]:
     """Yield the lines of a text file in an archive: see `open_member`."""
     with _reading(path, key), open_member(path, key, opened, ending) as file:
-        yield from split_lines(file)
+        yield from split_at_any_end(file)
 
 
 def _checked_sha256(path: Path, key: str, expected: str | None) -> str:

@@ -27,6 +27,7 @@ from made_prepared import (
 from nmt.config import SourceConfig
 from nmt.config.data import StageConfig
 from nmt.config.preparation import PreparationConfig
+from nmt.data.corpus import load_corpus
 from nmt.data.preparing import work
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
@@ -67,6 +68,19 @@ def test_the_rules_are_those_of_a_corpus_in_memory(tmp_path: Path) -> None:
     assert large.rejected == small.rejected
     assert large.lines == small.lines
     assert large.epoch_pairs == large.train_pairs == len(small.train)
+
+
+def test_lines_end_as_they_do_in_memory(tmp_path: Path) -> None:
+    rows = [f"{source}\t{target}" for source, target in singles(60)]
+    (tmp_path / "mac.tsv").write_text("\r".join(rows))
+    (tmp_path / "unix.tsv").write_text("luna\tmoon\r\nsol\tsun\rmar\tsea\nluz\tlight\n")
+    paths = {name: str(tmp_path / f"{name}.tsv") for name in ("mac", "unix")}
+    data = configure({name: SourceConfig("tsv", path=path) for name, path in paths.items()})
+    small = load_corpus(data, cache_dir=tmp_path)
+    large = prepared(plan(tmp_path, data=data))
+    assert len(small.train) == 62
+    assert trained_on(large) == Counter(small.train)
+    assert large.rejected == small.rejected == {"carriage return inside the line": 1}
 
 
 def leaks(corpus_train: Counter[Pair], held_out: list[Pair]) -> list[Pair]:
