@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from rich.table import Table
 
@@ -94,11 +94,18 @@ class Corpus:
         return sum(len(part.pairs) for part in self.parts if part.read)
 
 
+class ExtraTest(NamedTuple):
+    """Pairs of ``data.tests``: they are scored on, and not trained on."""
+
+    pairs: list[Pair]  # as the model sees them
+    plain: list[Pair]  # as sources have them: see `as_in_sources`
+
+
 def load_corpus(
     config: DataConfig,
     *,
     cache_dir: Path,
-    tests: Mapping[str, list[Pair]] = MappingProxyType({}),
+    tests: Mapping[str, ExtraTest] = MappingProxyType({}),
     read_only: bool = False,
     rejected_file: Path | None = None,
     log: Callable[[str], None] = lambda message: None,
@@ -108,7 +115,7 @@ def load_corpus(
     Args:
         config: the ``data`` group of the configuration.
         cache_dir: folder that keeps a downloaded archive.
-        tests: what ``data.tests`` names, as the model sees it: nothing of it is trained on.
+        tests: what ``data.tests`` names.
         read_only: whether ``cache_dir`` is only looked into.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
@@ -131,9 +138,9 @@ def load_corpus(
             for name, source in sources.items()
             if source.kind != "grammar"
         }
-        splits = _split_sources(config, kept, log)
+        splits = _split_sources(config, reader.leave_out_of_shares(kept), log)
         splits[TRAIN] |= _expand_grammars(sources)
-        reader.leave_out_held_out(splits, tests.values())
+        reader.leave_out_of_training(splits, [pair for one in tests.values() for pair in one.plain])
     parts = _weigh(config, splits[TRAIN], reader.weights)
     stages = tuple(
         _weigh(config, splits[TRAIN], reader.weights, stage.weights) for stage in config.stages
@@ -146,7 +153,7 @@ def load_corpus(
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
         archives=archives,
-        tests=dict(tests),
+        tests={name: one.pairs for name, one in tests.items()},
         stages=stages,
     )
     _log_sizes(corpus, log)
@@ -226,29 +233,48 @@ class _Reader:
             warnings.warn(few, stacklevel=2)
         return pairs
 
-    def leave_out_held_out(self, splits: dict[str, BySource], tests: Iterable[list[Pair]]) -> None:
-        """Take out of training what shares a side with dev or a test, compared without accents.
+    def leave_out_of_shares(self, pairs: BySource) -> BySource:
+        """Return pairs by source; those that shares are drawn from share no side with a file.
 
-        Pairs of sources that dev and test are shares of share none: they were split by groups.
+        Otherwise a share drawn for test could be in the file of dev, and the reverse.
         """
         sources = self._config.sources
-        files = [name for name, source in sources.items() if source.split in (DEV, TEST)]
-        # Tests are as the model sees them, what was split as it was read.
-        turned = self._config.reverse
-        tested = [Pair(*pair[::-1]) if turned else pair for pairs in tests for pair in pairs]
+        files = [name for name in pairs if sources[name].split in (DEV, TEST)]
+        shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
+        return pairs | self._leave_out(shared, [pair for name in files for pair in pairs[name]])
+
+    def leave_out_of_training(self, splits: dict[str, BySource], tested: Sequence[Pair]) -> None:
+        """Take out of training what shares a side with dev or a test.
+
+        Args:
+            splits: of the corpus. Dev and test share no side with the sources that they are shares
+                of, which were split by groups.
+            tested: what else is scored on, as sources have it.
+        """
+        sources = self._config.sources
         groups = [*splits[DEV].values(), *splits[TEST].values(), tested]
         held_out = [pair for pairs in groups for pair in pairs]
+        checked = {
+            name: pairs
+            for name, pairs in splits[TRAIN].items()
+            if sources[name].split != "shares" or tested
+        }
+        splits[TRAIN] |= self._leave_out(checked, held_out)
+
+    def _leave_out(self, pairs: BySource, held_out: Sequence[Pair]) -> BySource:
+        """Return the pairs that share no side with one held out, compared without accents."""
+        if not held_out:
+            return pairs
         sides = [{normalized(pair[side]) for pair in held_out} for side in (0, 1)]
-        for name, pairs in splits[TRAIN].items():
-            if sources[name].split == "shares" and not files and not tested:
-                continue
-            kept = []
-            for pair in pairs:
+        kept: BySource = {}
+        for name, of_source in pairs.items():
+            kept[name] = []
+            for pair in of_source:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
-                    kept.append(pair)
-                elif sources[name].kind != "grammar":
+                    kept[name].append(pair)
+                elif self._config.sources[name].kind != "grammar":
                     self._reject(HELD_OUT, self._kept[name][pair])
-            splits[TRAIN][name] = kept
+        return kept
 
     def _reject(self, reason: str, line: Line) -> None:
         self.rejected[reason] += 1
@@ -398,6 +424,22 @@ def turn(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
         return pairs
     # Cleaned, as the translator will read it.
     return [Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in pairs]
+
+
+def as_in_sources(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs that a model sees as its sources have them: without tags, and not turned."""
+    flips: dict[str, set[bool]] = {}  # by tag; "": none
+    for source in config.sources.values():
+        tag = f"{clean_text(source.tag)} " if source.tag is not None else ""
+        flips.setdefault(tag, set()).add(source.reverse != config.reverse)
+    flips.setdefault("", {config.reverse})  # a table without tags
+    plain = []
+    for pair in pairs:
+        # The longest that fits, as the empty one always does.
+        tag = max((tag for tag in flips if pair.source.startswith(tag)), key=len)
+        text = Pair(pair.source.removeprefix(tag), pair.target)
+        plain += [Pair(text.target, text.source) if flip else text for flip in sorted(flips[tag])]
+    return plain
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:

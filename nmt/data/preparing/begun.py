@@ -9,11 +9,11 @@ from pathlib import Path
 
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
+from nmt.data.corpus import ExtraTest
 from nmt.data.encoded import digest
 from nmt.data.prepared import BEGUN_FILE
 from nmt.data.preparing.work import read_json, write_json
 from nmt.data.reading import matching_files
-from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
 # What may differ between the command that began and the one that goes on: what the result does not
@@ -21,15 +21,15 @@ from nmt.errors import UserError
 _OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
 
 
-def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pair]]) -> None:
+def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, ExtraTest]) -> None:
     """Write down what is prepared, or check that it is what was begun.
 
     Raises:
         UserError: something differs, which is named.
     """
     wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
-        f"data.tests.{name}": digest([text for pair in pairs for text in pair])
-        for name, pairs in tests.items()
+        f"data.tests.{name}": digest([text for pair in one.pairs for text in pair])
+        for name, one in tests.items()
     }
     wanted["files"] = {str(path): _describe_file(path) for path in list_files(config)}
     path = folder / BEGUN_FILE

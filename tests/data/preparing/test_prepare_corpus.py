@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_corpora import configure, load_pairs, singles
+from made_corpora import configure, load_pairs, singles, table
 from made_prepared import (
     batches_of,
     contents,
@@ -128,6 +128,25 @@ ANYHOW: dict[str, Any] = {"dev": 10, "test": 10, "near_duplicates": 0.7}
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return prepared(plan(tmp_path_factory.mktemp("reference"), mixed(), **ANYHOW))
+
+
+@pytest.mark.parametrize(("held", "drawn"), [("dev", "test"), ("test", "dev")])
+def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
+    tmp_path: Path, held: str, drawn: str
+) -> None:
+    talk = singles(90)
+    for name, pairs in (("talk", talk), ("news", talk[:50])):
+        (tmp_path / f"{name}.tsv").write_text(table(pairs))
+    paths = {name: str(tmp_path / f"{name}.tsv") for name in ("talk", "news")}
+    sources = {
+        "talk": SourceConfig("tsv", path=paths["talk"]),
+        "news": SourceConfig("tsv", path=paths["news"], split=held),
+    }
+    corpus = prepared(plan(tmp_path, data=configure(sources, **{drawn: 20})))
+    assert getattr(corpus, held) == [Pair(*pair) for pair in talk[:50]]
+    assert len(getattr(corpus, drawn)) == 20
+    assert set(getattr(corpus, drawn)) <= {Pair(*pair) for pair in talk[50:]}
+    assert corpus.rejected == {"in dev or test": 50}
 
 
 @pytest.mark.long
