@@ -47,6 +47,7 @@ except ImportError:
 
 ROOT = Path(__file__).parents[1]
 FINDINGS = "findings"  # inside the folder of corpora
+TSV = ("data=tsv", "data.source_language=es", "data.target_language=en")
 LONGEST_INPUT = 4096  # bytes
 MEMORY = 3000  # MiB, beyond which an execution is a finding
 HANGS = 30  # seconds after which it is one
@@ -357,7 +358,7 @@ def composed_config(folder: Path) -> Any:
     """Return a checked configuration of a table."""
     from nmt.runs.resuming import compose_config
 
-    return compose_config([f"runs_dir={folder}", "data=tsv", "data.path=a.tsv", "model=small"])
+    return compose_config([f"runs_dir={folder}", *TSV, "data.path=a.tsv", "model=small"])
 
 
 def prepare_config(folder: Path) -> Prepared:
@@ -436,7 +437,8 @@ def prepare_overrides(folder: Path) -> Prepared:
     from nmt.config.schema import known_keys
 
     keys = [*known_keys(), "data.sources.written.weight", "data.sources.new.kind", "hydra.run.dir"]
-    said = ["data=tsv\ndata.path=a.tsv", "model=small\n~data.dev", "seed=1,2", "+a.b=1", "seed=[1"]
+    said = ["\n".join([*TSV, "data.path=a.tsv"]), "model=small\n~data.dev"]
+    said += ["seed=1,2", "+a.b=1", "seed=[1"]
     said += ["training.resume=latest", "data@x=tsv", "'a'=b", "=", "a=${b}"]
     rng = random.Random(1)
     return check, [seed(one, 0) for one in said] + [seed(rng.randbytes(20), 1) for _ in range(16)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines, tiny_overrides
+from made_configurations import LANGUAGES
 from made_prepared import contents, journal_of
 from processes import command
 from rich.console import Console
@@ -34,6 +35,7 @@ def overrides(folder: Path, corpus: Path) -> list[str]:
     return [
         f"output={folder}",
         f"data.path={corpus}",
+        *LANGUAGES,
         "data.dev=16",
         "data.test=16",
         "tokenizer.vocabulary_size=500",

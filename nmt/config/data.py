@@ -84,7 +84,7 @@ class DataConfig:
     """Which sentence pairs, how they are cleaned, and how they are split."""
 
     name: str = MISSING  # part of the name of a run
-    source_language: str = MISSING  # BCP 47 tag, for labels and scores only
+    source_language: str = MISSING  # BCP 47 tag, for labels, scores and addresses at OPUS
     target_language: str = MISSING
     sources: dict[str, SourceConfig] = field(default_factory=dict)  # by a name of your choice
     reverse: bool = MISSING  # every source, and every table of tests

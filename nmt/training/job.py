@@ -144,7 +144,7 @@ def train(config: Config, console: Console) -> Run:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            finished = finish_config(config, corpus.epoch_pairs)
+            finished = finish_config(config, corpus.epoch_pairs, corpus.dev)
         folder = _settle_run(finished, corpus, team, held, console)
         with team.scope():
             trainer = _make_trainer(finished, corpus, folder, team, console)

@@ -548,7 +548,7 @@ class Trainer:
 
     def _read_probes(self) -> list[tuple[str, Attention]]:
         """Return the sentences to look into, and their attention, where that is written down."""
-        sentences = self._training.probes if self._team.writes else []
+        sentences = (self._training.probes or []) if self._team.writes else []
         found = self._translator.hypotheses(sentences, beam_size=1)
         probes = []
         for sentence, best in zip(sentences, found, strict=True):

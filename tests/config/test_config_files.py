@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, OPTIONS, PINNED, changed, configured
+from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
 from made_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
@@ -198,7 +198,7 @@ def test_sources_that_were_edited_badly(
 
 def test_a_short_key_in_a_file_belongs_to_its_source(default: Config, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    tsv = configured("data=tsv", "data.path=a.tsv")
+    tsv = configured("data=tsv", "data.path=a.tsv", *LANGUAGES)
     files.save(tsv, path)
     text = path.read_text(encoding="utf-8")
     assert "\n  path:" not in text
