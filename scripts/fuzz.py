@@ -174,9 +174,8 @@ def prepare_reading(folder: Path) -> Prepared:
     table, other = folder / "table.tsv", folder / "other.txt"
 
     def read(source: SourceConfig) -> list[Any]:
-        return list(
-            reading.read_lines({"pairs": source}, "pairs", folder, lambda line: None, hashes={})
-        )
+        rows = reading.read_rows({"pairs": source}, "pairs", folder, str, hashes={})
+        return [reading.parse_row(row, source.columns) for row in rows]
 
     def check(data: Any) -> None:
         aligned = data.ConsumeBool()
@@ -246,6 +245,7 @@ def prepare_corpus(folder: Path) -> Prepared:
             max_characters=40,
             max_length_ratio=2.0,
             length_ratio_margin=4,
+            typical_length_ratio=None,
             dev=pick(data, (0, 1, 0.2)),
             test=pick(data, (0, 1, 0.2)),
             split_seed=1,
@@ -297,9 +297,9 @@ def prepare_archives(folder: Path) -> Prepared:
             archive=str(path) if archive else None,
             path=None if archive else str(path),
         )
-        assert downloading._is_whole_zip(path) in (True, False)
-        read = reading.read_lines({"pairs": source}, "pairs", folder, str, hashes={})
-        unpacked = sum(len(line.raw) for line in read)
+        assert downloading.is_whole_archive(path) in (True, False)
+        read = reading.read_rows({"pairs": source}, "pairs", folder, str, hashes={})
+        unpacked = sum(len(line) for row in read for line in row.lines)
         assert unpacked <= 20 * len(content) + least + (1 << 16), "more was unpacked than allowed"
 
     file = io.BytesIO()

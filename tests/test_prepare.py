@@ -97,6 +97,15 @@ def test_a_run_takes_what_is_settled(folder: Path) -> None:
     assert config.training.row_lengths == [64]
 
 
+def test_a_folder_of_an_earlier_version_is_read(folder: Path, tmp_path: Path) -> None:
+    """It lacks what was added to the configuration since; its pairs were judged without."""
+    manifest = json.loads((folder / "prepared.json").read_text())
+    del manifest["configuration"]["data"]["typical_length_ratio"]
+    (tmp_path / "prepared.json").write_text(json.dumps(manifest))
+    config = compose_config(["data=prepared", f"data.prepared={tmp_path}"])
+    assert config.data.typical_length_ratio == 1
+
+
 @pytest.mark.parametrize(
     ("override", "complaint"),
     [

@@ -256,7 +256,7 @@ def settle_prepared(
     """
     keys = _list_keys(overrides)
     schema = _open(OmegaConf.structured(_OpenData))
-    settled = dict(stored["data"]) | {"prepared": where}
+    settled = files.LATER_KEYS["data"] | dict(stored["data"]) | {"prepared": where}
     data = cast(DictConfig, OmegaConf.merge(schema, settled))
     for key in keys:
         if re.fullmatch(_SETTLED, key) and not _STILL_OPEN.fullmatch(key):

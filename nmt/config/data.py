@@ -108,8 +108,12 @@ class DataConfig:
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side
     max_characters: int = MISSING  # per side
-    max_length_ratio: float = MISSING  # longer side / shorter side, in characters
+    # Longer side / shorter side, in characters, once those of the side that usually has fewer are
+    # multiplied by `typical_length_ratio`.
+    max_length_ratio: float = MISSING
     length_ratio_margin: int = MISSING  # characters by which any pair may differ all the same
+    # Characters of a usual target by those of its source; null: the median of each source.
+    typical_length_ratio: float | None = MISSING
     rejected_file: str | None = None  # where training writes rejected lines, with their reasons
 
     # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Not taken where a
@@ -251,6 +255,7 @@ def check_data(config: DataConfig) -> None:
     check_at_least("data.max_words", config.max_words, config.min_words)
     check_at_least("data.max_characters", config.max_characters, 1)
     check_at_least("data.max_length_ratio", config.max_length_ratio, 1)
+    check_above_zero("data.typical_length_ratio", config.typical_length_ratio, ", or null")
     check_at_least("data.dev", config.dev, 0)
     check_at_least("data.test", config.test, 0)
 

@@ -27,9 +27,9 @@ DEEPEST = 16  # nodes of YAML in each other; four are used
 _GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
-_LATER_KEYS: dict[str, dict[str, Any]] = {
+LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
-    "data": {"reverse": False, "temperature": None, "stages": []},
+    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {
         "attention_every": 250,
@@ -248,8 +248,8 @@ def _later_keys(stored: DictConfig) -> dict[str, Any]:
     model = stored.get("model")
     kind = model.get("kind", "transformer") if isinstance(model, DictConfig) else None
     of_kind = _LATER_KEYS_OF_TRANSFORMERS if kind == "transformer" else {}
-    of_model = _LATER_KEYS["model"] | of_kind
-    return _LATER_KEYS | {"model": of_model}
+    of_model = LATER_KEYS["model"] | of_kind
+    return LATER_KEYS | {"model": of_model}
 
 
 def _refuse_references(text: str) -> None:

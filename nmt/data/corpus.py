@@ -21,14 +21,24 @@ from rich.table import Table
 from nmt.config.data import SHORT, key_of, with_same_files
 from nmt.data.cleaning import clean_text
 from nmt.data.grammar.expand import expand
-from nmt.data.judging import DUPLICATE, HELD_OUT, NO_WEIGHT, clean_pair, judge, read_weight
+from nmt.data.judging import (
+    DUPLICATE,
+    HELD_OUT,
+    NO_WEIGHT,
+    clean_pair,
+    judge,
+    measure_length_ratio,
+    read_weight,
+)
 from nmt.data.reading import (
     TOO_LONG,
     Line,
+    Row,
     grammar_dir,
     matching_files,
+    parse_row,
     read_aligned,
-    read_lines,
+    read_rows,
     read_table,
 )
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
@@ -66,6 +76,7 @@ class Corpus:
     archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # by name: more to score on
     stages: tuple[tuple[Part, ...], ...] = ()  # what each stage is trained on; empty: there is one
+    length_ratios: dict[str, float] = field(default_factory=dict)  # see `choose_length_ratio`
 
     def pairs_of(self, name: str) -> list[Pair]:
         """Return what can be scored on, by its name: dev, test, or one of ``data.tests``.
@@ -129,10 +140,10 @@ def load_corpus(
     sources = config.sources
     archives: dict[str, str] = {}
     read = partial(
-        read_lines, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
+        read_rows, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
     )
     with _rejected_sink(config, rejected_file) as sink:
-        reader = _Reader(config, sink, late=bool(tests))
+        reader = _Reader(config, sink, log, late=bool(tests))
         kept = {
             name: reader.read(name, read(name))
             for name, source in sources.items()
@@ -155,6 +166,7 @@ def load_corpus(
         archives=archives,
         tests={name: one.pairs for name, one in tests.items()},
         stages=stages,
+        length_ratios=reader.length_ratios,
     )
     _log_sizes(corpus, log)
     return corpus
@@ -177,12 +189,21 @@ class _Reader:
     Args:
         config: the ``data`` group.
         sink: takes the refused lines.
+        log: takes one-line messages.
         late: whether some may turn out to be held out once all are read.
     """
 
-    def __init__(self, config: DataConfig, sink: TextIO | None, *, late: bool) -> None:
+    def __init__(
+        self,
+        config: DataConfig,
+        sink: TextIO | None,
+        log: Callable[[str], None],
+        *,
+        late: bool,
+    ) -> None:
         self._config = config
-        self._sink = sink
+        self._sink, self._log = sink, log
+        self.length_ratios: dict[str, float] = {}  # by source
         # Pairs to train on, of a tag and a direction.
         self._seen: dict[tuple[str | None, bool], set[Pair]] = {}
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
@@ -193,7 +214,7 @@ class _Reader:
         read = [source for source in config.sources.values() if source.kind != "grammar"]
         self._late = late or any(source.split != "shares" for source in read)
 
-    def read(self, name: str, lines: Iterator[Line]) -> list[Pair]:
+    def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
         """Return the usable pairs of a source.
 
         Raises:
@@ -206,10 +227,15 @@ class _Reader:
         kept = self._kept.setdefault(name, {})
         pairs = []
         before, rejected = self.lines, self.rejected.copy()
-        for line in lines:
+        ratio = 1.0
+        if training:
+            ratio, rows = choose_length_ratio(self._config, name, rows, self._log)
+            self.length_ratios[name] = ratio
+        for row in rows:
+            line = parse_row(row, source.columns)
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
-            verdict = judge(line, self._config) if training else clean_pair(line)
+            verdict = judge(line, self._config, ratio) if training else clean_pair(line)
             if training and verdict in seen:
                 verdict = DUPLICATE
             weight = 1.0 if weights is None else read_weight(line.weight)
@@ -280,6 +306,21 @@ class _Reader:
         self.rejected[reason] += 1
         if self._sink:
             self._sink.write(f"{reason}\t{line.file}:{line.number}\t{line.raw}\n")
+
+
+def choose_length_ratio(
+    config: DataConfig, name: str, rows: Iterator[Row], log: Callable[[str], None]
+) -> tuple[float, Iterator[Row]]:
+    """Return the length ratio that pairs of a source are compared with, and its rows."""
+    if config.typical_length_ratio is not None:
+        return config.typical_length_ratio, rows
+    ratio, rows = measure_length_ratio(rows, config.sources[name].columns)
+    if ratio != 1:
+        log(
+            f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
+            "source; data.max_length_ratio is relative to that"
+        )
+    return ratio, rows
 
 
 def _split_sources(

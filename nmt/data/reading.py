@@ -74,21 +74,6 @@ class Row(NamedTuple):
     lines: tuple[bytes, ...]  # one; of two aligned files, two
 
 
-def read_lines(
-    sources: Mapping[str, SourceConfig],
-    name: str,
-    cache_dir: Path,
-    log: Callable[[str], None],
-    *,
-    hashes: dict[str, str],
-    read_only: bool = False,
-) -> Iterator[Line]:
-    """Yield every line of one source: see `read_rows`."""
-    columns = sources[name].columns
-    rows = read_rows(sources, name, cache_dir, log, hashes=hashes, read_only=read_only)
-    return (parse_row(row, columns) for row in rows)
-
-
 def read_rows(
     sources: Mapping[str, SourceConfig],
     name: str,

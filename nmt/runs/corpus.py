@@ -28,6 +28,7 @@ def record_of(corpus: Corpus) -> dict[str, Any]:
         "lines": corpus.lines,
         "rejected": corpus.rejected,
         "archives": corpus.archives,
+        "length_ratios": corpus.length_ratios,
         "pairs": {TRAIN: corpus.epoch_pairs} | {name: len(of) for name, of in splits.items()},
         "digests": digests,
     }

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from nmt.config.data import with_same_files
 from nmt.config.preparation import PreparationConfig
-from nmt.data.corpus import FEW, MANY, ExtraTest, say_few_pairs
+from nmt.data.corpus import FEW, MANY, ExtraTest, choose_length_ratio, say_few_pairs
 from nmt.data.digests import digest_file
 from nmt.data.encoded import digest, is_whole
 from nmt.data.prepared import (
@@ -126,6 +126,7 @@ class _Preparation:
         self._folder = workshop.folder
         self._shards: list[_Shard] = []
         self._archives: dict[str, str] = {}
+        self._length_ratios: dict[str, float] = {}  # by source
 
     def _log(self, message: str) -> None:
         self._workshop.console.print(message)
@@ -156,9 +157,11 @@ class _Preparation:
             total = sum(path.stat().st_size for path in list_files(self._config))
             tasks = self._chunks(note, names)
             self._workshop.run(_CLEAN, clean_shard, tasks, total, position)
-            write_json(done, {"shards": names, "archives": self._archives})
+            found = {"archives": self._archives, "length_ratios": self._length_ratios}
+            write_json(done, {"shards": names} | found)
         told = read_json(done)
         self._archives = told["archives"]
+        self._length_ratios = told.get("length_ratios", {})  # of before there were any
         start = 0
         for name in told["shards"]:
             folder = self._folder / _CLEAN / name
@@ -181,13 +184,17 @@ class _Preparation:
                 hashes=self._archives,
                 opened=opened,
             )
+            ratio = 1.0
+            if sources[source].split in ("shares", "train"):
+                ratio, rows = choose_length_ratio(config.data, source, rows, self._log)
+                self._length_ratios[source] = ratio
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
                 name = f"{len(names):05}"
                 names.append(name)
                 if is_whole(self._folder / _CLEAN / name):
                     yield name, ()
                 else:
-                    yield name, (config, source, gather(chunk))
+                    yield name, (config, source, gather(chunk), ratio)
 
     def _check_sources(self) -> None:
         """Say what sources give few pairs, or none, and why.
@@ -364,6 +371,7 @@ class _Preparation:
             "pairs": {name: sum(info[name] for info in infos) for name in (TRAIN, DEV, TEST)},
             "rejected": dict(rejected.most_common()),
             "archives": self._archives,
+            "length_ratios": self._length_ratios,
             "tests": list(self._tests),
             "row_lengths": sorted(set(config.prepare.row_lengths)),
             "vocabulary_size": tokenizer.vocabulary_size,

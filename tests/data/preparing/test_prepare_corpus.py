@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_corpora import configure, load_pairs, singles, table
+from made_corpora import compact_pairs, configure, load_pairs, singles, table
 from made_prepared import (
     batches_of,
     contents,
@@ -68,6 +68,18 @@ def test_the_rules_are_those_of_a_corpus_in_memory(tmp_path: Path) -> None:
     assert large.rejected == small.rejected
     assert large.lines == small.lines
     assert large.epoch_pairs == large.train_pairs == len(small.train)
+
+
+def test_lengths_are_compared_as_in_memory(tmp_path: Path) -> None:
+    """Whatever the shards: the first lines of a source tell its ratio."""
+    pairs = compact_pairs(150)
+    pairs[7], pairs[149] = ("字" * 40, "y" * 44), ("字" * 4, "y" * 80)
+    small = load_pairs(tmp_path, pairs)
+    large = prepared(plan(tmp_path / "large", pairs, shard_lines=7))
+    assert large.rejected == small.rejected == {"length ratio": 2}
+    assert trained_on(large) == Counter(small.train)
+    assert large.length_ratios == small.length_ratios
+    assert large.length_ratios["pairs"] > 3
 
 
 def test_lines_end_as_they_do_in_memory(tmp_path: Path) -> None:
