@@ -297,7 +297,7 @@ def prepare_archives(folder: Path) -> Prepared:
             archive=str(path) if archive else None,
             path=None if archive else str(path),
         )
-        assert downloading.is_whole_archive(path) in (True, False)
+        downloading._inspect_kept(path, "archive")
         read = reading.read_rows({"pairs": source}, "pairs", folder, str, hashes={})
         unpacked = sum(len(line) for row in read for line in row.lines)
         assert unpacked <= 20 * len(content) + least + (1 << 16), "more was unpacked than allowed"

@@ -49,11 +49,11 @@ class SourceConfig:
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
     # zip: how the names of two aligned files in it end, source and target; null: it has one table
     members: list[str] | None = None
-    path: str | None = None  # tsv: a file, plain or .gz, or a pattern such as crawl-*.tsv.gz
+    path: str | None = None  # tsv: a file, plain, .gz, .bz2 or .xz, or a pattern
     # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. A
     # third one holds how much a pair's loss weighs, 1 being usual; zip and tsv.
     columns: list[int] = field(default_factory=lambda: [0, 1])
-    source_path: str | None = None  # parallel: line-aligned files, plain or .gz, or patterns
+    source_path: str | None = None  # parallel: line-aligned files, or patterns
     target_path: str | None = None
     pairs: int = 0  # grammar: how many are expanded
     of: str | None = None  # same: the other source's name

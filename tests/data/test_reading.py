@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 import tracemalloc
 import zipfile
@@ -21,10 +23,17 @@ from nmt.data.corpus import Corpus, load_corpus, read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
 
-def test_gz_is_read_by_its_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.tsv.gz"
-    path.write_bytes(gzip.compress("él\the\n".encode(), mtime=0))
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_packed_file_is_read_by_its_suffix(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"corpus.tsv.{suffix}"
+    path.write_bytes(PACKERS[suffix]("él\the\n".encode()))
     corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path)
     assert corpus.train == [Pair("él", "he")]
 
@@ -48,6 +57,15 @@ def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "is truncated, damaged",
         ),
         ("a.tsv", gzip.compress(b"sol\tsun\n", mtime=0), "is gzip-compressed: give it a name"),
+        ("a.tsv.bz2", b"sol\tsun\n", "is not a bzip2 file: compress it, or drop .bz2"),
+        ("a.tsv.xz", b"sol\tsun\n", "is not an xz file: compress it, or drop .xz"),
+        ("a.tsv.bz2", bz2.compress(b"sol\tsun\n" * 99)[:-9], "is truncated, damaged"),
+        ("a.tsv.bz2", bz2.compress(b"sol\tsun\n")[:10] + b"\xff" * 30, "is truncated or damaged"),
+        ("a.tsv.xz", lzma.compress(b"sol\tsun\n" * 99)[:-9], "is truncated, damaged"),
+        ("a.tsv", bz2.compress(b"sol\tsun\n"), "is bzip2-compressed: give it a name"),
+        ("a.tsv", lzma.compress(b"sol\tsun\n"), "is xz-compressed: give it a name that ends"),
+        ("a.tsv.gz", bz2.compress(b"sol\tsun\n"), "is not a gzip file"),
+        ("a.tsv", b"\x28\xb5\x2f\xfd....", "is compressed by Zstandard: unpack it first"),
         ("a.tsv", b"PK\x03\x04....", "is a zip archive: unpack it"),
         ("a.tsv", "sol\tsun\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
         ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16"), mtime=0), "is UTF-16 text"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
@@ -29,6 +30,7 @@ from nmt.config.data import StageConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import load_corpus
 from nmt.data.preparing import work
+from nmt.data.preparing.begun import begin, list_files
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
 
@@ -221,6 +223,66 @@ def test_what_was_stopped_goes_on(
     prepared(config)  # it is there already
     assert contents(corpus.folder) == before
     assert journal_of(corpus.folder) == journal
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> PreparationConfig:
+    """A preparation that has begun, of a file of half a megabyte."""
+    pairs = [(f"frase {number} {'x' * 500}", f"sentence {number}") for number in range(1000)]
+    config = plan(tmp_path, pairs)
+    os.utime(tmp_path / "pairs.tsv", ns=(1, 1))
+    (tmp_path / "prepared").mkdir()
+    begin(tmp_path / "prepared", config, {})
+    return config
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_file_whose_middle_has_changed_is_noticed(
+    begun: PreparationConfig, restored: bool
+) -> None:
+    """Its size, its beginning and its end are as they were; and even its time may be."""
+    (path,) = list_files(begun)
+    content, status = path.read_bytes(), path.stat()
+    middle = len(content) // 2
+    with path.open("r+b") as file:
+        file.seek(middle)
+        file.write(b"y" if content[middle : middle + 1] != b"y" else b"z")
+    if restored:
+        os.utime(path, ns=(1, 1))
+        while path.stat().st_ctime_ns == status.st_ctime_ns:  # of a clock that ticks slowly
+            os.utime(path, ns=(1, 1))
+    with pytest.raises(UserError, match=rf"was begun before {path} changed: name another folder"):
+        begin(Path(begun.output), begun, {})
+
+
+def test_a_file_that_was_copied_is_the_same(
+    begun: PreparationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = list_files(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr("nmt.data.preparing.begun.digest_file", lambda path: pytest.fail("read"))
+        begin(Path(begun.output), begun, {})  # times and size are enough
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    os.utime(path, ns=(2, 2))
+    begin(Path(begun.output), begun, {})
+    path.write_bytes(content + b"one\tmore\n")
+    with pytest.raises(UserError, match="was begun before"):
+        begin(Path(begun.output), begun, {})
+
+
+def test_a_preparation_of_an_earlier_version_goes_on(begun: PreparationConfig) -> None:
+    """It described a file by its size, and by a digest of its ends."""
+    (path,) = list_files(begun)
+    described = Path(begun.output) / "begun.json"
+    stored = json.loads(described.read_text())
+    stored["files"] = {str(path): f"{path.stat().st_size} bytes, 0123456789abcdef"}
+    described.write_text(json.dumps(stored))
+    begin(Path(begun.output), begun, {})
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(UserError, match="was begun before"):
+        begin(Path(begun.output), begun, {})
 
 
 def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
