@@ -116,6 +116,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     how += "_whole" if arguments.whole else ""
     how += f"_with_{len(runs) - 1}_more" if len(runs) > 1 else ""
     search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+    language = folder.config.data.languages[1]
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
         name = f"scores_{what}{how}.json"
@@ -124,14 +125,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         content |= forced.as_json()
     else:
         name = f"evaluation_{what}_{name_of(translator.decoding, **search)}{how}.json"
-        found = evaluate(translator, pairs, console, **search)
+        found = evaluate(translator, pairs, console, language=language, **search)
         print_evaluation(
             f"{folder.path.name}, {arguments.source or arguments.split}", found, console
         )
         print_worst(found, arguments.worst, console)
         content |= found.as_json()
         if other is not None:
-            theirs = evaluate(Translator.load(other.path, **engine), pairs, console, **search)
+            translator = Translator.load(other.path, **engine)
+            theirs = evaluate(translator, pairs, console, language=language, **search)
             compared = compare(folder.path.name, found, other.path.name, theirs)
             print_comparison(compared, console)
             content |= compared.as_json()

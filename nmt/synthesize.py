@@ -156,7 +156,9 @@ def _describe_search(arguments: argparse.Namespace) -> Search | Draw:
 def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
     from nmt.inference.synthesis import default_filters
 
-    filters = replace(default_filters(folder.config.data), min_score=arguments.min_score)
+    length_ratios = folder.read_corpus_record().get("length_ratios", {})
+    filters = default_filters(folder.config.data, length_ratios)
+    filters = replace(filters, min_score=arguments.min_score)
     if arguments.max_repeats:
         filters = replace(filters, max_repeats=arguments.max_repeats)
     if arguments.max_length_ratio:

@@ -98,11 +98,17 @@ def sweep_job(composed: DictConfig, console: Console) -> float | None:
 
 
 def make_command(overrides: Sequence[str]) -> list[str]:
-    """Return the command line of one job alone, which finds the same files as this one."""
-    sources = HydraConfig.get().runtime.config_sources
-    folders = [source.path for source in sources if source.provider == "command-line"]
-    options = [word for folder in folders for word in ("--config-dir", folder)]
-    return [sys.executable, "-m", "nmt.train", *options, *overrides, "hydra.mode=RUN"]
+    """Return the command line of one job alone, with the configuration files of this one."""
+    job = HydraConfig.get()
+    options = ["--config-name", str(job.job.config_name)]
+    names = {"main": "--config-path", "command-line": "--config-dir"}
+    for source in job.runtime.config_sources:
+        if source.provider in names:
+            options += [names[source.provider], source.path]
+    # Where else files are found, if the command line says so; the rest of Hydra is this job's.
+    searched = [one for one in job.overrides.hydra if re.match(r"\+{0,2}hydra\.searchpath=", one)]
+    command = [sys.executable, "-m", "nmt.train", *options]
+    return [*command, *overrides, *searched, "hydra.mode=RUN"]
 
 
 def print_scores(run: Run, console: Console) -> None:

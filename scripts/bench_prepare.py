@@ -395,6 +395,8 @@ def measure(arguments: argparse.Namespace) -> None:
     )
     overrides = [
         f"data.path={folder}/corpus-*.tsv.gz",
+        "data.source_language=es",
+        "data.target_language=en",
         f"+data.tests.tested={folder}/tested.tsv",
         "data.dev=1000",
         "data.test=1000",

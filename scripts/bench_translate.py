@@ -92,7 +92,7 @@ def main() -> None:
         translators |= peers(translators["keras"])
     batches(translators, pairs, arguments.turns, arguments.uncached)
     singles(translators, [pair.source for pair in pairs[: arguments.single]])
-    agreement(translators, pairs)
+    agreement(translators, pairs, folder.config.data.languages[1])
     for engine in ("auto", "keras"):
         first_translation(folder.path, pairs[0].source, engine)
     if arguments.lines:
@@ -347,7 +347,7 @@ def singles(translators: dict[str, Any], sources: Sequence[str]) -> None:
         )
 
 
-def agreement(translators: dict[str, Any], pairs: Sequence[Any]) -> None:
+def agreement(translators: dict[str, Any], pairs: Sequence[Any], language: str) -> None:
     """Print BLEU of each engine at beam 4, and how many outputs equal those of the run itself."""
     from nmt.inference.metrics import corpus_scores
 
@@ -355,7 +355,8 @@ def agreement(translators: dict[str, Any], pairs: Sequence[Any]) -> None:
     for name, translator in translators.items():
         outputs = translator.translate([pair.source for pair in pairs], beam_size=4)
         expected = expected or outputs
-        bleu = corpus_scores(outputs, [pair.target for pair in pairs], names=("BLEU",))[0]
+        references = [pair.target for pair in pairs]
+        bleu = corpus_scores(outputs, references, language=language, names=("BLEU",))[0]
         same = sum(one == two for one, two in zip(outputs, expected, strict=True))
         say(
             row=f"{name}, beam 4",

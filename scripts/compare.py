@@ -155,7 +155,7 @@ def choose_sentence(folder: RunFolder) -> str:
     Raises:
         UserError: it has neither.
     """
-    for probe in folder.config.training.probes:
+    for probe in folder.config.training.probes or []:
         return probe
     for path in sorted(folder.samples.glob("step_*.tsv")):
         for line in path.read_text(encoding="utf-8").split("\n")[1:2]:  # below the header

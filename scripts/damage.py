@@ -167,7 +167,8 @@ def read_others(path: Path) -> str:
     folder = RunFolder.open(path)
     folder.read_corpus_record()
     folder.test_scores()
-    read_samples(folder.samples, folder.config.training.probes, folder.load_tokenizer(), 64)
+    probes = folder.config.training.probes or []
+    read_samples(folder.samples, probes, folder.load_tokenizer(), 64)
     with tempfile.TemporaryDirectory() as copy:
         if (path / "metrics.jsonl").is_file():
             shutil.copy(path / "metrics.jsonl", copy)

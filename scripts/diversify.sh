@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Data diversification (Nguyen et al. 2020): a model of each direction translates what it was trained
 # on, and a third one is trained on the pairs and on both of their translations:
-#   bash scripts/diversify.sh PAIRS.tsv FOLDER [overrides of all three trainings]
+#   bash scripts/diversify.sh PAIRS.tsv FOLDER data.source_language=de data.target_language=en \
+#     [more overrides of all three trainings]
 # PAIRS.tsv is source TAB target. Interrupted, the same command goes on where it was. What shares a
 # side with dev or test is left out of the translations as of any other source.
 set -euo pipefail
 [[ $# -ge 2 && -f "$1" ]] || {
-  echo "usage: bash scripts/diversify.sh PAIRS.tsv FOLDER [overrides]" >&2
+  echo "usage: bash scripts/diversify.sh PAIRS.tsv FOLDER data.source_language=… data.target_language=… [overrides]" >&2
   exit 2
 }
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

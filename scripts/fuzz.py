@@ -47,6 +47,7 @@ except ImportError:
 
 ROOT = Path(__file__).parents[1]
 FINDINGS = "findings"  # inside the folder of corpora
+TSV = ("data=tsv", "data.source_language=es", "data.target_language=en")
 LONGEST_INPUT = 4096  # bytes
 MEMORY = 3000  # MiB, beyond which an execution is a finding
 HANGS = 30  # seconds after which it is one
@@ -174,9 +175,8 @@ def prepare_reading(folder: Path) -> Prepared:
     table, other = folder / "table.tsv", folder / "other.txt"
 
     def read(source: SourceConfig) -> list[Any]:
-        return list(
-            reading.read_lines({"pairs": source}, "pairs", folder, lambda line: None, hashes={})
-        )
+        rows = reading.read_rows({"pairs": source}, "pairs", folder, str, hashes={})
+        return [reading.parse_row(row, source.columns) for row in rows]
 
     def check(data: Any) -> None:
         aligned = data.ConsumeBool()
@@ -252,6 +252,7 @@ def prepare_corpus(folder: Path) -> Prepared:
             max_characters=40,
             max_length_ratio=2.0,
             length_ratio_margin=4,
+            typical_length_ratio=None,
             dev=pick(data, (0, 1, 0.2)),
             test=pick(data, (0, 1, 0.2)),
             split_seed=1,
@@ -304,9 +305,9 @@ def prepare_archives(folder: Path) -> Prepared:
             archive=str(path) if archive else None,
             path=None if archive else str(path),
         )
-        assert downloading._is_whole_zip(path) in (True, False)
-        read = reading.read_lines({"pairs": source}, "pairs", folder, str, hashes={})
-        unpacked = sum(len(line.raw) for line in read)
+        downloading._inspect_kept(path, "archive")
+        read = reading.read_rows({"pairs": source}, "pairs", folder, str, hashes={})
+        unpacked = sum(len(line) for row in read for line in row.lines)
         assert unpacked <= 20 * len(content) + least + (1 << 16), "more was unpacked than allowed"
 
     file = io.BytesIO()
@@ -365,7 +366,7 @@ def composed_config(folder: Path) -> Any:
     """Return a checked configuration of a table."""
     from nmt.runs.resuming import compose_config
 
-    return compose_config([f"runs_dir={folder}", "data=tsv", "data.path=a.tsv", "model=small"])
+    return compose_config([f"runs_dir={folder}", *TSV, "data.path=a.tsv", "model=small"])
 
 
 def prepare_config(folder: Path) -> Prepared:
@@ -444,7 +445,8 @@ def prepare_overrides(folder: Path) -> Prepared:
     from nmt.config.schema import known_keys
 
     keys = [*known_keys(), "data.sources.written.weight", "data.sources.new.kind", "hydra.run.dir"]
-    said = ["data=tsv\ndata.path=a.tsv", "model=small\n~data.dev", "seed=1,2", "+a.b=1", "seed=[1"]
+    said = ["\n".join([*TSV, "data.path=a.tsv"]), "model=small\n~data.dev"]
+    said += ["seed=1,2", "+a.b=1", "seed=[1"]
     said += ["training.resume=latest", "data@x=tsv", "'a'=b", "=", "a=${b}"]
     rng = random.Random(1)
     return check, [seed(one, 0) for one in said] + [seed(rng.randbytes(20), 1) for _ in range(16)]

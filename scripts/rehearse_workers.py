@@ -70,6 +70,7 @@ class Job:
         shutil.rmtree(self.folder / "runs", ignore_errors=True)
         return [
             *(*given, "data=tsv", f"data.path={self.corpus}", "data.dev=40", "data.test=40"),
+            *("data.source_language=es", "data.target_language=en"),
             *("model=tiny", "model.dropout=0.1", "model.attention_dropout=0.1"),
             *("tokenizer.vocabulary_size=600", "training.batch_tokens=256"),
             *("training.accumulate=2", "training.max_minutes=null", limit),

@@ -130,6 +130,8 @@ def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
     return [
         "data=tsv",
         f"data.path={corpus}",
+        "data.source_language=es",
+        "data.target_language=en",
         "data.dev=16",
         "data.test=16",
         "training.evaluation_share=null",  # evaluations at the same updates, however slow

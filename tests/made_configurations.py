@@ -17,11 +17,12 @@ from nmt.config.command_line import register_schema
 from nmt.config.files import conf_dir, from_composed
 
 # Files that are written to be completed: what their first line tells the user to add.
+LANGUAGES = ("data.source_language=es", "data.target_language=en")
 COMPLETION = {
-    "data=tsv": ["data.path=corpus.tsv"],
-    "data=opus": ["data.archive=en-es.txt.zip"],
+    "data=tsv": ["data.path=corpus.tsv", *LANGUAGES],
+    "data=opus": ["data.archive=en-es.txt.zip", *LANGUAGES],
     "data=prepared": ["data.prepared=folder"],
-    "data=parallel": ["data.source_path=a.es", "data.target_path=a.en"],
+    "data=parallel": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
     "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
 }
 # Values that tests count on, however the files in conf/ are tuned.

@@ -41,6 +41,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "max_characters": 800,
         "max_length_ratio": 3.0,
         "length_ratio_margin": 20,
+        "typical_length_ratio": None,
         "dev": 0,
         "test": 0,
         "split_seed": 1,
@@ -79,6 +80,17 @@ def load_pairs(tmp_path: Path, pairs: list[tuple[str, str]], **changes: Any) -> 
 def singles(count: int) -> list[tuple[str, str]]:
     """Return pairs of which no two share a sentence."""
     return [(f"frase {number}", f"sentence {number}") for number in range(count)]
+
+
+def compact_pairs(count: int) -> list[tuple[str, str]]:
+    """Return pairs whose target is usually four times as long, as English is beside Chinese."""
+    return [
+        (
+            f"{number:05}" + "字" * (number % 9 + 6),
+            f"word {number:05} " + "x" * 4 * (number % 9 + 8),
+        )
+        for number in range(count)
+    ]
 
 
 def complaint(attempt: Callable[[], Any]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import tiny_overrides, users_environment
+from made_configurations import LANGUAGES
 from processes import Done, command, commands, one_line_error
 from rich.console import Console
 
@@ -36,7 +37,8 @@ WRONG = {
     "modle=small": "'modle'; did you mean 'model'?",
     "model.d_model=wide": "'model.d_model'",
     "model.num_heads=7": "model.d_model=128 is not divisible by model.num_heads=7",
-    "data.path=x data=tsv": "data.path=x does not exist",
+    f"data.path=x data=tsv {' '.join(LANGUAGES)}": "data.path=x does not exist",
+    "data.path=x data=tsv": "set them as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",
     "training.resume=no/such/run": "there is no run no/such/run",
     "training.learning_rate=nan": "training.learning_rate=nan must be a finite number",
@@ -636,6 +638,7 @@ def test_digits_are_reversed(tmp_path: Path) -> None:
     # Every number of the test split is new; few palindromes link pairs.
     done = command(
         "nmt.train", "data=tsv", f"data.path={corpus}", "data.dev=100", "data.test=500",
+        "data.source_language=es", "data.target_language=en",
         "model=tiny", "model.encoder_layers=2", "model.decoder_layers=2",
         "training.max_minutes=null", "training.max_steps=3000", "training.batch_tokens=1024",
         "training.learning_rate=2e-3", "training.probes=[]", "training.early_stopping=null",

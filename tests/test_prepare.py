@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines, tiny_overrides
+from made_configurations import LANGUAGES
 from made_prepared import contents, journal_of
 from processes import command
 from rich.console import Console
@@ -34,6 +35,7 @@ def overrides(folder: Path, corpus: Path) -> list[str]:
     return [
         f"output={folder}",
         f"data.path={corpus}",
+        *LANGUAGES,
         "data.dev=16",
         "data.test=16",
         "tokenizer.vocabulary_size=500",
@@ -93,6 +95,15 @@ def test_a_run_takes_what_is_settled(folder: Path) -> None:
     assert config.data.sources["pairs"].weight == 2
     assert config.tokenizer.vocabulary_size == 500
     assert config.training.row_lengths == [64]
+
+
+def test_a_folder_of_an_earlier_version_is_read(folder: Path, tmp_path: Path) -> None:
+    """It lacks what was added to the configuration since; its pairs were judged without."""
+    manifest = json.loads((folder / "prepared.json").read_text())
+    del manifest["configuration"]["data"]["typical_length_ratio"]
+    (tmp_path / "prepared.json").write_text(json.dumps(manifest))
+    config = compose_config(["data=prepared", f"data.prepared={tmp_path}"])
+    assert config.data.typical_length_ratio == 1
 
 
 @pytest.mark.parametrize(

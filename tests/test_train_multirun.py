@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig, OmegaConf
 from processes import command
 
 from nmt import train
+from nmt.config.files import conf_dir
 from nmt.runs import trials
-from nmt.runs.trials import Trial
+from nmt.runs.trials import Trial, locate_record
 
 Commands = list[list[str]]
+COMMAND = [sys.executable, "-m", "nmt.train", "--config-name"]
+FILES = ["train", "--config-path", str(conf_dir())]
 MULTIRUN = ("-m", "model=tiny", "runs_dir=runs")
 
 
@@ -32,8 +36,8 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
         made: Commands = []
 
         def run_trial(command: list[str], record: Path) -> tuple[int, int | None]:
-            assert command[:3] == [sys.executable, "-m", "nmt.train"]
-            made.append(command[3:])
+            assert command[: len(COMMAND)] == COMMAND
+            made.append(command[len(COMMAND) :])
             return child(len(made), record)
 
         monkeypatch.setattr(train, "run_trial", run_trial)
@@ -68,10 +72,55 @@ def test_each_trial_is_a_command_of_its_own(sweep: Callable[..., Any], tmp_path:
     status, made = sweep(*options, *MULTIRUN, "seed=1,2", "model=mine", probes, child=well)
     assert status == 0
     expected = ["model=mine", "runs_dir=runs", probes]
-    assert [sorted(words[2:]) for words in made] == [
+    assert [sorted(words[5:]) for words in made] == [
         sorted([*expected, f"seed={seed}", "hydra.mode=RUN"]) for seed in (1, 2)
     ]
-    assert [words[:2] for words in made] == [list(options)] * 2
+    assert [words[:5] for words in made] == [[*FILES, *options]] * 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--config-name", "mine", "--config-dir", "conf d"],
+        ["-cn", "mine", "-cp", "{path}/conf d", "hydra.searchpath=['{conf}']"],
+        ["--config-name", "searching", "--config-dir", "other"],
+    ],
+)
+def test_each_trial_runs_under_the_configuration_of_the_sweep(
+    sweep: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    mine = tmp_path / "conf d" / "mine.yaml"
+    (mine.parent / "model").mkdir(parents=True)
+    mine.write_text("defaults: [train, _self_]\nname: mine\ntraining: {max_steps: 7}\n")
+    (mine.parent / "model" / "wide.yaml").write_text("defaults: [tiny, _self_]\nd_model: 96\n")
+    searching = tmp_path / "other" / "searching.yaml"
+    searching.parent.mkdir()
+    searching.write_text(
+        f"defaults: [train, {{override model: wide}}, _self_]\n"
+        f"hydra: {{searchpath: ['{mine.parent}']}}\n"
+    )
+    records: list[Path] = []
+
+    def child(number: int, record: Path) -> tuple[int, None]:
+        records.append(record)
+        return well(number, record)
+
+    given = [option.format(path=tmp_path, conf=conf_dir()) for option in options]
+    status, made = sweep("-m", *given, "runs_dir=runs", "seed=1,2", child=child)
+    assert status == 0
+    composed: list[DictConfig] = []
+    monkeypatch.setattr(train, "run_job", composed.append)
+    for words in made:
+        monkeypatch.setattr(sys, "argv", ["nmt.train", "--config-name", *words])
+        with pytest.raises(SystemExit) as ended:
+            train.main()
+        assert not ended.value.code
+    assert [locate_record(Path("runs"), OmegaConf.to_yaml(one)) for one in composed] == records
+    for one in composed:  # what is chosen has an effect
+        assert one.training.max_steps == 7 or one.model.d_model == 96
 
 
 def test_an_experiment_that_compares_is_a_sweep_of_itself(sweep: Callable[..., Any]) -> None:
@@ -116,7 +165,7 @@ def test_a_sweep_goes_on_where_it_was(
 
     status, made = sweep(*MULTIRUN, "seed=1,2,3", child=lambda *_: (0, None))
     assert status == 0
-    assert made[0] == ["training.resume='runs/it\\'s 2'", "hydra.mode=RUN"]
+    assert made[0] == [*FILES, "training.resume='runs/it\\'s 2'", "hydra.mode=RUN"]
     assert "seed=3" in made[1]
     said = capsys.readouterr().out
     assert "it's 1 is complete" in said

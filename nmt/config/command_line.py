@@ -256,7 +256,7 @@ def settle_prepared(
     """
     keys = _list_keys(overrides)
     schema = _open(OmegaConf.structured(_OpenData))
-    settled = dict(stored["data"]) | {"prepared": where}
+    settled = files.LATER_KEYS["data"] | dict(stored["data"]) | {"prepared": where}
     data = cast(DictConfig, OmegaConf.merge(schema, settled))
     for key in keys:
         if re.fullmatch(_SETTLED, key) and not _STILL_OPEN.fullmatch(key):
@@ -291,8 +291,8 @@ def start_config(
 ) -> Config:
     """Return the configuration of a new run that starts from the weights of another.
 
-    It has the sizes of that run's model. Its tokenizer is that of the new corpus, unless it is not
-    to be, see `TrainingConfig.new_vocabulary`.
+    It has the sizes of that run's model, and its languages where the corpus names none. Its
+    tokenizer is that of the new corpus, unless it is not to be: `TrainingConfig.new_vocabulary`.
 
     Args:
         composed: what Hydra composed, overrides included.
@@ -327,6 +327,10 @@ def start_config(
                 f"set training.new_vocabulary=true beside {key}"
             )
     composed.model = model
+    languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
+    for key, language in zip(("source_language", "target_language"), languages, strict=True):
+        if OmegaConf.is_missing(composed.data, key):
+            composed.data[key] = language
     if not training.new_vocabulary:
         composed.tokenizer = OmegaConf.structured(stored.tokenizer)
     training.start_from = str(where)

@@ -49,11 +49,11 @@ class SourceConfig:
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: it may be any
     # zip: how the names of two aligned files in it end, source and target; null: it has one table
     members: list[str] | None = None
-    path: str | None = None  # tsv: a file, plain or .gz, or a pattern such as crawl-*.tsv.gz
+    path: str | None = None  # tsv: a file, plain, .gz, .bz2 or .xz, or a pattern
     # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. A
     # third one holds how much a pair's loss weighs, 1 being usual; zip and tsv.
     columns: list[int] = field(default_factory=lambda: [0, 1])
-    source_path: str | None = None  # parallel: line-aligned files, plain or .gz, or patterns
+    source_path: str | None = None  # parallel: line-aligned files, or patterns
     target_path: str | None = None
     pairs: int = 0  # grammar: how many are expanded
     of: str | None = None  # same: the other source's name
@@ -84,7 +84,7 @@ class DataConfig:
     """Which sentence pairs, how they are cleaned, and how they are split."""
 
     name: str = MISSING  # part of the name of a run
-    source_language: str = MISSING  # BCP 47 tag, for labels and scores only
+    source_language: str = MISSING  # BCP 47 tag, for labels, scores and addresses at OPUS
     target_language: str = MISSING
     sources: dict[str, SourceConfig] = field(default_factory=dict)  # by a name of your choice
     reverse: bool = MISSING  # every source, and every table of tests
@@ -108,8 +108,12 @@ class DataConfig:
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side
     max_characters: int = MISSING  # per side
-    max_length_ratio: float = MISSING  # longer side / shorter side, in characters
+    # Longer side / shorter side, in characters, once those of the side that usually has fewer are
+    # multiplied by `typical_length_ratio`.
+    max_length_ratio: float = MISSING
     length_ratio_margin: int = MISSING  # characters by which any pair may differ all the same
+    # Characters of a usual target by those of its source; null: the median of each source.
+    typical_length_ratio: float | None = MISSING
     rejected_file: str | None = None  # where training writes rejected lines, with their reasons
 
     # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Not taken where a
@@ -251,6 +255,7 @@ def check_data(config: DataConfig) -> None:
     check_at_least("data.max_words", config.max_words, config.min_words)
     check_at_least("data.max_characters", config.max_characters, 1)
     check_at_least("data.max_length_ratio", config.max_length_ratio, 1)
+    check_above_zero("data.typical_length_ratio", config.typical_length_ratio, ", or null")
     check_at_least("data.dev", config.dev, 0)
     check_at_least("data.test", config.test, 0)
 

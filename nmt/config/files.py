@@ -27,9 +27,9 @@ DEEPEST = 16  # nodes of YAML in each other; four are used
 _GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
 
 # Keys that runs of earlier versions lack, with the value that does what those did.
-_LATER_KEYS: dict[str, dict[str, Any]] = {
+LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
-    "data": {"reverse": False, "temperature": None, "stages": []},
+    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {
         "attention_every": 250,
@@ -106,6 +106,7 @@ def preparation_from(composed: DictConfig) -> PreparationConfig:
 def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     """Return the object of a schema that a composed configuration stands for."""
     try:
+        _settle_languages(composed.get("data"))
         OmegaConf.resolve(composed)
         values = OmegaConf.to_container(composed)
         # Once more over the schema: what was composed has sources of any form, and may lack keys.
@@ -116,6 +117,33 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
         return OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         raise UserError(describe(error)) from error
+
+
+def _settle_languages(data: Any) -> None:
+    """Check that both languages are named; YAML reads Norwegian, ``no``, as False.
+
+    Raises:
+        UserError: one is not.
+    """
+    if not isinstance(data, DictConfig):
+        return  # of the wrong type, which is found out later
+    missing = []
+    for key, example in (("source_language", "de"), ("target_language", "en")):
+        value = None if OmegaConf.is_missing(data, key) else data.get(key)
+        if str(value) == "False":
+            data[key] = "no"
+        elif str(value) == "True":  # yes, on or true
+            raise UserError(
+                f'data.{key} is not a language tag: put it in quotes, as in "{example}"'
+            )
+        elif not value:
+            missing.append(f"data.{key}={example}")
+    if missing:
+        name = "" if OmegaConf.is_missing(data, "name") else f"data={data.get('name')}"
+        raise UserError(
+            f"{name or 'data'} does not say which languages it has: set them as in "
+            f"{' '.join(missing)} (BCP 47 tags)"
+        )
 
 
 @cache
@@ -221,8 +249,8 @@ def _later_keys(stored: DictConfig) -> dict[str, Any]:
     model = stored.get("model")
     kind = model.get("kind", "transformer") if isinstance(model, DictConfig) else None
     of_kind = _LATER_KEYS_OF_TRANSFORMERS if kind == "transformer" else {}
-    of_model = _LATER_KEYS["model"] | of_kind
-    return _LATER_KEYS | {"model": of_model}
+    of_model = LATER_KEYS["model"] | of_kind
+    return LATER_KEYS | {"model": of_model}
 
 
 def _refuse_references(text: str) -> None:

@@ -81,7 +81,8 @@ class TrainingConfig:
     resume: str | None = None  # a run folder, or "latest"
 
     samples: int = MISSING  # dev sentences shown in TensorBoard at every evaluation
-    probes: list[str] = MISSING  # source sentences whose attention is logged; empty: none
+    # Source sentences whose attention is logged; empty: none; null: some that fit the corpus.
+    probes: list[str] | None = MISSING
     probe_every: int = MISSING  # evaluations between two drawings of the first two probes
     attention_every: int = MISSING  # updates between two logs of the probes' weights
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -9,10 +10,11 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
 
 from nmt.errors import UserError
 
@@ -28,6 +30,8 @@ DAMAGE = (  # what unpacking a damaged archive raises, apart from an `OSError`
 GZIP = b"\x1f\x8b"  # how a file begins that is packed by gzip
 _CHUNK = 1 << 20  # bytes
 
+Unpacked: TypeAlias = IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
+
 
 def most_unpacked(packed: int) -> int:
     """Return how many bytes an archive of so many bytes may unpack to.
@@ -38,21 +42,24 @@ def most_unpacked(packed: int) -> int:
     return 200 * packed + (64 << 20)
 
 
-def bounded(unpacked: IO[bytes] | gzip.GzipFile, path: Path, key: str) -> io.BufferedReader:
+def bounded(
+    unpacked: Unpacked, path: Path, key: str, called: Path | None = None
+) -> io.BufferedReader:
     """Return what a file unpacks to, which is refused where it is more than any text would be.
 
     Args:
         unpacked: of the file, open.
         path: of the file.
         key: of the configuration, for messages.
+        called: what messages call it; None: by its path.
     """
-    return io.BufferedReader(_Bounded(unpacked, path, key))
+    return io.BufferedReader(_Bounded(unpacked, path, f"{key}={called or path}"))
 
 
 class _Bounded(io.RawIOBase):
-    def __init__(self, unpacked: IO[bytes] | gzip.GzipFile, path: Path, key: str) -> None:
+    def __init__(self, unpacked: Unpacked, path: Path, name: str) -> None:
         self._unpacked = unpacked
-        self._name = f"{key}={path}"
+        self._name = name
         self._packed = path.stat().st_size
         self._left = most_unpacked(self._packed)
 
@@ -71,40 +78,95 @@ class _Bounded(io.RawIOBase):
         return len(data)
 
 
-def is_whole_archive(path: Path) -> bool:
-    """Whether every member can be unpacked; not tried where that is too much, as reading says."""
-    try:
-        if _is_packed(path):
-            return _is_whole_tar(path)
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-            return unpacked > most_unpacked(path.stat().st_size) or archive.testzip() is None
-    except (OSError, RuntimeError, *DAMAGE):
-        return False
+class Archive(NamedTuple):
+    """What one reading of an archive tells."""
+
+    path: Path
+    is_tar: bool
+    sha256: str
+    members: tuple[str, ...]  # names
 
 
-def _is_packed(path: Path) -> bool:
+def inspect_archive(
+    path: Path, key: str, *, whole: bool = False, called: Path | None = None
+) -> Archive:
+    """Read an archive once.
+
+    Args:
+        path: of the archive.
+        key: of the configuration, for messages.
+        whole: try whether every member can be unpacked, but for a zip that is too much, as reading
+            one says.
+        called: what messages call it; None: by its path.
+
+    Raises:
+        UserError: it is a tar that unpacks to too much.
+        OSError, BadZipFile and the others of `DAMAGE`: it is damaged.
+    """
     with path.open("rb") as file:
-        return file.read(len(GZIP)) == GZIP
+        hashed = _Hashed(file)
+        is_tar = file.peek(len(GZIP))[: len(GZIP)] == GZIP
+        members = _list_tar(hashed, path, key, whole, called) if is_tar else _list_zip(path, whole)
+        return Archive(path, is_tar, hashed.finish(), members)
 
 
-def _is_whole_tar(path: Path) -> bool:
-    most = most_unpacked(path.stat().st_size)
-    with gzip.open(path, "rb") as file:
-        while file.tell() <= most and file.read(_CHUNK):
+class _Hashed(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._state = sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        self._state.update(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def finish(self) -> str:
+        """Read the rest; return the SHA-256 of the whole file."""
+        while self.read(_CHUNK):
             pass
-    with _open_tar(path, "") as archive:
-        return archive.next() is not None
+        return self._state.hexdigest()
+
+
+def _list_tar(
+    file: _Hashed, path: Path, key: str, whole: bool, called: Path | None
+) -> tuple[str, ...]:
+    with (
+        gzip.GzipFile(fileobj=file) as unpacked,
+        bounded(unpacked, path, key, called) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
+        kinds = [(member.name, member.isfile()) for member in archive]
+        while whole and stream.read(_CHUNK):
+            pass
+    if not kinds:
+        raise tarfile.ReadError("it is empty")
+    return tuple(name for name, is_file in kinds if is_file)
+
+
+def _list_zip(path: Path, whole: bool) -> tuple[str, ...]:
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+        if whole and unpacked <= most_unpacked(path.stat().st_size):
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise zipfile.BadZipFile(f"Bad CRC-32 of {damaged!r}")
+        return tuple(archive.namelist())
 
 
 @contextmanager
 def open_member(
-    path: Path, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
+    archive: Archive, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
 ) -> Iterator[BinaryIO]:
     """Open a text file in an archive.
 
     Args:
-        path: of the archive.
+        archive: inspected.
         key: of the configuration, for messages.
         opened: takes the open archive.
         ending: of the file's name; None: it is the one text file of pairs.
@@ -113,35 +175,27 @@ def open_member(
         UserError: the archive is encrypted, unpacks to too much, or has no such file.
         OSError, BadZipFile and the others of `DAMAGE`: it is damaged.
     """
-    if _is_packed(path):
-        with _open_tar(path, key) as archive:
-            names = [member.name for member in archive if member.isfile()]
-        chosen = _choose_member(key, path, names, ending)
-        with _open_tar(path, key, opened) as archive:
-            member = next(one for one in archive if one.name == chosen)
-            yield cast(BinaryIO, archive.extractfile(member))  # a regular one
-        return
-    with path.open("rb") as whole, zipfile.ZipFile(whole) as zipped:
+    path = archive.path
+    chosen = _choose_member(key, path, archive.members, ending)
+    with path.open("rb") as whole:
         opened(whole)
-        chosen = _choose_member(key, path, zipped.namelist(), ending)
-        if zipped.getinfo(chosen).flag_bits & 1:
-            raise UserError(f"{key}={path} is encrypted: give one without a password")
-        with zipped.open(chosen) as unpacked:
-            yield bounded(unpacked, path, key)
+        if archive.is_tar:
+            # From its beginning to its end: seeking would unpack it anew.
+            with (
+                gzip.GzipFile(fileobj=whole) as unpacked,
+                tarfile.open(fileobj=bounded(unpacked, path, key), mode="r|") as tar,
+            ):
+                member = next(one for one in tar if one.name == chosen)
+                yield cast(BinaryIO, tar.extractfile(member))  # a regular one
+            return
+        with zipfile.ZipFile(whole) as zipped:
+            if zipped.getinfo(chosen).flag_bits & 1:
+                raise UserError(f"{key}={path} is encrypted: give one without a password")
+            with zipped.open(chosen) as opened_member:
+                yield bounded(opened_member, path, key)
 
 
-@contextmanager
-def _open_tar(
-    path: Path, key: str, opened: Callable[[IO[bytes]], None] = lambda file: None
-) -> Iterator[tarfile.TarFile]:
-    """Open a packed tar from its beginning to its end: seeking would unpack it anew."""
-    with path.open("rb") as whole, gzip.GzipFile(fileobj=whole) as unpacked:
-        opened(whole)
-        with tarfile.open(fileobj=bounded(unpacked, path, key), mode="r|") as archive:
-            yield archive
-
-
-def _choose_member(key: str, path: Path, names: list[str], ending: str | None) -> str:
+def _choose_member(key: str, path: Path, names: Sequence[str], ending: str | None) -> str:
     """Return the only member of an archive with an ending; without one, that of pairs.
 
     That is ``spa.txt``, or the only other text file.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from rich.table import Table
 
@@ -22,14 +22,24 @@ from nmt.config.data import SHORT, key_of, with_same_files
 from nmt.data.cleaning import clean_text
 from nmt.data.encodings import UTF_8
 from nmt.data.grammar.expand import expand
-from nmt.data.judging import DUPLICATE, HELD_OUT, NO_WEIGHT, clean_pair, judge, read_weight
+from nmt.data.judging import (
+    DUPLICATE,
+    HELD_OUT,
+    NO_WEIGHT,
+    clean_pair,
+    judge,
+    measure_length_ratio,
+    read_weight,
+)
 from nmt.data.reading import (
     TOO_LONG,
     Line,
+    Row,
     grammar_dir,
     matching_files,
+    parse_row,
     read_aligned,
-    read_lines,
+    read_rows,
     read_table,
 )
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
@@ -67,6 +77,7 @@ class Corpus:
     archives: dict[str, str] = field(default_factory=dict)  # source of kind zip -> its SHA-256
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # by name: more to score on
     stages: tuple[tuple[Part, ...], ...] = ()  # what each stage is trained on; empty: there is one
+    length_ratios: dict[str, float] = field(default_factory=dict)  # see `choose_length_ratio`
 
     def pairs_of(self, name: str) -> list[Pair]:
         """Return what can be scored on, by its name: dev, test, or one of ``data.tests``.
@@ -95,11 +106,18 @@ class Corpus:
         return sum(len(part.pairs) for part in self.parts if part.read)
 
 
+class ExtraTest(NamedTuple):
+    """Pairs of ``data.tests``: they are scored on, and not trained on."""
+
+    pairs: list[Pair]  # as the model sees them
+    plain: list[Pair]  # as sources have them: see `as_in_sources`
+
+
 def load_corpus(
     config: DataConfig,
     *,
     cache_dir: Path,
-    tests: Mapping[str, list[Pair]] = MappingProxyType({}),
+    tests: Mapping[str, ExtraTest] = MappingProxyType({}),
     read_only: bool = False,
     rejected_file: Path | None = None,
     log: Callable[[str], None] = lambda message: None,
@@ -109,7 +127,7 @@ def load_corpus(
     Args:
         config: the ``data`` group of the configuration.
         cache_dir: folder that keeps a downloaded archive.
-        tests: what ``data.tests`` names, as the model sees it: nothing of it is trained on.
+        tests: what ``data.tests`` names.
         read_only: whether ``cache_dir`` is only looked into.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
@@ -123,18 +141,18 @@ def load_corpus(
     sources = config.sources
     archives: dict[str, str] = {}
     read = partial(
-        read_lines, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
+        read_rows, sources, cache_dir=cache_dir, log=log, hashes=archives, read_only=read_only
     )
     with _rejected_sink(config, rejected_file) as sink:
-        reader = _Reader(config, sink, late=bool(tests))
+        reader = _Reader(config, sink, log, late=bool(tests))
         kept = {
             name: reader.read(name, read(name))
             for name, source in sources.items()
             if source.kind != "grammar"
         }
-        splits = _split_sources(config, kept, log)
+        splits = _split_sources(config, reader.leave_out_of_shares(kept), log)
         splits[TRAIN] |= _expand_grammars(sources)
-        reader.leave_out_held_out(splits, tests.values())
+        reader.leave_out_of_training(splits, [pair for one in tests.values() for pair in one.plain])
     parts = _weigh(config, splits[TRAIN], reader.weights)
     stages = tuple(
         _weigh(config, splits[TRAIN], reader.weights, stage.weights) for stage in config.stages
@@ -147,8 +165,9 @@ def load_corpus(
         rejected=dict(reader.rejected.most_common()),
         lines=reader.lines,
         archives=archives,
-        tests=dict(tests),
+        tests={name: one.pairs for name, one in tests.items()},
         stages=stages,
+        length_ratios=reader.length_ratios,
     )
     _log_sizes(corpus, log)
     return corpus
@@ -171,12 +190,21 @@ class _Reader:
     Args:
         config: the ``data`` group.
         sink: takes the refused lines.
+        log: takes one-line messages.
         late: whether some may turn out to be held out once all are read.
     """
 
-    def __init__(self, config: DataConfig, sink: TextIO | None, *, late: bool) -> None:
+    def __init__(
+        self,
+        config: DataConfig,
+        sink: TextIO | None,
+        log: Callable[[str], None],
+        *,
+        late: bool,
+    ) -> None:
         self._config = config
-        self._sink = sink
+        self._sink, self._log = sink, log
+        self.length_ratios: dict[str, float] = {}  # by source
         # Pairs to train on, of a tag and a direction.
         self._seen: dict[tuple[str | None, bool], set[Pair]] = {}
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
@@ -187,7 +215,7 @@ class _Reader:
         read = [source for source in config.sources.values() if source.kind != "grammar"]
         self._late = late or any(source.split != "shares" for source in read)
 
-    def read(self, name: str, lines: Iterator[Line]) -> list[Pair]:
+    def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
         """Return the usable pairs of a source.
 
         Raises:
@@ -200,10 +228,15 @@ class _Reader:
         kept = self._kept.setdefault(name, {})
         pairs = []
         before, rejected = self.lines, self.rejected.copy()
-        for line in lines:
+        ratio = 1.0
+        if training:
+            ratio, rows = choose_length_ratio(self._config, name, rows, self._log)
+            self.length_ratios[name] = ratio
+        for row in rows:
+            line = parse_row(row, source.columns)
             self.lines += 1
             # Dev and test files are not chosen from: their scores are to be compared.
-            verdict = judge(line, self._config) if training else clean_pair(line)
+            verdict = judge(line, self._config, ratio) if training else clean_pair(line)
             if training and verdict in seen:
                 verdict = DUPLICATE
             weight = 1.0 if weights is None else read_weight(line.weight)
@@ -227,34 +260,68 @@ class _Reader:
             warnings.warn(few, stacklevel=2)
         return pairs
 
-    def leave_out_held_out(self, splits: dict[str, BySource], tests: Iterable[list[Pair]]) -> None:
-        """Take out of training what shares a side with dev or a test, compared without accents.
+    def leave_out_of_shares(self, pairs: BySource) -> BySource:
+        """Return pairs by source; those that shares are drawn from share no side with a file.
 
-        Pairs of sources that dev and test are shares of share none: they were split by groups.
+        Otherwise a share drawn for test could be in the file of dev, and the reverse.
         """
         sources = self._config.sources
-        files = [name for name, source in sources.items() if source.split in (DEV, TEST)]
-        # Tests are as the model sees them, what was split as it was read.
-        turned = self._config.reverse
-        tested = [Pair(*pair[::-1]) if turned else pair for pairs in tests for pair in pairs]
+        files = [name for name in pairs if sources[name].split in (DEV, TEST)]
+        shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
+        return pairs | self._leave_out(shared, [pair for name in files for pair in pairs[name]])
+
+    def leave_out_of_training(self, splits: dict[str, BySource], tested: Sequence[Pair]) -> None:
+        """Take out of training what shares a side with dev or a test.
+
+        Args:
+            splits: of the corpus. Dev and test share no side with the sources that they are shares
+                of, which were split by groups.
+            tested: what else is scored on, as sources have it.
+        """
+        sources = self._config.sources
         groups = [*splits[DEV].values(), *splits[TEST].values(), tested]
         held_out = [pair for pairs in groups for pair in pairs]
+        checked = {
+            name: pairs
+            for name, pairs in splits[TRAIN].items()
+            if sources[name].split != "shares" or tested
+        }
+        splits[TRAIN] |= self._leave_out(checked, held_out)
+
+    def _leave_out(self, pairs: BySource, held_out: Sequence[Pair]) -> BySource:
+        """Return the pairs that share no side with one held out, compared without accents."""
+        if not held_out:
+            return pairs
         sides = [{normalized(pair[side]) for pair in held_out} for side in (0, 1)]
-        for name, pairs in splits[TRAIN].items():
-            if sources[name].split == "shares" and not files and not tested:
-                continue
-            kept = []
-            for pair in pairs:
+        kept: BySource = {}
+        for name, of_source in pairs.items():
+            kept[name] = []
+            for pair in of_source:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
-                    kept.append(pair)
-                elif sources[name].kind != "grammar":
+                    kept[name].append(pair)
+                elif self._config.sources[name].kind != "grammar":
                     self._reject(HELD_OUT, self._kept[name][pair])
-            splits[TRAIN][name] = kept
+        return kept
 
     def _reject(self, reason: str, line: Line) -> None:
         self.rejected[reason] += 1
         if self._sink:
             self._sink.write(f"{reason}\t{line.file}:{line.number}\t{line.raw}\n")
+
+
+def choose_length_ratio(
+    config: DataConfig, name: str, rows: Iterator[Row], log: Callable[[str], None]
+) -> tuple[float, Iterator[Row]]:
+    """Return the length ratio that pairs of a source are compared with, and its rows."""
+    if config.typical_length_ratio is not None:
+        return config.typical_length_ratio, rows
+    ratio, rows = measure_length_ratio(rows, config.sources[name].columns)
+    if ratio != 1:
+        log(
+            f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
+            "source; data.max_length_ratio is relative to that"
+        )
+    return ratio, rows
 
 
 def _split_sources(
@@ -399,6 +466,22 @@ def turn(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
         return pairs
     # Cleaned, as the translator will read it.
     return [Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in pairs]
+
+
+def as_in_sources(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs that a model sees as its sources have them: without tags, and not turned."""
+    flips: dict[str, set[bool]] = {}  # by tag; "": none
+    for source in config.sources.values():
+        tag = f"{clean_text(source.tag)} " if source.tag is not None else ""
+        flips.setdefault(tag, set()).add(source.reverse != config.reverse)
+    flips.setdefault("", {config.reverse})  # a table without tags
+    plain = []
+    for pair in pairs:
+        # The longest that fits, as the empty one always does.
+        tag = max((tag for tag in flips if pair.source.startswith(tag)), key=len)
+        text = Pair(pair.source.removeprefix(tag), pair.target)
+        plain += [Pair(text.target, text.source) if flip else text for flip in sorted(flips[tag])]
+    return plain
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:

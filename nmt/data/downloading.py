@@ -23,8 +23,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from nmt.data.archives import is_whole_archive
-from nmt.data.digests import digest_file
+from nmt.data.archives import DAMAGE, Archive, inspect_archive
 from nmt.errors import UserError
 
 DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
@@ -41,7 +40,7 @@ def fetch_archive(
     *,
     keep: bool = True,
     sha256: str | None = None,
-) -> Iterator[Path]:
+) -> Iterator[Archive]:
     """Yield the archive behind ``url``, fetched unless it is in ``cache_dir``, whole.
 
     Args:
@@ -53,22 +52,28 @@ def fetch_archive(
         sha256: what the archive must have, in lower case; None: any.
 
     Raises:
-        UserError: the download failed, or is of another SHA-256.
+        UserError: the download failed, or is of another SHA-256; or a tar unpacks to too much.
     """
     path = cache_dir / archive_name(url)
-    if is_whole_archive(path) and sha256 in (None, digest_file(path)):
+    kept = _inspect_kept(path, key)
+    if kept is not None and sha256 in (None, kept.sha256):
         log(f"using the archive downloaded before: {path}")
-        yield path
+        yield kept
         return
     log(f"downloading {url}")
     if keep:
-        _download(url, path, key, sha256)
-        yield path
+        yield _download(url, path, key, sha256)
         return
     with tempfile.TemporaryDirectory() as folder:
-        passing = Path(folder) / path.name
-        _download(url, passing, key, sha256)
-        yield passing
+        yield _download(url, Path(folder) / path.name, key, sha256)
+
+
+def _inspect_kept(path: Path, key: str) -> Archive | None:
+    """Return the archive in the cache; None: it is missing or damaged."""
+    try:
+        return inspect_archive(path, key, whole=True)
+    except (OSError, RuntimeError, *DAMAGE):
+        return None
 
 
 def archive_name(url: str) -> str:
@@ -82,18 +87,18 @@ def archive_name(url: str) -> str:
     return f"{name.removesuffix(suffix)}-{hashed}" if suffix else hashed
 
 
-def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
+def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
     """Fetch an archive; it is whole, and what it is to be, or not there."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             _fetch(url, file)
-        if not is_whole_archive(part):
-            raise ValueError(f"its {part.stat().st_size:,} bytes are no whole archive, zip or .tgz")
-        if sha256 is not None and (found := digest_file(part)) != sha256:
-            raise ValueError(f"its SHA-256 is {found}, and {sha256} is expected")
+        archive = _inspect_downloaded(part, path, key)
+        if sha256 not in (None, archive.sha256):
+            raise ValueError(f"its SHA-256 is {archive.sha256}, and {sha256} is expected")
         part.replace(path)
+        return archive._replace(path=path)
     except (OSError, HTTPException, ValueError) as error:
         why = error.reason if type(error) is urllib.error.URLError else error
         raise UserError(
@@ -102,6 +107,23 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> None:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def _inspect_downloaded(part: Path, path: Path, key: str) -> Archive:
+    """Inspect a download that is to be kept as ``path``.
+
+    Raises:
+        ValueError: it is not whole.
+        UserError: it unpacks to too much; it is kept, for those who trust it.
+    """
+    try:
+        return inspect_archive(part, key, whole=True, called=path)
+    except UserError:
+        part.replace(path)
+        raise
+    except (OSError, RuntimeError, *DAMAGE) as error:
+        size = part.stat().st_size
+        raise ValueError(f"its {size:,} bytes are no whole archive, zip or .tgz") from error
 
 
 def _fetch(url: str, file: BinaryIO) -> None:

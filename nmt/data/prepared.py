@@ -114,6 +114,7 @@ def load_prepared(config: DataConfig) -> PreparedCorpus:
         rejected=manifest["rejected"],
         lines=manifest["lines"],
         archives=manifest["archives"],
+        length_ratios=manifest.get("length_ratios", {}),  # earlier folders have none
         tests={name: _read_table(folder / TESTS / f"{name}.tsv") for name in manifest["tests"]},
         folder=folder,
         manifest=manifest,

@@ -1,12 +1,15 @@
 """Raw lines of a source: from the embedded files, an archive, a table, or two aligned files.
 
-Lines are read as bytes and split on the line feed alone, because other line separators occur
-inside real sentences. Memory stays constant, whatever a file holds or unpacks to.
+Lines are read as bytes and split at line feeds, or at carriage returns where a file has no line
+feeds: other line separators occur inside real sentences. Memory stays constant, whatever a file
+holds or unpacks to.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,16 +19,32 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from nmt.config.data import SourceConfig, key_of
-from nmt.data.archives import DAMAGE, GZIP, bounded, open_member
-from nmt.data.digests import digest_file
+from nmt.data.archives import (
+    DAMAGE,
+    GZIP,
+    Archive,
+    Unpacked,
+    bounded,
+    inspect_archive,
+    open_member,
+)
 from nmt.data.downloading import fetch_archive
 from nmt.data.encodings import open_text
-from nmt.data.lines import is_cut, split_lines
+from nmt.data.lines import is_cut, split_at_any_end
 from nmt.errors import UserError
 
+BZIP2, XZ = b"BZh", b"\xfd7zXZ\0"  # how a file begins that is packed by these
+_PACKED: dict[str, tuple[str, bytes, Callable[[IO[bytes]], Unpacked]]] = {
+    ".gz": ("a gzip", GZIP, lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": ("a bzip2", BZIP2, bz2.BZ2File),
+    ".xz": ("an xz", XZ, lzma.LZMAFile),
+}
 # How a file begins that is not UTF-8 text, and what to do about it.
 _NOT_TEXT = {
     GZIP: "is gzip-compressed: give it a name that ends in .gz",
+    BZIP2: "is bzip2-compressed: give it a name that ends in .bz2",
+    XZ: "is xz-compressed: give it a name that ends in .xz",
+    b"\x28\xb5\x2f\xfd": "is compressed by Zstandard: unpack it first",
     b"PK\x03\x04": "is a zip archive: unpack it first",
     b"\xff\xfe": "is UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "is UTF-16 text: save it as UTF-8",
@@ -34,6 +53,7 @@ _NOT_TEXT = {
 
 MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
+JOINED = "carriage return inside the line"  # of a table: it may be several lines of an old Mac
 _PATTERN = re.compile(r"[*?[]")
 _SHOWN = 200  # bytes of a line that is too long
 
@@ -45,7 +65,7 @@ class Line(NamedTuple):
     number: int  # from 1
     raw: str  # the beginning where it is too long
     sides: tuple[str, str] | None  # None: a column is missing
-    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG
+    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG, JOINED
     weight: str = ""  # of the pair, as it stands there; empty: there is none
 
 
@@ -71,21 +91,6 @@ class Row(NamedTuple):
     file: str
     number: int  # from 1
     lines: tuple[bytes, ...]  # one; of two aligned files, two
-
-
-def read_lines(
-    sources: Mapping[str, SourceConfig],
-    name: str,
-    cache_dir: Path,
-    log: Callable[[str], None],
-    *,
-    hashes: dict[str, str],
-    read_only: bool = False,
-) -> Iterator[Line]:
-    """Yield every line of one source: see `read_rows`."""
-    columns = sources[name].columns
-    rows = read_rows(sources, name, cache_dir, log, hashes=hashes, read_only=read_only)
-    return (parse_row(row, columns) for row in rows)
 
 
 def read_rows(
@@ -126,19 +131,20 @@ def read_rows(
         key = key_of(sources, name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
         if source.url and not source.archive:
-            archive: AbstractContextManager[Path] = fetch_archive(
+            inspected: AbstractContextManager[Archive] = fetch_archive(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            archive = nullcontext(_given(sources, name, "archive")[0])
-        with archive as path:
-            hashes[name] = _checked_sha256(path, key, sha256)
+            inspected = nullcontext(_inspect(_given(sources, name, "archive")[0], key))
+        with inspected as archive:
+            _check_sha256(archive, key, sha256)
+            hashes[name], path = archive.sha256, archive.path
             if source.members is None:
-                yield from _number(str(path), _archive_lines(path, key, opened))
+                yield from _number(str(path), _archive_lines(archive, key, opened))
             else:
                 one, other = source.members
                 names = f"{path} (*{one})", f"{path} (*{other})"
-                sides = (_archive_lines(path, key, opened, ending) for ending in source.members)
+                sides = (_archive_lines(archive, key, opened, ending) for ending in source.members)
                 yield from _align(*names, *sides)
     elif source.kind == "tsv":
         key = key_of(sources, name, "path")
@@ -200,6 +206,8 @@ def parse_row(row: Row, columns: Sequence[int]) -> Line:
         fault = no_source or no_target
         return Line(row.file, row.number, f"{source}\t{target}", (source, target), fault)
     raw, fault = _decode(row.lines[0])
+    if fault is None and "\r" in raw:
+        fault = JOINED
     cells = raw.split("\t")
     complete = max(columns) < len(cells)
     sides = (cells[columns[0]], cells[columns[1]]) if complete else None
@@ -208,7 +216,7 @@ def parse_row(row: Row, columns: Sequence[int]) -> Line:
 
 
 def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
-    """Yield the lines of a table, plain or .gz.
+    """Yield the lines of a table.
 
     Args:
         path: of the table.
@@ -277,49 +285,52 @@ def _file_lines(
     *,
     encoding: str | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, unpacked where its name ends in ``.gz``.
+    """Yield the lines of a file, unpacked where its name ends as one of `_PACKED`.
 
     With an encoding, they are recoded as UTF-8, and a line in another encoding is an error; without
     one, lines that are not UTF-8 are left for `parse_row` to judge.
     """
-    packed = path.suffix == ".gz"
     with _reading(path, key), path.open("rb") as file:
         opened(file)
-        if packed and file.peek(len(GZIP))[: len(GZIP)] != GZIP:
-            raise UserError(
-                f"{key}={path} is not a gzip file: compress it, or drop .gz from its name"
-            )
         text = file
-        if packed:
-            text = bounded(gzip.GzipFile(fileobj=file), path, key)
+        if path.suffix in _PACKED:
+            name, signature, unpack = _PACKED[path.suffix]
+            if file.peek(len(signature))[: len(signature)] != signature:
+                raise UserError(
+                    f"{key}={path} is not {name} file: compress it, or drop {path.suffix} from "
+                    "its name"
+                )
+            text = bounded(unpack(file), path, key)
         if encoding is not None:
-            yield from split_lines(open_text(text, f"{key}={path}", encoding))
+            yield from split_at_any_end(open_text(text, f"{key}={path}", encoding))
             return
         beginning = text.peek(4)
         for signature, problem in _NOT_TEXT.items():
             if beginning.startswith(signature):
                 raise UserError(f"{key}={path} {problem}")
-        yield from split_lines(text)
+        yield from split_at_any_end(text)
 
 
 def _archive_lines(
-    path: Path, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
+    archive: Archive, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
 ) -> Iterator[bytes]:
     """Yield the lines of a text file in an archive: see `open_member`."""
-    with _reading(path, key), open_member(path, key, opened, ending) as file:
-        yield from split_lines(file)
+    with _reading(archive.path, key), open_member(archive, key, opened, ending) as file:
+        yield from split_at_any_end(file)
 
 
-def _checked_sha256(path: Path, key: str, expected: str | None) -> str:
-    """Return the SHA-256 of an archive, which must be the expected one if there is one."""
+def _inspect(path: Path, key: str) -> Archive:
     with _reading(path, key):
-        found = digest_file(path)
-    if expected not in (None, found):
+        return inspect_archive(path, key)
+
+
+def _check_sha256(archive: Archive, key: str, expected: str | None) -> None:
+    """Check that an archive has the expected SHA-256, if there is one."""
+    if expected not in (None, archive.sha256):
         raise UserError(
-            f"{key}={path} has the SHA-256 {found}, and {expected} is expected: get the archive "
-            "again, or correct what is expected"
+            f"{key}={archive.path} has the SHA-256 {archive.sha256}, and {expected} is expected: "
+            "get the archive again, or correct what is expected"
         )
-    return found
 
 
 @contextmanager
@@ -338,6 +349,10 @@ def _reading(path: Path, key: str) -> Iterator[None]:
     except NotImplementedError as error:
         raise UserError(f"{key}={path} cannot be unpacked ({error}): zip it again") from error
     except OSError as error:
+        if error.errno is None:  # not of the system: what bz2 raises
+            raise UserError(
+                f"{key}={path} is truncated or damaged ({error}): get it again"
+            ) from error
         raise UserError(
             f"{key}={path} cannot be read ({error.strerror or error}): give a readable file"
         ) from error

@@ -55,7 +55,8 @@ def export_run(
     model, tokenizer = folder.load_model(), folder.load_tokenizer()
     longest = max(config.training.row_lengths)
     translator = Translator.from_config(KerasEngine(model), tokenizer, config)
-    sources = manifest.read_samples(folder.samples, config.training.probes, tokenizer, longest)
+    probes = config.training.probes or []
+    sources = manifest.read_samples(folder.samples, probes, tokenizer, longest)
     scores = {name: score["value"] for name, score in folder.test_scores().items()}
     with replacing(place) as partial:
         details, check = _write(

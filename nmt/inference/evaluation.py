@@ -53,6 +53,7 @@ class Evaluation:
     pairs: Sequence[Pair]
     outputs: Sequence[str]
     scores: Sequence[Score]
+    language: str  # BCP 47 tag of the outputs
 
     def as_json(self) -> dict[str, Any]:
         """Return scores and sentences, for a file."""
@@ -81,6 +82,7 @@ class Evaluation:
                 scores = corpus_scores(
                     [self.outputs[i] for i in chosen],
                     [self.pairs[i].target for i in chosen],
+                    language=self.language,
                     names=("BLEU", "chrF2++"),
                 )
                 words = f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}"
@@ -249,9 +251,21 @@ def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Fo
 
 
 def evaluate(
-    translator: Translator, pairs: Sequence[Pair], console: Console, **search: Any
+    translator: Translator,
+    pairs: Sequence[Pair],
+    console: Console,
+    *,
+    language: str,
+    **search: Any,
 ) -> Evaluation:
     """Translate ``pairs`` and score them by BLEU, chrF2++ and TER with confidence intervals.
+
+    Args:
+        translator: of a run.
+        pairs: sources, and their references.
+        console: shows the progress.
+        language: BCP 47 tag of the references.
+        search: see `Search`.
 
     Raises:
         UserError: there are no pairs.
@@ -259,19 +273,21 @@ def evaluate(
     if not pairs:
         raise UserError("there is nothing to evaluate: the test split is empty")
     sources = [pair.source for pair in pairs]
-    return judge(pairs, translate_with_progress(translator, sources, console, **search))
+    outputs = translate_with_progress(translator, sources, console, **search)
+    return judge(pairs, outputs, language)
 
 
-def judge(pairs: Sequence[Pair], outputs: Sequence[str]) -> Evaluation:
-    """Score translations of ``pairs`` as `evaluate` does."""
-    scores = corpus_scores(outputs, [pair.target for pair in pairs], intervals=True)
-    return Evaluation(pairs, outputs, scores)
+def judge(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
+    """Score translations of ``pairs`` into a language as `evaluate` does."""
+    references = [pair.target for pair in pairs]
+    scores = corpus_scores(outputs, references, language=language, intervals=True)
+    return Evaluation(pairs, outputs, scores, language)
 
 
 def compare(run: str, found: Evaluation, other: str, theirs: Evaluation) -> Comparison:
     """Compare a run with another one on the same pairs, by the paired bootstrap."""
     references = [pair.target for pair in found.pairs]
-    compared = paired_bootstrap(theirs.outputs, found.outputs, references)
+    compared = paired_bootstrap(theirs.outputs, found.outputs, references, language=found.language)
     differences = {
         name: Difference(system.value - baseline.value, p_value)
         for name, (baseline, system, p_value) in compared.items()

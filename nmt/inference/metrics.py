@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -13,6 +15,14 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 RESAMPLES = 1000  # for confidence intervals and the paired bootstrap; sacreBLEU's default
+
+# Primary subtags of BCP 47 tags by the language that sacreBLEU has a tokenizer of its own for.
+_CHINESE = frozenset("zh zho chi cmn gan hak hsn lzh wuu yue".split())
+_JAPANESE = frozenset(("ja", "jpn"))
+_KOREAN = frozenset(("ko", "kor"))
+# Languages without spaces between words that sacreBLEU has no tokenizer for: Burmese, Dzongkha,
+# Khmer, Lao, Thai, Tibetan. Its default would compare whole sentences.
+_WITHOUT_SPACES = frozenset("bo bod dz dzo km khm lo lao my mya th tha tib bur".split())
 
 
 @dataclass(frozen=True)
@@ -26,19 +36,53 @@ class Score:
     half_width: float | None = None  # of their 95% confidence interval
 
 
-def _metrics(references: Sequence[str] | None = None) -> dict[str, Metric]:
+def _metrics(language: str, references: Sequence[str] | None = None) -> dict[str, Metric]:
+    """Return the metrics for text in a language, given by its BCP 47 tag."""
     given = None if references is None else [list(references)]
+    # TER compares words, and with `asian_support` Chinese and Japanese characters.
+    by_characters = _primary_subtag(language) in _CHINESE | _JAPANESE
     return {
-        "BLEU": BLEU(references=given),
+        "BLEU": BLEU(tokenize=choose_tokenizer(_primary_subtag(language)), references=given),
         "chrF2++": CHRF(word_order=2, references=given),
-        "TER": TER(references=given),
+        "TER": TER(normalized=by_characters, asian_support=by_characters, references=given),
     }
+
+
+def _primary_subtag(language: str) -> str:
+    return language.replace("_", "-").partition("-")[0].lower()
+
+
+@cache  # warns once
+def choose_tokenizer(language: str) -> str:
+    """Return the BLEU tokenizer of a language: sacreBLEU's choice for ``trg_lang``, if possible.
+
+    Characters are compared where that needs packages that are missing, and in languages without
+    spaces between words that sacreBLEU has no tokenizer for. The signature of a score says which.
+    """
+    if language in _CHINESE:
+        return "zh"
+    if language in _WITHOUT_SPACES:
+        return "char"
+    for languages, code, name in ((_JAPANESE, "ja", "Japanese"), (_KOREAN, "ko", "Korean")):
+        if language in languages:
+            try:
+                BLEU(tokenize=f"{code}-mecab")
+            except RuntimeError:
+                warnings.warn(
+                    f"BLEU of {name} compares characters, because MeCab is not installed: for "
+                    f"sacreBLEU's usual words, pip install 'sacrebleu[{code}]'",
+                    stacklevel=2,
+                )
+                return "char"
+            return f"{code}-mecab"
+    return BLEU.TOKENIZER_DEFAULT
 
 
 def corpus_scores(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
+    language: str,
     names: Sequence[str] = ("BLEU", "chrF2++", "TER"),
     intervals: bool = False,
 ) -> list[Score]:
@@ -47,6 +91,7 @@ def corpus_scores(
     Args:
         hypotheses: one per sentence.
         references: one per sentence.
+        language: BCP 47 tag of both, which decides what BLEU and TER compare: words or characters.
         names: which of BLEU, chrF2++, TER (lower is better).
         intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds).
 
@@ -57,7 +102,7 @@ def corpus_scores(
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     scores = []
     for name in names:
-        metric = _metrics()[name]
+        metric = _metrics(language)[name]
         sentences = list(hypotheses), [list(references)]
         estimated = intervals
         try:
@@ -80,7 +125,7 @@ def corpus_scores(
 
 def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
     """Return the chrF2++ of each sentence by itself, 0 to 100."""
-    metric = _metrics()["chrF2++"]
+    metric = CHRF(word_order=2)
     return [
         float(metric.sentence_score(hypothesis, [reference]).score)
         for hypothesis, reference in zip(hypotheses, references, strict=True)
@@ -102,14 +147,14 @@ def expected_chrf(candidates: Sequence[str], samples: Sequence[str]) -> list[flo
 
 
 def paired_bootstrap(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str]
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], *, language: str
 ) -> dict[str, tuple[Score, Score, float]]:
     """Compare two systems by sacreBLEU's paired bootstrap resampling (Koehn 2004).
 
     Returns:
         Per metric: baseline score, system score, p-value of "no difference".
     """
-    metrics = _metrics(references)
+    metrics = _metrics(language, references)
     signatures, results = PairedTest(
         [("baseline", list(baseline)), ("system", list(system))],
         metrics,

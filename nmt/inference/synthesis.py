@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
+from nmt.data.judging import comparable_lengths
 from nmt.data.languages import make_identifier
 from nmt.inference.contract import Draw, Search
 from nmt.inference.metrics import sentence_scores
@@ -33,6 +34,7 @@ class Filters:
         max_repeats: how often a word, or two or three in a row, may follow itself.
         max_length_ratio: longer side / shorter side, in characters.
         length_ratio_margin: characters by which any pair may differ all the same.
+        length_ratio: characters of a usual translation by those of its text.
         languages: what both sides should be, (given, translated); None: not looked at.
         min_round_trip: chrF2++ (0 to 100) of the text against itself translated there and back;
             None: not looked at.
@@ -42,6 +44,7 @@ class Filters:
     max_repeats: int
     max_length_ratio: float
     length_ratio_margin: int
+    length_ratio: float = 1.0
     languages: tuple[str, str] | None = None
     min_round_trip: float | None = None
 
@@ -128,7 +131,7 @@ class Synthesis:
         mean = found.log_prob / max(len(found.tokens), 1)
         if filters.min_score is not None and mean < filters.min_score:
             return "score"
-        shorter, longer = sorted((len(text), len(translation)))
+        shorter, longer = comparable_lengths(text, translation, filters.length_ratio)
         if longer > filters.max_length_ratio * shorter + filters.length_ratio_margin:
             return "length ratio"
         if count_repeats(translation) > max(filters.max_repeats, count_repeats(text)):
@@ -167,11 +170,20 @@ def count_repeats(text: str) -> int:
     return most if words else 0
 
 
-def default_filters(data: DataConfig) -> Filters:
-    """Return the filters that suit what a run was trained on."""
+def default_filters(data: DataConfig, length_ratios: Mapping[str, float]) -> Filters:
+    """Return the filters that suit what a run was trained on.
+
+    Args:
+        data: of the run.
+        length_ratios: of its sources, as its corpus record has them; those of the first count.
+    """
+    name = next((name for name in data.sources if name in length_ratios), None)
+    ratio = 1.0 if name is None else length_ratios[name]
+    turned = name is not None and data.sources[name].reverse != data.reverse
     return Filters(
         min_score=None,
         max_repeats=3,
         max_length_ratio=data.max_length_ratio,
         length_ratio_margin=data.length_ratio_margin,
+        length_ratio=1 / ratio if turned else ratio,
     )

@@ -83,8 +83,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     kinds = translator.own_engine("its heads").model.attention_kinds
     found = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
+        language = folder.config.data.languages[1]
         try:
-            found.take_away(translator, pairs, others, console)
+            found.take_away(translator, pairs, others, language, console)
         except KeyboardInterrupt:
             console.print("interrupted: the report holds what was measured until now")
     console.print(f"{found.explain()}\n")

@@ -174,7 +174,7 @@ def _translate_config(
 ) -> Config:
     """Return the configuration of such a model."""
     from nmt.runs.resuming import compose_config
-    from nmt.training.defaults import finish_config
+    from nmt.training.defaults import SPANISH_PROBES, finish_config
 
     for key, wanted in _EXPECTED.items():
         value = stored.get(key, _DEFAULTS.get(key, wanted))
@@ -214,7 +214,10 @@ def _translate_config(
             *([f"decoding.beam_size={beam}"] if type(beam) is int and beam > 0 else []),
         ]
     )
-    return finish_config(dataclasses.replace(config, name=folder.resolve().name), pairs=_MANY)
+    # It has no dev split: exports are compared with it on these, whatever it makes of them.
+    training = dataclasses.replace(config.training, probes=list(SPANISH_PROBES))
+    config = dataclasses.replace(config, name=folder.resolve().name, training=training)
+    return finish_config(config, pairs=_MANY)
 
 
 def _find_languages(folder: Path) -> tuple[str, str]:

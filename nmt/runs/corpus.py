@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
-from nmt.data.corpus import Corpus, load_corpus, read_pairs
+from nmt.data.corpus import Corpus, ExtraTest, as_in_sources, load_corpus, read_pairs
 from nmt.data.encoded import digest
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -28,6 +28,7 @@ def record_of(corpus: Corpus) -> dict[str, Any]:
         "lines": corpus.lines,
         "rejected": corpus.rejected,
         "archives": corpus.archives,
+        "length_ratios": corpus.length_ratios,
         "pairs": {TRAIN: corpus.epoch_pairs} | {name: len(of) for name, of in splits.items()},
         "digests": digests,
     }
@@ -37,7 +38,7 @@ def _digest(pairs: Sequence[Pair]) -> str:
     return digest([text for pair in pairs for text in pair])
 
 
-def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
+def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
     """Read what ``data.tests`` names: tables of pairs, and test splits of runs.
 
     They come in the direction in which the model translates.
@@ -46,20 +47,31 @@ def read_tests(config: DataConfig) -> dict[str, list[Pair]]:
         UserError: one is neither, or has no pair.
     """
     tests = {}
+    sides = config.source_language, config.target_language
     for name, where in config.tests.items():
         path = Path(where).expanduser()
         if path.is_dir():
             run = RunFolder.open(path)
-            tests[name] = read_corpus(run, lambda line: None).test
-            turned = run.config.data.languages == config.languages[::-1] != config.languages
-            if not tests[name]:
+            run_data = run.config.data
+            pairs = read_corpus(run, lambda line: None).test
+            if not pairs:
                 raise UserError(f"data.tests.{name}={where} is a run without a test split")
+            plain = as_in_sources(run_data, pairs)
+            if (run_data.target_language, run_data.source_language) == sides != sides[::-1]:
+                plain = _turn(plain)
+            if run_data.languages == config.languages[::-1] != config.languages:
+                pairs = _turn(pairs)
         else:
-            tests[name] = read_pairs(path, f"data.tests.{name}")
-            turned = config.reverse
-        if turned:
-            tests[name] = [Pair(pair.target, pair.source) for pair in tests[name]]
+            pairs = read_pairs(path, f"data.tests.{name}")
+            if config.reverse:
+                pairs = _turn(pairs)
+            plain = as_in_sources(config, pairs)
+        tests[name] = ExtraTest(pairs, plain)
     return tests
+
+
+def _turn(pairs: Sequence[Pair]) -> list[Pair]:
+    return [Pair(pair.target, pair.source) for pair in pairs]
 
 
 def has_changed(run: RunFolder, corpus: Corpus) -> bool:

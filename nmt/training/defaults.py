@@ -6,11 +6,13 @@ on whatever machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import keras
 
-from nmt.config import Config, RecurrentConfig
+from nmt.config import Config, DataConfig, RecurrentConfig
+from nmt.data.splitting import Pair
 from nmt.startup.devices import gpus
 from nmt.training.fitting import split_update
 
@@ -22,15 +24,18 @@ RECURRENT_SHARE = 0.5
 # is nearly right. Verses are far from Tatoeba: there, the whole rate gave 20.4 BLEU on a held-out
 # book in ten minutes, this one 16.0, and the whole rate with a new vocabulary, the default, 27.4.
 START_SHARE = 0.25
+# What attention is shown of where the embedded corpus is translated from Spanish.
+SPANISH_PROBES = ("¿Dónde está la estación?", "Ayer compré un libro muy interesante.")
 CPU_PARTS = 2  # whatever the number of cores: sums are rounded by parts
 
 
-def finish_config(config: Config, pairs: int) -> Config:
+def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
     """Return the configuration with everything settled that was ``null`` or ``auto``.
 
     Args:
         config: checked.
         pairs: of the training split, repetitions included.
+        dev: the dev split.
     """
     model, training = config.model, config.training
     if model.dropout is None:
@@ -49,6 +54,8 @@ def finish_config(config: Config, pairs: int) -> Config:
     if training.deterministic or training.stop_behind is not None:
         # The interval of evaluations follows a clock. Here they must be at the same updates.
         training = replace(training, evaluation_share=None)
+    if training.probes is None:
+        training = replace(training, probes=choose_probes(config.data, dev))
     training = replace(
         training,
         precision=resolve_precision(training.precision),
@@ -56,6 +63,19 @@ def finish_config(config: Config, pairs: int) -> Config:
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)
+
+
+def choose_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
+    """Return the source sentences whose attention is shown by default.
+
+    Of the dev split, one of usual length, and one that is shorter than three quarters of it.
+    """
+    embedded = any(source.kind == "phrasebook" for source in data.sources.values())
+    if embedded and data.languages[0] == "es":
+        return list(SPANISH_PROBES)
+    by_length = sorted({pair.source for pair in dev}, key=lambda text: (len(text), text))
+    places = dict.fromkeys((len(by_length) // 4, len(by_length) // 2))
+    return [by_length[place] for place in places if by_length]
 
 
 def dropout_for(pairs: int) -> float:

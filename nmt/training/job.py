@@ -146,7 +146,7 @@ def train(config: Config, console: Console) -> Run:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            finished = finish_config(config, corpus.epoch_pairs)
+            finished = finish_config(config, corpus.epoch_pairs, corpus.dev)
         folder = _settle_run(finished, corpus, team, held, console)
         with team.scope():
             trainer = _make_trainer(finished, corpus, folder, team, console)
@@ -181,7 +181,7 @@ def _test(
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
         sources = [pair.source for pair in team.share(pairs)]
         outputs = translate_with_progress(translator, sources, console)
-        return judge(pairs, team.collect(outputs, len(pairs)))
+        return judge(pairs, team.collect(outputs, len(pairs)), config.data.languages[1])
 
     found = {}
     for name, pairs in sets.items():

@@ -595,7 +595,10 @@ class Trainer:
         scores = []
         if self._dev:
             references = [pair.target for pair in self._dev]
-            scores = corpus_scores(outputs, references, names=("BLEU", "chrF2++"))
+            language = self._config.data.languages[1]
+            scores = corpus_scores(
+                outputs, references, language=language, names=("BLEU", "chrF2++")
+            )
         samples = evenly(list(zip(self._dev, outputs, strict=True)), self._training.samples)
         return Validation(
             nll=nll / tokens if tokens else math.nan,
@@ -607,7 +610,7 @@ class Trainer:
 
     def _read_probes(self) -> list[tuple[str, Attention]]:
         """Return the sentences to look into, and their attention, where that is written down."""
-        sentences = self._training.probes if self._team.writes else []
+        sentences = (self._training.probes or []) if self._team.writes else []
         found = self._translator.hypotheses(sentences, beam_size=1)
         probes = []
         for sentence, best in zip(sentences, found, strict=True):

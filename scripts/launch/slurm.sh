@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One training on several machines of a SLURM cluster, one process on each with all of its GPUs:
-#   sbatch --nodes=4 scripts/launch/slurm.sh data=tsv data.path=/shared/corpus.tsv model=base
+#   sbatch --nodes=4 scripts/launch/slurm.sh data=tsv data.path=/shared/corpus.tsv \
+#     data.source_language=de data.target_language=en model=base
 # Everything behind the script is an override of nmt.train. The checkout, its .venv, the corpus and
 # runs/ must be on a file system that all machines see. Two minutes before its time is up, the job
 # saves and is queued again; so it is when a machine is lost. It then goes on from its last checkpoint.

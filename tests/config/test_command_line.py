@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hydra.errors import ConfigCompositionException, HydraException
-from made_configurations import composed, configured
+from made_configurations import LANGUAGES, composed, configured
 from made_corpora import complaint
 from omegaconf.errors import OmegaConfBaseException
 
@@ -115,7 +115,7 @@ def sources(*overrides: str) -> dict[str, SourceConfig]:
 
 
 OPUS = "https://object.pouta.csc.fi"
-TSV = ("data=tsv", "data.sources.pairs.path=a.tsv")
+TSV = ("data=tsv", *LANGUAGES, "data.sources.pairs.path=a.tsv")
 VERSES = SourceConfig(kind="tsv", path="b.tsv", weight=2.0)
 
 
@@ -148,7 +148,7 @@ def test_keys_of_sources_are_set_by_name() -> None:
 
 def test_the_command_at_the_head_of_a_file_is_true() -> None:
     head = (files.conf_dir() / "data" / "tsv.yaml").read_text(encoding="utf-8").splitlines()
-    command = " ".join(line.strip("# \\") for line in head[2:5])
+    command = " ".join(line.strip("# \\") for line in head[3:7])
     data = compose_config(shlex.split(command)).data
     assert list(data.sources) == ["pairs", "verses"]
     assert data.sources["pairs"] == SourceConfig(kind="tsv", path="FILE", weight=1.0)
@@ -160,13 +160,13 @@ def test_the_command_at_the_head_of_a_file_is_true() -> None:
 @pytest.mark.parametrize(
     ("overrides", "key", "value"),
     [
-        (["data=tsv", "data.path=a.tsv"], "path", "a.tsv"),
-        (["data=tsv", "data.path=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
+        (["data=tsv", *LANGUAGES, "data.path=a.tsv"], "path", "a.tsv"),
+        (["data=tsv", *LANGUAGES, "data.path=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
         (["data=tatoeba", "data.archive=a.zip"], "archive", "a.zip"),
         (["data=tatoeba", "data.url=http://a/b.zip"], "url", "http://a/b.zip"),
         (["data=tatoeba", f"data.sha256={'a' * 64}"], "sha256", "a" * 64),
         (
-            ["data=parallel", "data.source_path=a", "data.target_path=b"],
+            ["data=parallel", *LANGUAGES, "data.source_path=a", "data.target_path=b"],
             "source_path",
             "a",
         ),
@@ -186,7 +186,9 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
 
 
 @pytest.mark.parametrize("experiment", ["bit", "both_directions"])
-@pytest.mark.parametrize("corpus", [["data.archive=a.zip"], ["data=tsv", "data.path=a.tsv"]])
+@pytest.mark.parametrize(
+    "corpus", [["data.archive=a.zip"], ["data=tsv", *LANGUAGES, "data.path=a.tsv"]]
+)
 def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: list[str]) -> None:
     data = configured(f"experiment={experiment}", *corpus).data
     pairs, turned = with_same_files(data).sources.values()
@@ -215,16 +217,16 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
     ("overrides", "expected"),
     [
         (
-            ["data=opus", "data.opus=TED2020"],
+            ["data=opus", *LANGUAGES, "data.opus=TED2020"],
             "data.opus=TED2020 must name a corpus and its version, such as TED2020/v1",
         ),
         (
-            ["data=opus", "data.opus=TED2020/v1", "data.url=https://a.org/b.zip"],
+            ["data=opus", *LANGUAGES, "data.opus=TED2020/v1", "data.url=https://a.org/b.zip"],
             "data.opus=TED2020/v1 stands for a url, and there is https://a.org/b.zip: leave one of "
             "them out",
         ),
         (
-            ["data=tsv", "data.path=a", "data.sources.verses={kind: tsv, path: b}"],
+            ["data=tsv", *LANGUAGES, "data.path=a", "data.sources.verses={kind: tsv, path: b}"],
             "data.path=a: more than one source has such a key; write data.sources.pairs.path or "
             "data.sources.verses.path",
         ),
@@ -238,10 +240,10 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.path=a: no source of data=phrasebook has such a key; choose data=tsv for one",
         ),
         (
-            ["data=tsv", "data.path=a", "data.archive=b"],
+            ["data=tsv", *LANGUAGES, "data.path=a", "data.archive=b"],
             "data.archive=b: no source of data=tsv has such a key; choose data=tatoeba for one",
         ),
-        (["data=tsv"], "data=tsv needs data.path=FILE"),
+        (["data=tsv", *LANGUAGES], "data=tsv needs data.path=FILE"),
         (
             ["data.sources.turned={kind: same, of: writen}"],
             "data.sources.turned.of=writen: there is no such source; did you mean 'written'?",
@@ -263,7 +265,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.sources.turned.of is for sources of kind same, and this one is of kind tsv",
         ),
         (
-            ["data=tsv", "data.sources.verses={kind: tsv, path: b}"],
+            ["data=tsv", *LANGUAGES, "data.sources.verses={kind: tsv, path: b}"],
             "source 'pairs' needs data.sources.pairs.path=FILE",
         ),
         (
@@ -322,6 +324,70 @@ def test_a_configuration_in_hand_is_that_of_the_command_line() -> None:
     overrides = ["model=tiny", "data.sources.written.weight=0.5"]
     assert compose_config(overrides) == job(*overrides) == configured(*overrides)
     assert "did you mean 'model.d_model'?" in complaint(lambda: compose_config(["model.d_modl=1"]))
+
+
+# --- Languages --------------------------------------------------------------------------------
+
+UNNAMED = "does not say which languages it has: set them as in"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (
+            ["data=tsv", "data.path=a.tsv"],
+            f"data=tsv {UNNAMED} data.source_language=de data.target_language=en (BCP 47 tags)",
+        ),
+        (
+            ["data=parallel", "data.source_path=a", "data.target_path=b", LANGUAGES[0]],
+            f"data=parallel {UNNAMED} data.target_language=en (BCP 47 tags)",
+        ),
+        (
+            ["data=opus", "data.opus=TED2020/v1", "data.source_language=", LANGUAGES[1]],
+            f"data=opus {UNNAMED} data.source_language=de (BCP 47 tags)",
+        ),
+    ],
+)
+def test_a_corpus_of_ones_own_has_no_languages_by_default(
+    overrides: list[str], expected: str
+) -> None:
+    assert complaint(guard(lambda: job(*overrides))) == expected
+
+
+def test_the_corpora_that_come_with_the_program_name_theirs() -> None:
+    for name in ("phrasebook", "tatoeba", "wmt13"):
+        assert configured(f"data={name}").data.languages == ("es", "en")
+
+
+def test_norwegian_is_a_language_in_yaml_too(tmp_path: Path) -> None:
+    yaml = (
+        "defaults: [tsv, _self_]\nsource_language: no\ntarget_language: {}\n"
+        "sources: {{pairs: {{path: a}}}}\n"
+    )
+    (tmp_path / "data").mkdir()
+    for name, target in (("mine", "en"), ("wrong", "yes")):
+        (tmp_path / "data" / f"{name}.yaml").write_text(yaml.format(target), encoding="utf-8")
+    search = f"hydra.searchpath=['{tmp_path}']"
+    config = compose_config(["data=mine", search])
+    assert config.data.languages == ("no", "en")
+    files.save(config, tmp_path / "config.yaml")
+    assert files.load(tmp_path / "config.yaml") == config
+    given = compose_config(["data=tsv", "data.path=a", "data.source_language=no", LANGUAGES[1]])
+    assert given.data.languages == ("no", "en")
+    opus = ["data=opus", "data.opus=TED2020/v1", "data.source_language=no", LANGUAGES[1]]
+    assert compose_config(opus).data.sources["pairs"].members == [".no", ".en"]
+    message = complaint(lambda: compose_config(["data=wrong", search]))
+    assert message == 'data.target_language is not a language tag: put it in quotes, as in "en"'
+
+
+def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", "data=tatoeba")
+    start = f"training.start_from={run.path}"
+    own = ("data=tsv", "data.path=a.tsv")
+    assert job(start, *own).data.languages == ("es", "en")
+    assert job(start, *own, "data.reverse=true").data.languages == ("es", "en")
+    named = job(start, *own, "data.source_language=ca", "data.target_language=en")
+    assert named.data.languages == ("ca", "en")
 
 
 # --- Resuming ---------------------------------------------------------------------------------
@@ -437,11 +503,15 @@ def test_several_changes_at_once(run: Run) -> None:
 
 
 def test_corpus_files_may_have_moved(tmp_path: Path) -> None:
-    run = Run(tmp_path / "runs" / "one", "data=tsv", "data.path=old.tsv")
+    run = Run(tmp_path / "runs" / "one", "data=tsv", *LANGUAGES, "data.path=old.tsv")
     changes = differences(run.config, run.resume("data.path=new.tsv"))
     assert changes == {"training.resume": str(run.path), "data.sources.pairs.path": "new.tsv"}
     run = Run(
-        tmp_path / "runs" / "two", "data=parallel", "data.source_path=a", "data.target_path=b"
+        tmp_path / "runs" / "two",
+        "data=parallel",
+        *LANGUAGES,
+        "data.source_path=a",
+        "data.target_path=b",
     )
     changes = differences(run.config, run.resume("data.source_path=c", "data.target_path=d"))
     assert changes == {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, OPTIONS, PINNED, changed, configured
+from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
 from made_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
@@ -36,10 +36,12 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     files.save(default, path)
     later = ("attention_every:", "dropout_warmup_epochs:", "parallel_parts:", "word_dropout:")
     later += ("deterministic:", "max_skipped:", "spike_factor:", "on_spike:")
+    later += ("typical_length_ratio:",)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if not line.strip().startswith(later)]
     assert len(lines) - len(kept) == len(later)
     path.write_text("".join(kept), encoding="utf-8")
+    assert files.load(path).data.typical_length_ratio == 1  # as lengths were compared then
     training = files.load(path).training
     assert (training.dropout_warmup_epochs, training.parallel_parts) == (0, 1)
     assert training.word_dropout == 0
@@ -133,9 +135,8 @@ def test_a_run_of_before_corpora_had_sources_is_read(
     read = files.load(path)
     expected = {name: SourceConfig(**keys) for name, keys in sources.items()}
     assert list(read.data.sources.items()) == list(expected.items())  # in this order
-    assert read == replace(
-        default, data=replace(default.data, name=changes["kind"], sources=expected)
-    )
+    data = replace(default.data, name=changes["kind"], sources=expected, typical_length_ratio=1.0)
+    assert read == replace(default, data=data)
     files.save(read, path)
     assert files.load(path) == read
 
@@ -143,7 +144,7 @@ def test_a_run_of_before_corpora_had_sources_is_read(
 def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     write_before_sources(default, path, UPGRADED[0][0])
-    assert files.load(path) == default
+    assert files.load(path) == changed(default, {"data.typical_length_ratio": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_sources_that_were_edited_badly(
 
 def test_a_short_key_in_a_file_belongs_to_its_source(default: Config, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    tsv = configured("data=tsv", "data.path=a.tsv")
+    tsv = configured("data=tsv", "data.path=a.tsv", *LANGUAGES)
     files.save(tsv, path)
     text = path.read_text(encoding="utf-8")
     assert "\n  path:" not in text

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, Union, cast
 
 import pytest
-from made_configurations import COMPLETION, OPTIONS, PINNED, configured
+from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, configured
 from made_corpora import complaint
 from omegaconf import DictConfig, OmegaConf
 
@@ -63,7 +63,7 @@ def test_every_file_composes(option: str) -> None:
     ],
 )
 def test_an_incomplete_file_says_what_it_needs(option: str, key: str) -> None:
-    assert key in complaint(lambda: configured(option))
+    assert key in complaint(lambda: configured(option, *LANGUAGES))
 
 
 def test_files_choose_and_keys_override() -> None:

@@ -13,11 +13,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_corpora import complaint, configure, load_bytes, load_text
+from made_corpora import (
+    compact_pairs,
+    complaint,
+    configure,
+    load_bytes,
+    load_pairs,
+    load_text,
+    singles,
+    table,
+)
 from rich.console import Console
 
 import nmt
 from nmt.config import Config, DataConfig, SourceConfig
+from nmt.data import judging
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import Corpus, Part, join_pairs, load_corpus, rejection_table
 from nmt.data.reading import phrasebook_dir
@@ -59,6 +69,54 @@ def test_a_line_is_rejected_under_one_reason(
     assert corpus.rejected == {reason: 1}
     assert len(corpus.train) == 1
     assert corpus.lines == 2
+
+
+ODD = [("字" * 40, "y" * 44), ("字" * 4, "y" * 80)]  # target far too short, far too long
+
+
+def test_lengths_are_compared_as_the_corpus_has_them(tmp_path: Path) -> None:
+    pairs = compact_pairs(300)
+    corpus = load_pairs(tmp_path, [*ODD, *pairs])
+    assert corpus.train == [Pair(*pair) for pair in pairs]
+    assert corpus.rejected == {"length ratio": 2}
+    assert corpus.length_ratios == {"pairs": pytest.approx(3.6, abs=0.4)}
+    turned = load_pairs(tmp_path, [pair[::-1] for pair in [*ODD, *pairs]])
+    assert turned.train == [Pair(*pair[::-1]) for pair in pairs]
+    assert turned.length_ratios["pairs"] == pytest.approx(1 / corpus.length_ratios["pairs"])
+
+
+def test_the_usual_length_ratio_can_be_given(tmp_path: Path) -> None:
+    pairs = compact_pairs(300)
+    with pytest.warns(UserWarning, match="only 1 of the 302 lines read is usable"):
+        alike = load_pairs(tmp_path, [*ODD, *pairs], typical_length_ratio=1.0)
+    assert alike.train == [Pair(*ODD[0])]
+    assert alike.rejected == {"length ratio": 301}
+    given = load_pairs(tmp_path, pairs[:50], typical_length_ratio=3.6)
+    assert len(given.train) == 50
+
+
+@pytest.mark.parametrize(("count", "rejected"), [(2, 1), (99, 1), (100, 0)])
+def test_few_lines_do_not_tell_a_length_ratio(tmp_path: Path, count: int, rejected: int) -> None:
+    pairs = [("字" * 20, "x" * 81), *((f"{n:03}", f"{n:012}") for n in range(count - 1))]
+    corpus = load_pairs(tmp_path, [*pairs, ("", "empty"), ("empty", "")], length_ratio_margin=60)
+    assert corpus.rejected.get("length ratio", 0) == rejected
+    assert len(corpus.train) == count - rejected
+
+
+def test_a_bounded_number_of_lines_tells_the_length_ratio(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [*compact_pairs(200), *singles(1000)]
+    assert load_pairs(tmp_path, pairs).length_ratios == {"pairs": 1.0}
+    monkeypatch.setattr(judging, "SAMPLED_LINES", 300)
+    assert load_pairs(tmp_path, pairs).length_ratios["pairs"] > 3
+    monkeypatch.setattr(judging, "SAMPLED_LINES", 20_000)
+    monkeypatch.setattr(judging, "SAMPLED_BYTES", len(table(pairs[:300]).encode()))
+    assert load_pairs(tmp_path, pairs).length_ratios["pairs"] > 3
+
+
+def test_the_embedded_corpus_is_judged_as_ever() -> None:
+    assert load_corpus(embedded(0, 0.3), cache_dir=Path()).length_ratios == {"written": 1.0}
 
 
 @pytest.mark.parametrize(

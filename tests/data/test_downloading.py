@@ -275,6 +275,49 @@ def test_the_corpora_of_wmt(tmp_path: Path, site: Site, turned: bool) -> None:
     assert all(re.fullmatch(r".+-[0-9a-f]{16}\.tgz", path.name) for path in tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("members", "columns", "unpacked"), [(None, [1, 0], 2), ([".es", ".en"], [0, 1], 3)]
+)
+def test_a_tar_of_the_cache_is_unpacked_once_to_look_into_it(
+    tmp_path: Path,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    members: list[str] | None,
+    columns: list[int],
+    unpacked: int,
+) -> None:
+    """And then once for each file in it that is read; never to hash it."""
+    site.content = tarred(OPUS | {"spa.txt": "Go.\tVe.\n"})
+    url = site.url.replace(".zip", ".tgz")
+    config = configure(kind="zip", url=url, members=members, columns=columns)
+    first = load_corpus(config, cache_dir=tmp_path)
+    read = []
+
+    def open_path(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name == archive_name(url):
+            read.append(path)
+        return opened(path, *arguments, **options)
+
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", open_path)
+    again = load_corpus(config, cache_dir=tmp_path)
+    assert (again.train, again.archives) == (first.train, first.archives)
+    assert first.archives == {"pairs": sha256(site.content).hexdigest()}
+    assert len(read) == unpacked
+    assert site.requests == 1
+
+
+def test_a_tar_that_unpacks_to_too_much_is_kept_and_refused(tmp_path: Path, site: Site) -> None:
+    site.content = tarred({"spa.txt": BOMB})
+    url = site.url.replace(".zip", ".tgz")
+    messages = [complaint(lambda: load_url(url, tmp_path)) for _ in range(2)]
+    kept = tmp_path / archive_name(url)
+    assert messages[0] == messages[1]
+    assert messages[0].startswith(f"data.archive={kept} is refused, its ")
+    assert list(tmp_path.iterdir()) == [kept]
+    assert site.requests == 1
+
+
 @pytest.mark.parametrize("left", [0.5, 0.99])
 def test_a_tar_that_was_cut_is_fetched_again(tmp_path: Path, site: Site, left: float) -> None:
     site.content = tarred(OPUS)

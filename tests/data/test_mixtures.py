@@ -11,7 +11,14 @@ from test_sources import Pairs, as_pairs, load, numbered, source
 
 from nmt.config.data import SourceConfig, StageConfig
 from nmt.data.batches import Batches
-from nmt.data.corpus import Corpus, list_pairs, list_weights, load_corpus
+from nmt.data.corpus import (
+    Corpus,
+    ExtraTest,
+    as_in_sources,
+    list_pairs,
+    list_weights,
+    load_corpus,
+)
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.data.splitting import Pair
 
@@ -156,7 +163,8 @@ def test_tests_are_held_out_in_the_direction_of_the_model(tmp_path: Path) -> Non
     talk = numbered("talk", 10)
     config = configure({"talk": source(tmp_path, "talk", talk)}, reverse=True)
     tests = {"some": turned(as_pairs(talk[:3]))}
-    corpus = load_corpus(config, cache_dir=tmp_path, tests=tests)
+    given = {"some": ExtraTest(tests["some"], as_in_sources(config, tests["some"]))}
+    corpus = load_corpus(config, cache_dir=tmp_path, tests=given)
     assert corpus.train == turned(as_pairs(talk[3:]))
     assert corpus.tests == tests
     assert corpus.rejected == {"in dev or test": 3}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import tarfile
 import tracemalloc
 import zipfile
@@ -16,15 +18,22 @@ import pytest
 from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
-from nmt.data import reading
+from nmt.data import lines, reading
 from nmt.data.corpus import Corpus, load_corpus, read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
 
-def test_gz_is_read_by_its_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.tsv.gz"
-    path.write_bytes(gzip.compress("él\the\n".encode(), mtime=0))
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_packed_file_is_read_by_its_suffix(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"corpus.tsv.{suffix}"
+    path.write_bytes(PACKERS[suffix]("él\the\n".encode()))
     corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path)
     assert corpus.train == [Pair("él", "he")]
 
@@ -48,6 +57,15 @@ def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "is truncated, damaged",
         ),
         ("a.tsv", gzip.compress(b"sol\tsun\n", mtime=0), "is gzip-compressed: give it a name"),
+        ("a.tsv.bz2", b"sol\tsun\n", "is not a bzip2 file: compress it, or drop .bz2"),
+        ("a.tsv.xz", b"sol\tsun\n", "is not an xz file: compress it, or drop .xz"),
+        ("a.tsv.bz2", bz2.compress(b"sol\tsun\n" * 99)[:-9], "is truncated, damaged"),
+        ("a.tsv.bz2", bz2.compress(b"sol\tsun\n")[:10] + b"\xff" * 30, "is truncated or damaged"),
+        ("a.tsv.xz", lzma.compress(b"sol\tsun\n" * 99)[:-9], "is truncated, damaged"),
+        ("a.tsv", bz2.compress(b"sol\tsun\n"), "is bzip2-compressed: give it a name"),
+        ("a.tsv", lzma.compress(b"sol\tsun\n"), "is xz-compressed: give it a name that ends"),
+        ("a.tsv.gz", bz2.compress(b"sol\tsun\n"), "is not a gzip file"),
+        ("a.tsv", b"\x28\xb5\x2f\xfd....", "is compressed by Zstandard: unpack it first"),
         ("a.tsv", b"PK\x03\x04....", "is a zip archive: unpack it"),
         ("a.tsv", "sol\tsun\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
         ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
@@ -142,6 +160,82 @@ def test_parallel_names_the_key_of_the_missing_file(tmp_path: Path) -> None:
     config = configure(kind="parallel", source_path=str(path), target_path=str(path) + "x")
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert message == f"data.target_path={path}x does not exist; did you mean 'corpus.es'?"
+
+
+# --- Line ends --------------------------------------------------------------------------------
+
+OLD_MAC = b"uno\tone\rdos\ttwo\r\rtres\tthree\rcuatro"
+COUNTED = [Pair("uno", "one"), Pair("dos", "two"), Pair("tres", "three")]
+
+
+@pytest.mark.parametrize("kind", ["plain", "gz", "zip", "tgz"])
+def test_a_file_without_line_feeds_ends_its_lines_with_carriage_returns(
+    tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / {"plain": "a.tsv", "gz": "a.tsv.gz", "zip": "a.zip", "tgz": "a.tgz"}[kind]
+    pack = {"gz": gzip.compress, "zip": lambda content: zipped({"spa.txt": content.decode()})}
+    pack["tgz"] = lambda content: tarred({"spa.txt": content.decode()})
+    path.write_bytes(pack.get(kind, bytes)(OLD_MAC))
+    key, of_kind = ("path", "tsv") if kind in ("plain", "gz") else ("archive", "zip")
+    config = configure(kind=of_kind, **{key: str(path)})
+    rejected = tmp_path / "rejected.tsv"
+    corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
+    assert corpus.train == COUNTED
+    assert corpus.rejected == {"missing column": 2}
+    assert corpus.lines == 5
+    assert rejected.read_text("utf-8").splitlines() == [
+        f"missing column\t{path}:3\t",
+        f"missing column\t{path}:5\tcuatro",
+    ]
+
+
+@pytest.mark.parametrize("padding", range(8))
+def test_where_one_file_is_joined_to_another_every_line_end_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, padding: int
+) -> None:
+    """The ends of lines fall anywhere among the blocks that are read."""
+    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)  # with no line feed in so many bytes
+    content = b"x" * padding + b"uno\tone\r" * 200 + b"dos\ttwo\r\ntres\tthree\n"
+    (tmp_path / "corpus.tsv").write_bytes(content + b"uno\tone\r" * 2000)
+    corpus = load_corpus(configure(path=str(tmp_path / "corpus.tsv")), cache_dir=tmp_path)
+    first = [Pair("x" * padding + "uno", "one")] if padding else []
+    assert corpus.train == first + COUNTED
+    assert corpus.lines == 2202
+
+
+def test_a_line_without_end_is_cut_among_carriage_returns(
+    tmp_path: Path, peak: Callable[[], int]
+) -> None:
+    with (tmp_path / "corpus.tsv").open("wb") as file:
+        file.write(b"uno\tone\rdos\t")
+        file.writelines(b"n" * LONGEST_LINE for _ in range(12))
+        file.write(b"\rtres\tthree\r")
+        file.writelines(b"n" * LONGEST_LINE for _ in range(12))
+    corpus = load_corpus(configure(path=str(tmp_path / "corpus.tsv")), cache_dir=tmp_path)
+    assert corpus.train == [COUNTED[0], COUNTED[2]]
+    assert corpus.rejected == {"line over 1 MiB": 2}
+    assert peak() < 10 * MIB
+
+
+def test_a_carriage_return_inside_a_line_of_a_table_is_rejected(tmp_path: Path) -> None:
+    path, rejected = tmp_path / "corpus.tsv", tmp_path / "rejected.tsv"
+    path.write_bytes(b"uno\tone\r\ndos\ttwo\rx\ttres\tthree\r\r\ntres\tthree\n")
+    corpus = load_corpus(configure(path=str(path)), cache_dir=tmp_path, rejected_file=rejected)
+    assert corpus.train == [COUNTED[0], COUNTED[2]]
+    assert corpus.rejected == {"carriage return inside the line": 1}
+    assert corpus.lines == 3
+
+
+def test_aligned_files_need_not_end_their_lines_alike(tmp_path: Path) -> None:
+    corpus = load_parallel(tmp_path, b"uno\rdos\rtres\r", b"one\ntwo\nthree\n")
+    assert corpus.train == COUNTED
+
+
+def test_a_carriage_return_inside_an_aligned_line_is_white_space(tmp_path: Path) -> None:
+    """Line n still translates line n: to split there would misalign all that follows."""
+    corpus = load_parallel(tmp_path, b"uno\ndos\r y dos\ntres\n", b"one\r\ntwo and two\nthree")
+    assert corpus.train == [COUNTED[0], Pair("dos y dos", "two and two"), COUNTED[2]]
+    assert not corpus.rejected
 
 
 # --- Phrasebook -------------------------------------------------------------------------------

@@ -152,6 +152,29 @@ def test_what_shares_a_side_with_a_file_of_dev_or_test_is_left_out(
     ]
 
 
+@pytest.mark.parametrize(("held", "drawn"), [("dev", "test"), ("test", "dev")])
+def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
+    tmp_path: Path, held: str, drawn: str
+) -> None:
+    rejected = tmp_path / "rejected.tsv"
+    talk = numbered("talk", 50)
+    corpus = load(
+        {
+            "talk": source(tmp_path, "talk", talk),
+            "news": source(
+                tmp_path, "news", [(f"¡{one}!", other) for one, other in talk[:30]], split=held
+            ),
+        },
+        rejected,
+        **{drawn: 10},
+    )
+    assert len(getattr(corpus, held)) == 30
+    assert len(getattr(corpus, drawn)) == 10
+    assert sorted(getattr(corpus, drawn) + corpus.train) == sorted(as_pairs(talk[30:]))
+    assert corpus.rejected == {"in dev or test": 30}
+    assert len(rejected.read_text("utf-8").splitlines()) == 30
+
+
 def test_sources_to_train_on_give_no_dev_and_no_test(tmp_path: Path) -> None:
     """And what of theirs shares a side with those of other sources is not trained on."""
     talk = numbered("talk", 40)
@@ -369,6 +392,11 @@ def test_no_sentence_of_dev_or_test_is_trained_on_whatever_the_sources(
     for side in (0, 1):
         trained = {normalized(pair[side]) for pair in corpus.train}
         assert not trained & {normalized(pair[side]) for pair in held}
+        # Files are taken as they are; what is drawn shares nothing with them.
+        of_dev, of_test = (
+            {normalized(pair[side]) for pair in pairs} for pairs in (corpus.dev, corpus.test)
+        )
+        assert {"dev", "test"} <= set(splits) or not of_dev & of_test
     read = Counter(Pair(*pair) for pairs in dealt for pair in pairs)
     kept = corpus.train + held
     assert Counter(kept) <= read

@@ -20,7 +20,7 @@ def evaluation(lengths: list[int]) -> Evaluation:
     outputs = [
         pair.target if i % 2 else pair.target.replace("t0", "wrong") for i, pair in enumerate(pairs)
     ]
-    return Evaluation(pairs, outputs, [])
+    return Evaluation(pairs, outputs, [], "en")
 
 
 def test_every_sentence_is_in_the_class_of_its_source_length() -> None:
@@ -51,7 +51,7 @@ def test_a_class_is_scored_on_its_own_sentences() -> None:
 def test_the_worst_sentences_come_worst_first() -> None:
     pairs = [Pair("a", "the cat sat on the mat"), Pair("b", "good morning"), Pair("c", "thank you")]
     outputs = ["the cat sat on a mat", "good morning", "zzz"]
-    found = Evaluation(pairs, outputs, [])
+    found = Evaluation(pairs, outputs, [], "en")
     worst = found.worst(2)
     assert [(one.source, one.reference, one.output) for one in worst] == [
         ("c", "thank you", "zzz"),

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
+
 import pytest
 import sacrebleu
+from sacrebleu.metrics.bleu import BLEU
 
-from nmt.inference.metrics import RESAMPLES, corpus_scores, paired_bootstrap
+from nmt.inference.metrics import (
+    RESAMPLES,
+    choose_tokenizer,
+    corpus_scores,
+    paired_bootstrap,
+)
 
 REFERENCES = [
     "Where is the train station?",
@@ -35,7 +44,7 @@ NAMES = ["BLEU", "chrF2++", "TER"]
 
 
 def test_scores_are_those_of_sacrebleu() -> None:
-    scores = corpus_scores(GOOD, REFERENCES)
+    scores = corpus_scores(GOOD, REFERENCES, language="en")
     assert [score.name for score in scores] == NAMES
     expected = [
         sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score,
@@ -46,14 +55,13 @@ def test_scores_are_those_of_sacrebleu() -> None:
     assert 40 < expected[0] < 90  # neither nothing nor perfect, so that a mix-up shows
     assert len(set(expected)) == 3
     # References and hypotheses are not exchanged: that would change the brevity penalty.
-    assert corpus_scores(REFERENCES, BAD)[0].value != corpus_scores(BAD, REFERENCES)[0].value
-    assert corpus_scores(BAD, REFERENCES)[0].value == (
-        sacrebleu.corpus_bleu(BAD, [REFERENCES]).score
-    )
+    bad = corpus_scores(BAD, REFERENCES, language="en")[0].value
+    assert corpus_scores(REFERENCES, BAD, language="en")[0].value != bad
+    assert bad == sacrebleu.corpus_bleu(BAD, [REFERENCES]).score
 
 
 def test_signatures_name_what_was_done() -> None:
-    bleu, chrf, ter = (score.signature for score in corpus_scores(GOOD, REFERENCES))
+    bleu, chrf, ter = (score.signature for score in corpus_scores(GOOD, REFERENCES, language="en"))
     version = sacrebleu.__version__
     assert bleu == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}"
     assert chrf == f"nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:{version}"
@@ -61,23 +69,23 @@ def test_signatures_name_what_was_done() -> None:
 
 
 def test_only_the_names_asked_for_in_their_order() -> None:
-    scores = corpus_scores(GOOD, REFERENCES, names=("TER", "BLEU"))
+    scores = corpus_scores(GOOD, REFERENCES, language="en", names=("TER", "BLEU"))
     assert [score.name for score in scores] == ["TER", "BLEU"]
-    full = {score.name: score for score in corpus_scores(GOOD, REFERENCES)}
+    full = {score.name: score for score in corpus_scores(GOOD, REFERENCES, language="en")}
     assert scores == [full["TER"], full["BLEU"]]
 
 
 def test_a_perfect_translation() -> None:
-    values = [score.value for score in corpus_scores(REFERENCES, REFERENCES)]
+    values = [score.value for score in corpus_scores(REFERENCES, REFERENCES, language="en")]
     assert values == pytest.approx([100, 100, 0])
 
 
 def test_confidence_intervals() -> None:
-    for score in corpus_scores(GOOD, REFERENCES):
+    for score in corpus_scores(GOOD, REFERENCES, language="en"):
         assert score.mean is None
         assert score.half_width is None
-    plain = {score.name: score.value for score in corpus_scores(GOOD, REFERENCES)}
-    for score in corpus_scores(GOOD, REFERENCES, intervals=True):
+    plain = {score.name: score.value for score in corpus_scores(GOOD, REFERENCES, language="en")}
+    for score in corpus_scores(GOOD, REFERENCES, language="en", intervals=True):
         assert score.value == plain[score.name]
         assert f"|bs:{RESAMPLES}|" in score.signature
         assert score.mean is not None
@@ -85,16 +93,16 @@ def test_confidence_intervals() -> None:
         assert score.half_width > 0.5  # six sentences are few
         assert abs(score.mean - score.value) < score.half_width
     # All resamples of a perfect translation are perfect.
-    bleu = corpus_scores(REFERENCES, REFERENCES, names=("BLEU",), intervals=True)[0]
+    bleu = corpus_scores(REFERENCES, REFERENCES, language="en", names=("BLEU",), intervals=True)[0]
     assert bleu.mean == pytest.approx(100)
     assert bleu.half_width == pytest.approx(0, abs=1e-9)
 
 
 def test_paired_bootstrap_tells_good_from_bad() -> None:
-    compared = paired_bootstrap(BAD, GOOD, REFERENCES)
+    compared = paired_bootstrap(BAD, GOOD, REFERENCES, language="en")
     assert list(compared) == NAMES
-    bad = {score.name: score.value for score in corpus_scores(BAD, REFERENCES)}
-    good = {score.name: score.value for score in corpus_scores(GOOD, REFERENCES)}
+    bad = {score.name: score.value for score in corpus_scores(BAD, REFERENCES, language="en")}
+    good = {score.name: score.value for score in corpus_scores(GOOD, REFERENCES, language="en")}
     for name, (baseline, system, p_value) in compared.items():
         assert (baseline.name, system.name) == (name, name)
         assert baseline.value == pytest.approx(bad[name])
@@ -109,8 +117,8 @@ def test_paired_bootstrap_tells_good_from_bad() -> None:
 
 def test_paired_bootstrap_is_symmetric() -> None:
     """Exchanging the systems exchanges the scores; the p-values stay, as resamples are the same."""
-    one = paired_bootstrap(BAD, GOOD, REFERENCES)
-    other = paired_bootstrap(GOOD, BAD, REFERENCES)
+    one = paired_bootstrap(BAD, GOOD, REFERENCES, language="en")
+    other = paired_bootstrap(GOOD, BAD, REFERENCES, language="en")
     for name in NAMES:
         assert one[name][0] == other[name][1]
         assert one[name][1] == other[name][0]
@@ -118,7 +126,8 @@ def test_paired_bootstrap_is_symmetric() -> None:
 
 
 def test_a_system_does_not_differ_from_itself() -> None:
-    for baseline, system, p_value in paired_bootstrap(GOOD, GOOD, REFERENCES).values():
+    compared = paired_bootstrap(GOOD, GOOD, REFERENCES, language="en")
+    for baseline, system, p_value in compared.values():
         assert baseline == system
         assert p_value > 0.9
 
@@ -135,4 +144,79 @@ def test_unequal_numbers_are_refused(
     hypotheses: list[str], references: list[str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        corpus_scores(hypotheses, references)
+        corpus_scores(hypotheses, references, language="en")
+
+
+@pytest.fixture
+def no_choices() -> Iterator[None]:
+    """No tokenizer is remembered from before, and none of this test afterwards."""
+    choose_tokenizer.cache_clear()
+    yield
+    choose_tokenizer.cache_clear()
+
+
+CHINESE = ["我今天早上去了图书馆。", "她在这个城市住了十年。", "请给我一杯咖啡，谢谢。"]
+CHINESE_OUTPUTS = ["我今天早上去图书馆。", "她在这座城市住了十年。", "请给我一杯咖啡，谢谢！"]
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-Hans", "zh_TW", "ZH", "zho", "cmn-Hant", "yue"])
+def test_chinese_is_scored_by_sacrebleus_own_rule(language: str) -> None:
+    bleu, _, ter = corpus_scores(CHINESE_OUTPUTS, CHINESE, language=language)
+    assert bleu.value == BLEU(trg_lang="zh").corpus_score(CHINESE_OUTPUTS, [CHINESE]).score > 50
+    assert "|tok:zh|" in bleu.signature
+    assert 0 < ter.value < 50  # of characters: of whole sentences it would be 100
+    assert "|norm:yes|punct:yes|asian:yes|" in ter.signature
+    (_, system, _), *_ = paired_bootstrap(
+        CHINESE, CHINESE_OUTPUTS, CHINESE, language=language
+    ).values()
+    assert "|tok:zh|" in system.signature
+    assert system.value == bleu.value
+
+
+@pytest.mark.parametrize(
+    ("language", "extra"), [("ja", "ja"), ("jpn", "ja"), ("ja-JP", "ja"), ("ko", "ko")]
+)
+def test_japanese_and_korean_are_scored_by_characters_without_mecab(
+    language: str, extra: str, monkeypatch: pytest.MonkeyPatch, no_choices: None
+) -> None:
+    module = f"sacrebleu.tokenizers.tokenizer_{extra}_mecab"
+    monkeypatch.setattr(importlib.import_module(module), "MeCab", None)
+    references = ["私は今朝図書館に行きました。", "나는 오늘 아침 도서관에 갔다."]
+    outputs = ["私は今朝図書館へ行きました。", "나는 오늘 아침에 도서관에 갔다."]
+    with pytest.warns(UserWarning, match=rf"pip install 'sacrebleu\[{extra}\]'"):
+        bleu = corpus_scores(outputs, references, language=language, names=("BLEU",))[0]
+    assert "|tok:char|" in bleu.signature
+    assert 50 < bleu.value < 100
+
+
+def test_japanese_is_scored_with_mecab_where_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, no_choices: None
+) -> None:
+    class Spaced:
+        def __call__(self, line: str) -> str:
+            return " ".join(line)
+
+        def signature(self) -> str:
+            return "ja-mecab-of-a-test"
+
+    module = importlib.import_module("sacrebleu.tokenizers.tokenizer_ja_mecab")
+    monkeypatch.setattr(module, "TokenizerJaMecab", Spaced)
+    bleu = corpus_scores(["今日は"], ["今日は"], language="ja", names=("BLEU",))[0]
+    assert "|tok:ja-mecab-of-a-test|" in bleu.signature
+
+
+@pytest.mark.parametrize("language", ["th", "lo", "km", "my", "tha"])
+def test_scripts_without_spaces_are_scored_by_characters(language: str) -> None:
+    references = ["ฉันไปห้องสมุดเมื่อเช้านี้", "เขาอยู่ที่นี่มาสิบปี"]
+    outputs = ["ฉันไปห้องสมุดเช้านี้", "เขาอยู่ที่นี่มาสิบปี"]
+    bleu = corpus_scores(outputs, references, language=language, names=("BLEU",))[0]
+    assert "|tok:char|" in bleu.signature
+    assert 50 < bleu.value < 100
+
+
+@pytest.mark.parametrize("language", ["en", "es", "de-AT", "zu", "jav", "", "xx"])
+def test_other_languages_are_scored_as_ever(language: str) -> None:
+    scores = corpus_scores(GOOD, REFERENCES, language=language)
+    assert scores == corpus_scores(GOOD, REFERENCES, language="en")
+    assert "|tok:13a|" in scores[0].signature
+    assert "|norm:no|punct:yes|asian:no|" in scores[2].signature

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_corpora import configure
 
+from nmt.config import SourceConfig
 from nmt.data.languages import make_identifier
 from nmt.errors import UserError
 from nmt.inference.contract import Draw, Search
@@ -18,6 +21,7 @@ from nmt.inference.synthesis import (
     Made,
     Synthesis,
     count_repeats,
+    default_filters,
 )
 from nmt.inference.synthetic_corpus import SyntheticCorpus, synthesize
 
@@ -58,6 +62,26 @@ def test_each_reason_is_found() -> None:
     assert [one.reason for one in made(known, filters)] == [
         *("", "empty", "empty", "copied", "score", "length ratio", "", "repetition"),
     ]
+
+
+def test_lengths_are_compared_as_the_run_has_them() -> None:
+    known = {"a" * 40: ("字" * 10, -1.0), "b" * 40: ("b" * 39, -1.0)}
+    assert [one.reason for one in made(known)] == ["length ratio", ""]
+    compact = replace(ANY, length_ratio=0.25)
+    assert [one.reason for one in made(known, compact)] == ["", "length ratio"]
+
+
+@pytest.mark.parametrize(
+    ("reverse", "of_source", "expected"),
+    [(False, False, 4.0), (True, False, 0.25), (False, True, 0.25), (True, True, 4.0)],
+)
+def test_the_length_ratio_is_that_of_the_direction_of_the_model(
+    reverse: bool, of_source: bool, expected: float
+) -> None:
+    source = SourceConfig("tsv", path="a", reverse=of_source)
+    data = configure({"new": source, "pairs": source}, reverse=reverse)
+    assert default_filters(data, {"pairs": 4.0}).length_ratio == expected
+    assert default_filters(data, {}).length_ratio == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
-from nmt.runs.corpus import has_changed, read_corpus, record_of
+from nmt.runs.corpus import has_changed, read_corpus, read_tests, record_of
 from nmt.runs.folder import RunFolder
 
 
@@ -80,6 +81,56 @@ def test_a_damaged_archive_of_somebody_elses_is_not_replaced(tmp_path: Path, sit
     before = tree(tmp_path)
     assert read_corpus(run, lambda message: None).train == GO
     assert tree(tmp_path) == before
+
+
+def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path) -> None:
+    """Neither under another tag, nor turned around, nor where the languages change sides."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text(table(singles(40)))
+    both = {
+        "there": SourceConfig(kind="tsv", path=str(path), tag="<2en>", split="test"),
+        "back": SourceConfig(kind="tsv", path=str(path), tag="<2es>", reverse=True, split="train"),
+    }
+    tested = dict(both)
+    (tmp_path / "some.tsv").write_text(table(singles(10)))
+    tested["there"] = replace(both["there"], path=str(tmp_path / "some.tsv"))
+    (tmp_path / "more.tsv").write_text(table(singles(20)[10:]))
+    tested["more"] = replace(both["back"], path=str(tmp_path / "more.tsv"), split="test")
+    run = make_run(tmp_path, configure(tested))
+    assert read_corpus(run, lambda message: None).test == [
+        *(Pair(f"<2en> {source}", target) for source, target in singles(10)),
+        *(Pair(f"<2es> {target}", source) for source, target in singles(20)[10:]),
+    ]
+    plain = SourceConfig(kind="tsv", path=str(path))
+    turned = {"source_language": "en", "target_language": "es"}
+    for changes in (
+        {},
+        {"reverse": True},
+        {"sources": {"pairs": replace(plain, tag="<any>", reverse=True)}},
+        {"sources": {"pairs": replace(plain, columns=[1, 0])}, **turned},
+        {"sources": {"pairs": replace(plain, columns=[1, 0])}, "reverse": True, **turned},
+    ):
+        given = {"sources": {"pairs": plain}, "tests": {"run": str(run.path)}, **changes}
+        data = configure(**given)
+        corpus = load_corpus(data, cache_dir=tmp_path, tests=read_tests(data))
+        numbers = {number for pair in corpus.train for number in re.findall(r"\d+", pair.source)}
+        assert numbers == {str(number) for number in range(20, 40)}, changes
+        assert corpus.rejected == {"in dev or test": 20}
+
+
+def test_a_table_with_tags_is_left_out_of_training_too(tmp_path: Path) -> None:
+    (tmp_path / "tests.tsv").write_text("<2en> frase 1\tsentence 1\n<2es> sentence 2\tfrase 2\n")
+    (tmp_path / "pairs.tsv").write_text(table(singles(10)))
+    path = str(tmp_path / "pairs.tsv")
+    sources = {
+        "there": SourceConfig(kind="tsv", path=path, tag="<2en>"),
+        "back": SourceConfig(kind="tsv", path=path, tag="<2es>", reverse=True),
+    }
+    data = configure(sources, tests={"mine": str(tmp_path / "tests.tsv")})
+    corpus = load_corpus(data, cache_dir=tmp_path, tests=read_tests(data))
+    assert corpus.tests["mine"][0] == Pair("<2en> frase 1", "sentence 1")
+    assert len(corpus.train) == 16
+    assert corpus.rejected == {"in dev or test": 4}
 
 
 def corpus_of(run: RunFolder) -> Corpus:

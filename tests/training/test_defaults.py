@@ -11,18 +11,22 @@ from typing import Any
 import keras
 import pytest
 from conftest import tiny_overrides
-from made_configurations import changed, configured
+from made_configurations import LANGUAGES, changed, configured
 from rich.console import Console
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten
+from nmt.data.corpus import load_corpus
+from nmt.data.splitting import Pair
 from nmt.runs.resuming import compose_config
 from nmt.startup.devices import Gpu
 from nmt.training import defaults, job
 from nmt.training.defaults import (
     RECURRENT_SHARE,
     SMALL_CORPUS,
+    SPANISH_PROBES,
     START_SHARE,
+    choose_probes,
     dropout_for,
     finish_config,
     learning_rate_for,
@@ -39,6 +43,7 @@ OPEN = {
     "training.parallel_parts": None,
     "training.update_tokens": None,
     "training.jit_compile": "auto",
+    "training.probes": None,
 }
 SETTLED = {
     "model.dropout": 0.25,
@@ -47,6 +52,7 @@ SETTLED = {
     "training.parallel_parts": 3,
     "training.update_tokens": 512,
     "training.jit_compile": "off",
+    "training.probes": ["Hola."],
 }
 
 
@@ -63,6 +69,29 @@ def values(config: Config, *keys: str) -> dict[str, Any]:
 def test_small_corpora_get_more_dropout() -> None:
     assert dropout_for(1_000) > dropout_for(100_000) > 0
     assert dropout_for(SMALL_CORPUS - 1) > dropout_for(SMALL_CORPUS)
+
+
+DEV = [Pair(text * number, "x") for number in (3, 1, 8, 2, 9) for text in ("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "probes"),
+    [
+        (["data=phrasebook"], list(SPANISH_PROBES)),
+        (["data=phrasebook", "data.reverse=true"], ["aa", "bbb"]),
+        (["data=tatoeba"], ["aa", "bbb"]),
+        (["data=tsv", "data.path=a", *LANGUAGES], ["aa", "bbb"]),
+    ],
+)
+def test_probes_are_sentences_of_the_corpus(overrides: list[str], probes: list[str]) -> None:
+    data = configured(*overrides).data
+    assert choose_probes(data, DEV) == choose_probes(data, DEV[::-1]) == probes
+
+
+def test_few_dev_sentences_are_enough_for_probes() -> None:
+    data = configured("data=tatoeba").data
+    assert choose_probes(data, DEV[:1] * 5) == ["aaa"]
+    assert choose_probes(data, []) == []
 
 
 def test_the_peak_rate_falls_with_the_width() -> None:
@@ -128,6 +157,7 @@ def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> 
         "training.parallel_parts": 2,
         "training.update_tokens": 512,
         "training.jit_compile": "on",
+        "training.probes": list(SPANISH_PROBES),
     }
     assert changed(finished, OPEN) == given  # nothing else is touched
     open_still = {key for key, value in flatten(finished) if value == "auto"}
@@ -179,7 +209,10 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
     run = job.train(given, quiet_console)
     assert given == before  # nobody else's either
     written = files.load(run.path / "config.yaml")
-    assert written == ran[0] == finish_config(given, 168)
+    corpus = load_corpus(given.data, cache_dir=tmp_path)
+    assert written == ran[0] == finish_config(given, 168, corpus.dev)
+    assert written.training.probes == choose_probes(given.data, corpus.dev)
+    assert set(written.training.probes) <= {pair.source for pair in corpus.dev}
     assert written.training.learning_rate == pytest.approx(learning_rate_for(64))
     assert written.model.dropout == dropout_for(168)
 

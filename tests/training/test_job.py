@@ -128,7 +128,7 @@ def test_what_a_notebook_shows_is_text_and_no_code(tmp_path: Path) -> None:
         table = f"source\treference\toutput\n{cell}\t<b>\u2028</b>\t&amp;\n"
         (folder.samples / name).write_text(table, encoding="utf-8")
     score = Score("BLEU", 12.5, hostile)
-    evaluation = Evaluation([Pair("a", "b")], ["c"], [score])
+    evaluation = Evaluation([Pair("a", "b")], ["c"], [score], "en")
     page = Run(folder, True, 12.25, evaluation)._repr_html_()
     assert "<script" not in page
     assert "<i>" not in page

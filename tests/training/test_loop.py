@@ -23,6 +23,7 @@ from conftest import tiny_overrides
 from rich.console import Console
 
 from nmt.errors import UserError
+from nmt.inference.metrics import Score, corpus_scores
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
 from nmt.training.job import fit
@@ -127,6 +128,25 @@ def test_the_best_weights_are_those_of_the_best_score(whole: Callable[[str], Run
     best = max(scored.values())
     assert metadata["best_score"] == best
     assert metadata["best_step"] == next(step for step, s in scored.items() if s == best)
+
+
+def test_every_score_follows_the_target_language(
+    kept: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    languages = []
+
+    def score(*arguments: Any, language: str, **options: Any) -> list[Score]:
+        languages.append(language)
+        return corpus_scores(*arguments, language=language, **options)
+
+    for module in ("nmt.training.loop", "nmt.inference.evaluation"):
+        monkeypatch.setattr(f"{module}.corpus_scores", score)
+    turned = ("data.source_language=zh-Hans", "data.target_language=en", "data.reverse=true")
+    run = kept.train(*turned, "training.max_steps=2", "training.evaluate_every=1")
+    assert set(languages) == {"zh-Hans"}
+    assert len(languages) > 2  # twice on dev, and then on test
+    assert run.evaluation is not None
+    assert "|tok:zh|" in run.evaluation.scores[0].signature
 
 
 def test_early_stopping_ends_the_run(kept: Workshop) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
+from typing import Any, NoReturn
 
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
+from nmt.data.corpus import ExtraTest
+from nmt.data.digests import digest_file
 from nmt.data.encoded import digest
 from nmt.data.prepared import BEGUN_FILE
 from nmt.data.preparing.work import read_json, write_json
 from nmt.data.reading import matching_files
-from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
 # What may differ between the command that began and the one that goes on: what the result does not
@@ -21,17 +22,17 @@ from nmt.errors import UserError
 _OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
 
 
-def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pair]]) -> None:
+def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, ExtraTest]) -> None:
     """Write down what is prepared, or check that it is what was begun.
 
     Raises:
         UserError: something differs, which is named.
     """
     wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
-        f"data.tests.{name}": digest([text for pair in pairs for text in pair])
-        for name, pairs in tests.items()
+        f"data.tests.{name}": digest([text for pair in one.pairs for text in pair])
+        for name, one in tests.items()
     }
-    wanted["files"] = {str(path): _describe_file(path) for path in list_files(config)}
+    files = list_files(config)
     path = folder / BEGUN_FILE
     if not path.is_file():
         others = [one for one in folder.iterdir() if not one.name.startswith(".")]
@@ -40,19 +41,23 @@ def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, list[Pair
                 f"output={folder} holds {others[0].name}, and is no prepared corpus: name another "
                 "folder"
             )
-        write_json(path, wanted)
+        write_json(path, wanted | {"files": {str(one): _describe_file(one) for one in files}})
         return
     begun = read_json(path)
-    for now, then, say in (
-        (wanted, begun, "was begun with {key}={then}, and not with {now}"),
-        (wanted["files"], begun["files"], "was begun before {key} changed"),
-    ):
-        for key in now | then:
-            if key != "files" and now.get(key) != then.get(key):
-                told = say.format(key=key, then=then.get(key), now=now.get(key))
-                raise UserError(
-                    f"output={folder} {told}: name another folder, or give the same command again"
-                )
+    described = begun.pop("files")
+    for key in wanted | begun:
+        if wanted.get(key) != begun.get(key):
+            _refuse(
+                folder, f"was begun with {key}={begun.get(key)}, and not with {wanted.get(key)}"
+            )
+    present = {str(one): one for one in files}
+    for name in present | described:
+        if name not in present or not _is_unchanged(present[name], described.get(name)):
+            _refuse(folder, f"was begun before {name} changed")
+
+
+def _refuse(folder: Path, why: str) -> NoReturn:
+    raise UserError(f"output={folder} {why}: name another folder, or give the same command again")
 
 
 def list_files(config: PreparationConfig) -> list[Path]:
@@ -64,13 +69,26 @@ def list_files(config: PreparationConfig) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _describe_file(path: Path) -> str:
-    """Return what tells that it has changed: its size, a digest of its beginning and its end."""
-    edge = 1 << 16  # bytes
-    state = blake2b(digest_size=8)
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        state.update(file.read(edge))
-        file.seek(max(0, size - edge))
-        state.update(file.read(edge))
-    return f"{size} bytes, {state.hexdigest()}"
+def _describe_file(path: Path) -> dict[str, Any]:
+    """Return what tells that a file has changed: the times and the size as of now, and a digest."""
+    return _stamp(path) | {"sha256": digest_file(path)}
+
+
+def _stamp(path: Path) -> dict[str, Any]:
+    status = path.stat()
+    return {"size": status.st_size, "times": [status.st_mtime_ns, status.st_ctime_ns]}
+
+
+def _is_unchanged(path: Path, described: Any) -> bool:
+    """Whether a file is as it was described; it is read only where its times differ.
+
+    A copy has other times and the same digest.
+    """
+    if isinstance(described, str):  # of an earlier version: its size, and a digest of its ends
+        return described.startswith(f"{path.stat().st_size} bytes")
+    if not isinstance(described, dict):
+        return False
+    stamp = _stamp(path)
+    if all(described.get(key) == stamp[key] for key in stamp):
+        return True
+    return described.get("size") == stamp["size"] and described.get("sha256") == digest_file(path)

@@ -71,17 +71,20 @@ def gather(rows: Iterable[Row]) -> list[Piece]:
     return pieces
 
 
-def clean_shard(config: PreparationConfig, name: str, pieces: list[Piece], folder: Path) -> None:
+def clean_shard(
+    config: PreparationConfig, name: str, pieces: list[Piece], length_ratio: float, folder: Path
+) -> None:
     """Write the pairs of a shard, their hashes, and its rejected lines.
 
     Args:
         config: of the preparation.
         name: of the source.
         pieces: its lines.
+        length_ratio: of the source, see `choose_length_ratio`.
         folder: where to.
     """
     source = config.data.sources[name]
-    cleaner = _Cleaner(config, training=source.split in ("shares", "train"))
+    cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
     weighed = len(source.columns) > 2
     files = list(dict.fromkeys(piece.file for piece in pieces))
     pairs: list[Pair] = []
@@ -133,12 +136,13 @@ class _Cleaner:
 
     config: PreparationConfig
     training: bool  # dev and test files are not chosen from: their scores are to be compared
+    length_ratio: float
 
     def judge(self, line: Line) -> Pair | str:
         """Return the cleaned pair, or the reason why there is none."""
         if not self.training:
             return clean_pair(line)
-        pair = judge(line, self.config.data)
+        pair = judge(line, self.config.data, self.length_ratio)
         if isinstance(pair, str):
             return pair
         prepare, data = self.config.prepare, self.config.data

@@ -88,29 +88,35 @@ def hold_out(
         if amount < 1 and wanted[name] > MOST_BY_SHARE:
             log(f"{name}: {MOST_BY_SHARE:,} pairs and not {wanted[name]:,}, which are too many")
             wanted[name] = MOST_BY_SHARE
-    seeds = _draw(shared, 2 * sum(wanted.values()) + _SPARE, data.split_seed)
-    chosen, sides = _choose(seeds, wanted, log)
-    for one in shards:
-        if data.sources[one.source].split in (DEV, TEST):
-            keys = np.load(one.folder / KEYS_FILE)
-            for i in (0, 1):
-                sides[i].append(keys[:, 1 + i])
+    in_files = [
+        np.load(one.folder / KEYS_FILE)[:, 1:]
+        for one in shards
+        if data.sources[one.source].split in (DEV, TEST)
+    ]
+    file_sides = np.concatenate([np.zeros((0, 2), np.uint64), *in_files])
+    seeds = _draw(shared, 2 * sum(wanted.values()) + _SPARE, data.split_seed, file_sides)
+    chosen, drawn = _choose(seeds, wanted, log)
     tested = list(tested)
+    sides = []
     for i in (0, 1):
-        sides[i].append(hash_texts(normalized(pair[i]) for pair in tested))
-    source, target = (np.unique(np.concatenate(of)) for of in sides)
-    return HeldOut(chosen, (source, target))
+        of_tests = hash_texts(normalized(pair[i]) for pair in tested)
+        sides.append(np.unique(np.concatenate([drawn[i], file_sides[:, i], of_tests])))
+    return HeldOut(chosen, (sides[0], sides[1]))
 
 
-def _draw(shards: Sequence[Cleaned], count: int, seed: int) -> np.ndarray:
+def _draw(shards: Sequence[Cleaned], count: int, seed: int, file_sides: np.ndarray) -> np.ndarray:
     """Return the pairs of the smallest ranks, in their order: uint64 [at most count, 4].
 
-    Columns: rank, number, hash of the source, hash of the target.
+    Columns: rank, number, hash of the source, hash of the target. None has a side of ``file_sides``
+    [pairs, 2], the hashes of what files of dev or test hold.
     """
     best = np.zeros((0, 4), np.uint64)
     for one in shards:
         keys = np.load(one.folder / KEYS_FILE)
-        alive = np.flatnonzero(one.fates == TO_TRAIN)
+        free = one.fates == TO_TRAIN
+        for i in (0, 1):
+            free &= ~np.isin(keys[:, 1 + i], file_sides[:, i])
+        alive = np.flatnonzero(free)
         ranks = mix(mix(keys[alive, 0], seed % 2**64))
         if len(ranks) > count:
             least = np.argpartition(ranks, count)[:count]
@@ -124,7 +130,7 @@ def _draw(shards: Sequence[Cleaned], count: int, seed: int) -> np.ndarray:
 
 def _choose(
     seeds: np.ndarray, wanted: dict[str, int], log: Callable[[str], None]
-) -> tuple[dict[int, np.ndarray], tuple[list[np.ndarray], list[np.ndarray]]]:
+) -> tuple[dict[int, np.ndarray], list[np.ndarray]]:
     """Fill test, then dev, with pairs of which none shares a side with one of the other."""
     chosen: dict[str, list[int]] = {TEST: [], DEV: []}
     split_of: dict[tuple[int, int], str] = {}  # side and hash -> split
@@ -142,14 +148,12 @@ def _choose(
     for name, size in wanted.items():
         if len(chosen[name]) < size:
             log(f"{name}: {len(chosen[name]):,} of {size:,} pairs; the others share sentences")
-    sides = tuple(
-        [np.array([key for i, key in split_of if i == side], np.uint64)] for side in (0, 1)
-    )
+    sides = [np.array([key for i, key in split_of if i == side], np.uint64) for side in (0, 1)]
     numbers = {
         fate: np.array(sorted(chosen[name]), np.int64)
         for fate, name in ((TO_DEV, DEV), (TO_TEST, TEST))
     }
-    return numbers, (sides[0], sides[1])
+    return numbers, sides
 
 
 def split_shard(

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from nmt.config.data import with_same_files
 from nmt.config.preparation import PreparationConfig
-from nmt.data.corpus import FEW, MANY, say_few_pairs
+from nmt.data.corpus import FEW, MANY, ExtraTest, choose_length_ratio, say_few_pairs
 from nmt.data.digests import digest_file
 from nmt.data.encoded import digest, is_whole
 from nmt.data.prepared import (
@@ -62,7 +62,7 @@ from nmt.data.preparing.work import (
     write_json,
 )
 from nmt.data.reading import read_rows
-from nmt.data.splitting import DEV, TEST, TRAIN, Pair
+from nmt.data.splitting import DEV, TEST, TRAIN
 from nmt.data.tokenizer import load_tokenizer, read_training_log
 from nmt.errors import UserError, naming
 from nmt.startup.devices import cores
@@ -72,13 +72,13 @@ _CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
 
 
 def prepare(
-    config: PreparationConfig, tests: Mapping[str, list[Pair]], console: Console
+    config: PreparationConfig, tests: Mapping[str, ExtraTest], console: Console
 ) -> dict[str, Any]:
     """Prepare a corpus, or go on with it; return the manifest.
 
     Args:
         config: checked.
-        tests: what ``data.tests`` names, as the model sees it: nothing of it is trained on.
+        tests: what ``data.tests`` names.
         console: takes messages and progress.
 
     Raises:
@@ -120,12 +120,13 @@ class _Preparation:
     """The stages; each needs those before it."""
 
     def __init__(
-        self, config: PreparationConfig, tests: Mapping[str, list[Pair]], workshop: Workshop
+        self, config: PreparationConfig, tests: Mapping[str, ExtraTest], workshop: Workshop
     ) -> None:
         self._config, self._tests, self._workshop = config, tests, workshop
         self._folder = workshop.folder
         self._shards: list[_Shard] = []
         self._archives: dict[str, str] = {}
+        self._length_ratios: dict[str, float] = {}  # by source
 
     def _log(self, message: str) -> None:
         self._workshop.console.print(message)
@@ -156,9 +157,11 @@ class _Preparation:
             total = sum(path.stat().st_size for path in list_files(self._config))
             tasks = self._chunks(note, names)
             self._workshop.run(_CLEAN, clean_shard, tasks, total, position)
-            write_json(done, {"shards": names, "archives": self._archives})
+            found = {"archives": self._archives, "length_ratios": self._length_ratios}
+            write_json(done, {"shards": names} | found)
         told = read_json(done)
         self._archives = told["archives"]
+        self._length_ratios = told.get("length_ratios", {})  # of before there were any
         start = 0
         for name in told["shards"]:
             folder = self._folder / _CLEAN / name
@@ -181,13 +184,17 @@ class _Preparation:
                 hashes=self._archives,
                 opened=opened,
             )
+            ratio = 1.0
+            if sources[source].split in ("shares", "train"):
+                ratio, rows = choose_length_ratio(config.data, source, rows, self._log)
+                self._length_ratios[source] = ratio
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
                 name = f"{len(names):05}"
                 names.append(name)
                 if is_whole(self._folder / _CLEAN / name):
                     yield name, ()
                 else:
-                    yield name, (config, source, gather(chunk))
+                    yield name, (config, source, gather(chunk), ratio)
 
     def _check_sources(self) -> None:
         """Say what sources give few pairs, or none, and why.
@@ -293,11 +300,7 @@ class _Preparation:
             )
             for one in self._shards
         ]
-        tested = [
-            Pair(*pair[::-1]) if data.reverse else pair
-            for pairs in self._tests.values()
-            for pair in pairs
-        ]
+        tested = [pair for one in self._tests.values() for pair in one.plain]
         held_out = hold_out(data, cleaned, tested, self._log)
         alive = int((fates == TO_TRAIN).sum())
         sampled = self._config.prepare.tokenizer_lines / (2 * max(1, alive))
@@ -351,8 +354,8 @@ class _Preparation:
             lines = (line for split in splits for line in read_packed(split / f"{name}.tsv.gz"))
             self._write_table(folder / f"{name}.tsv", lines)
         (folder / TESTS).mkdir(exist_ok=True)
-        for name, pairs in self._tests.items():
-            lines = (f"{source}\t{target}" for source, target in pairs)
+        for name, one in self._tests.items():
+            lines = (f"{source}\t{target}" for source, target in one.pairs)
             self._write_table(folder / TESTS / f"{name}.tsv", lines)
         written = sorted(path for path in (folder / SHARDS).iterdir() if path.name[0] != ".")
         shards = [{"name": path.name} | read_json(path / INFO_FILE) for path in written]
@@ -368,6 +371,7 @@ class _Preparation:
             "pairs": {name: sum(info[name] for info in infos) for name in (TRAIN, DEV, TEST)},
             "rejected": dict(rejected.most_common()),
             "archives": self._archives,
+            "length_ratios": self._length_ratios,
             "tests": list(self._tests),
             "row_lengths": sorted(set(config.prepare.row_lengths)),
             "vocabulary_size": tokenizer.vocabulary_size,

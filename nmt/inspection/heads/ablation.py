@@ -101,25 +101,28 @@ def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
             weight.assign(values)
 
 
-def measure_quality(translator: Translator, pairs: Sequence[Pair]) -> Quality:
-    """Measure loss and BLEU on sentence pairs.
+def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str) -> Quality:
+    """Measure loss and BLEU on sentence pairs whose targets are in a language, a BCP 47 tag.
 
     Raises:
         UserError: a pair is longer than the model has positions.
     """
     outputs = translator.translate([pair.source for pair in pairs], beam_size=1)
-    (bleu,) = corpus_scores(outputs, [pair.target for pair in pairs], names=("BLEU",))
+    references = [pair.target for pair in pairs]
+    (bleu,) = corpus_scores(outputs, references, language=language, names=("BLEU",))
     loss = perplexity(translator.score(pairs)).nats_per_piece
     return Quality(loss, bleu.value, bleu.signature)
 
 
-def ablate_each(translator: Translator, pairs: Sequence[Pair]) -> Iterator[tuple[Head, Quality]]:
+def ablate_each(
+    translator: Translator, pairs: Sequence[Pair], language: str
+) -> Iterator[tuple[Head, Quality]]:
     """Yield each head, and how good the model is without it (Michel et al. 2019, section 3.2)."""
     translator = translator.own("its heads")  # whose weights are changed
     model = translator.own_engine("its heads").model
     for head in list_heads(model):
         with mask_heads(model, [head]):
-            found = measure_quality(translator, pairs)
+            found = measure_quality(translator, pairs, language)
         yield head, found
 
 
@@ -129,12 +132,12 @@ def plan_pruning(heads: int) -> list[int]:
 
 
 def prune(
-    translator: Translator, pairs: Sequence[Pair], order: Sequence[Head]
+    translator: Translator, pairs: Sequence[Pair], language: str, order: Sequence[Head]
 ) -> Iterator[tuple[int, Quality]]:
     """Yield how good the model is without the first 1, 2, 4, … heads of an order."""
     translator = translator.own("its heads")  # whose weights are changed
     model = translator.own_engine("its heads").model
     for count in plan_pruning(len(order)):
         with mask_heads(model, order[:count]):
-            found = measure_quality(translator, pairs)
+            found = measure_quality(translator, pairs, language)
         yield count, found

@@ -72,6 +72,7 @@ class HeadReport:
         translator: Translator,
         pairs: Sequence[Pair],
         others: Sequence[Pair],
+        language: str,
         console: Console,
     ) -> None:
         """Measure the model without each head on ``pairs``, then pruned on ``others``.
@@ -79,16 +80,23 @@ class HeadReport:
         The order of pruning comes from the first set, so that no head looks unimportant on the
         second because it was chosen there. Results enter the report one by one: an interruption
         loses none.
+
+        Args:
+            translator: of the model.
+            pairs: to measure each head on.
+            others: to measure pruning on.
+            language: BCP 47 tag of their targets.
+            console: shows the progress.
         """
         translator = translator.own("its heads")
         model = translator.own_engine("its heads").model
-        self.ablation = Ablation(len(pairs), measure_quality(translator, pairs))
-        steps = ablate_each(translator, pairs)
+        self.ablation = Ablation(len(pairs), measure_quality(translator, pairs, language))
+        steps = ablate_each(translator, pairs, language)
         for head, found in track(steps, len(list_heads(model)), "without each head", console):
             self.ablation.without[head] = found
         order = self.ablation.order()
-        self.pruning = Pruning(len(others), measure_quality(translator, others), order)
-        curve = prune(translator, others, order)
+        self.pruning = Pruning(len(others), measure_quality(translator, others, language), order)
+        curve = prune(translator, others, language, order)
         for count, found in track(curve, len(plan_pruning(len(order))), "pruning", console):
             self.pruning.without[count] = found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_corpora import configure, load_pairs, singles
+from made_corpora import compact_pairs, configure, load_pairs, singles, table
 from made_prepared import (
     batches_of,
     contents,
@@ -27,7 +28,9 @@ from made_prepared import (
 from nmt.config import SourceConfig
 from nmt.config.data import StageConfig
 from nmt.config.preparation import PreparationConfig
+from nmt.data.corpus import load_corpus
 from nmt.data.preparing import work
+from nmt.data.preparing.begun import begin, list_files
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
 
@@ -67,6 +70,31 @@ def test_the_rules_are_those_of_a_corpus_in_memory(tmp_path: Path) -> None:
     assert large.rejected == small.rejected
     assert large.lines == small.lines
     assert large.epoch_pairs == large.train_pairs == len(small.train)
+
+
+def test_lengths_are_compared_as_in_memory(tmp_path: Path) -> None:
+    """Whatever the shards: the first lines of a source tell its ratio."""
+    pairs = compact_pairs(150)
+    pairs[7], pairs[149] = ("字" * 40, "y" * 44), ("字" * 4, "y" * 80)
+    small = load_pairs(tmp_path, pairs)
+    large = prepared(plan(tmp_path / "large", pairs, shard_lines=7))
+    assert large.rejected == small.rejected == {"length ratio": 2}
+    assert trained_on(large) == Counter(small.train)
+    assert large.length_ratios == small.length_ratios
+    assert large.length_ratios["pairs"] > 3
+
+
+def test_lines_end_as_they_do_in_memory(tmp_path: Path) -> None:
+    rows = [f"{source}\t{target}" for source, target in singles(60)]
+    (tmp_path / "mac.tsv").write_text("\r".join(rows))
+    (tmp_path / "unix.tsv").write_text("luna\tmoon\r\nsol\tsun\rmar\tsea\nluz\tlight\n")
+    paths = {name: str(tmp_path / f"{name}.tsv") for name in ("mac", "unix")}
+    data = configure({name: SourceConfig("tsv", path=path) for name, path in paths.items()})
+    small = load_corpus(data, cache_dir=tmp_path)
+    large = prepared(plan(tmp_path, data=data))
+    assert len(small.train) == 62
+    assert trained_on(large) == Counter(small.train)
+    assert large.rejected == small.rejected == {"carriage return inside the line": 1}
 
 
 def leaks(corpus_train: Counter[Pair], held_out: list[Pair]) -> list[Pair]:
@@ -114,6 +142,25 @@ ANYHOW: dict[str, Any] = {"dev": 10, "test": 10, "near_duplicates": 0.7}
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return prepared(plan(tmp_path_factory.mktemp("reference"), mixed(), **ANYHOW))
+
+
+@pytest.mark.parametrize(("held", "drawn"), [("dev", "test"), ("test", "dev")])
+def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
+    tmp_path: Path, held: str, drawn: str
+) -> None:
+    talk = singles(90)
+    for name, pairs in (("talk", talk), ("news", talk[:50])):
+        (tmp_path / f"{name}.tsv").write_text(table(pairs))
+    paths = {name: str(tmp_path / f"{name}.tsv") for name in ("talk", "news")}
+    sources = {
+        "talk": SourceConfig("tsv", path=paths["talk"]),
+        "news": SourceConfig("tsv", path=paths["news"], split=held),
+    }
+    corpus = prepared(plan(tmp_path, data=configure(sources, **{drawn: 20})))
+    assert getattr(corpus, held) == [Pair(*pair) for pair in talk[:50]]
+    assert len(getattr(corpus, drawn)) == 20
+    assert set(getattr(corpus, drawn)) <= {Pair(*pair) for pair in talk[50:]}
+    assert corpus.rejected == {"in dev or test": 50}
 
 
 @pytest.mark.long
@@ -176,6 +223,66 @@ def test_what_was_stopped_goes_on(
     prepared(config)  # it is there already
     assert contents(corpus.folder) == before
     assert journal_of(corpus.folder) == journal
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> PreparationConfig:
+    """A preparation that has begun, of a file of half a megabyte."""
+    pairs = [(f"frase {number} {'x' * 500}", f"sentence {number}") for number in range(1000)]
+    config = plan(tmp_path, pairs)
+    os.utime(tmp_path / "pairs.tsv", ns=(1, 1))
+    (tmp_path / "prepared").mkdir()
+    begin(tmp_path / "prepared", config, {})
+    return config
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_file_whose_middle_has_changed_is_noticed(
+    begun: PreparationConfig, restored: bool
+) -> None:
+    """Its size, its beginning and its end are as they were; and even its time may be."""
+    (path,) = list_files(begun)
+    content, status = path.read_bytes(), path.stat()
+    middle = len(content) // 2
+    with path.open("r+b") as file:
+        file.seek(middle)
+        file.write(b"y" if content[middle : middle + 1] != b"y" else b"z")
+    if restored:
+        os.utime(path, ns=(1, 1))
+        while path.stat().st_ctime_ns == status.st_ctime_ns:  # of a clock that ticks slowly
+            os.utime(path, ns=(1, 1))
+    with pytest.raises(UserError, match=rf"was begun before {path} changed: name another folder"):
+        begin(Path(begun.output), begun, {})
+
+
+def test_a_file_that_was_copied_is_the_same(
+    begun: PreparationConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = list_files(begun)
+    with monkeypatch.context() as patched:
+        patched.setattr("nmt.data.preparing.begun.digest_file", lambda path: pytest.fail("read"))
+        begin(Path(begun.output), begun, {})  # times and size are enough
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    os.utime(path, ns=(2, 2))
+    begin(Path(begun.output), begun, {})
+    path.write_bytes(content + b"one\tmore\n")
+    with pytest.raises(UserError, match="was begun before"):
+        begin(Path(begun.output), begun, {})
+
+
+def test_a_preparation_of_an_earlier_version_goes_on(begun: PreparationConfig) -> None:
+    """It described a file by its size, and by a digest of its ends."""
+    (path,) = list_files(begun)
+    described = Path(begun.output) / "begun.json"
+    stored = json.loads(described.read_text())
+    stored["files"] = {str(path): f"{path.stat().st_size} bytes, 0123456789abcdef"}
+    described.write_text(json.dumps(stored))
+    begin(Path(begun.output), begun, {})
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(UserError, match="was begun before"):
+        begin(Path(begun.output), begun, {})
 
 
 def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:

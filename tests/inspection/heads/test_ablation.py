@@ -120,22 +120,22 @@ def test_weights_come_back_bit_for_bit_whatever_happens(model: Transformer) -> N
 @pytest.mark.long
 def test_the_model_is_worse_or_better_without_a_head_and_then_as_before(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="keras")
-    whole = measure_quality(translator, PAIRS)
+    whole = measure_quality(translator, PAIRS, "en")
     losses = [score.log_prob for score in translator.score(PAIRS)]
     pieces = sum(len(score.pieces) for score in translator.score(PAIRS))
     assert whole.loss == pytest.approx(-sum(losses) / pieces)
     assert "tok:13a" in whole.signature
-    without = dict(ablate_each(translator, PAIRS))
+    without = dict(ablate_each(translator, PAIRS, "en"))
     model = translator.own_engine("heads").model
     assert list(without) == list_heads(model)
     assert len({found.loss for found in without.values()} | {whole.loss}) == len(without) + 1
-    assert measure_quality(translator, PAIRS) == whole
+    assert measure_quality(translator, PAIRS, "en") == whole
     order = [Head("cross", 1, 2), Head("cross", 1, 1), Head("encoder", 1, 1)]
-    curve = dict(prune(translator, PAIRS, order))
+    curve = dict(prune(translator, PAIRS, "en", order))
     assert list(curve) == [1, 2]
     assert curve[1] == without[order[0]]
     with mask_heads(model, order[:2]):
-        assert measure_quality(translator, PAIRS) == curve[2]
+        assert measure_quality(translator, PAIRS, "en") == curve[2]
 
 
 def test_pruning_doubles_and_never_takes_all() -> None:
