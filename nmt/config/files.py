@@ -46,6 +46,7 @@ LATER_KEYS: dict[str, dict[str, Any]] = {
         "devices": "auto",
         "parallel_parts": 1,
         "start_from": None,
+        "tokenizer_lines": 500_000,
         "word_dropout": 0,
     },
 }

@@ -27,6 +27,7 @@ class TrainingConfig:
     # Of the new corpus, instead of start_from's. null: yes, unless adapters alone are trained,
     # embeddings are frozen, or the other run came from MarianMT, whose vocabulary is of more text.
     new_vocabulary: bool | None = MISSING
+    tokenizer_lines: int = MISSING  # that a new tokenizer is trained on, at most
     freeze: list[str] = MISSING  # weights that stay as they are, by pattern
     # Who shares an update. auto: all GPUs of this machine, or its CPU | a number of them, or of
     # parts that the CPU is divided into, to rehearse on | multiworker: processes, of TF_CONFIG or
@@ -106,6 +107,7 @@ def check_training(config: TrainingConfig) -> None:
     Raises:
         UserError: names the first key that is wrong and what it may be.
     """
+    check_at_least("training.tokenizer_lines", config.tokenizer_lines, 2)
     if config.new_vocabulary and config.start_from is None:
         raise UserError("training.new_vocabulary is for a run that has training.start_from")
     if not re.fullmatch(r"auto|multiworker|[1-9]\d{0,3}", config.devices):

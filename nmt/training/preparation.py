@@ -15,6 +15,7 @@ from nmt.data.batches import Batches, Plan
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
+from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, read_training_log, train_into
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
@@ -35,15 +36,19 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
 
 
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
-    """Train the tokenizer on the training split, or take it from where it is already."""
+    """Train the tokenizer on lines of the training split, or take it from where it is already."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
-    texts = [text for pair in corpus.train for text in pair]
+    pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
+    texts = [text for pair in pairs for text in pair]
     tags = list_tags(config.data)
     key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
 
     def write(folder: Path) -> None:
-        console.print(f"training the {config.tokenizer.kind} tokenizer on {len(texts):,} lines")
+        lines = 2 * len(corpus.train)
+        of = f" of {lines:,}" if len(texts) < lines else ""
+        kind = config.tokenizer.kind
+        console.print(f"training the {kind} tokenizer on {len(texts):,}{of} lines")
         train_into(folder, config.tokenizer, texts, tags)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)

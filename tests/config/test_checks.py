@@ -139,6 +139,7 @@ REFUSED = [
     *one_key("training.attention_every", 0),
     *one_key("training.evaluation_sentences", -1),
     *one_key("training.samples", -1),
+    *one_key("training.tokenizer_lines", 1),
     *one_key("training.warmup_steps", -1),
     ("training.weight_decay", {**ADAMW, "training.weight_decay": -0.1}),
     ("training.weight_decay", {"training.weight_decay": 0.1}),

@@ -68,6 +68,23 @@ def test_a_tokenizer_is_trained_once_and_says_the_same_again(tmp_path: Path) -> 
     assert said(other)[0] == said(first)[0]  # another configuration, another tokenizer
 
 
+def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> None:
+    """Spread over all pairs, always the same; up to the bound, it changes nothing."""
+    whole, bounded, again = console(), console(), console()
+    config = tiny(tmp_path)
+    tokenizer = prepare_tokenizer(changed(config, {"training.tokenizer_lines": 80}), CORPUS, whole)
+    assert said(whole)[0] == "training the unigram tokenizer on 80 lines"
+    unbounded = changed(config, {"training.tokenizer_lines": 10**9})
+    assert prepare_tokenizer(unbounded, CORPUS, console()).fingerprint == tokenizer.fingerprint
+    few = changed(config, {"training.tokenizer_lines": 21})
+    found = prepare_tokenizer(few, CORPUS, bounded)
+    assert said(bounded)[0] == "training the unigram tokenizer on 20 of 80 lines"
+    assert found.fingerprint != tokenizer.fingerprint
+    tenth = replace(CORPUS, parts=(Part("pairs", TRAIN[::4], 1, read=True),))
+    assert prepare_tokenizer(config, tenth, again).fingerprint == found.fingerprint
+    assert not any("training the" in line for line in said(again))  # of the same lines, it is kept
+
+
 def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
     config = tiny(tmp_path)
     tokenizer = prepare_tokenizer(config, CORPUS, console())
