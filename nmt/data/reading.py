@@ -137,14 +137,8 @@ def read_rows(
             inspected = nullcontext(_inspect(_given(sources, name, "archive")[0], key))
         with inspected as archive:
             _check_sha256(archive, key, sha256)
-            hashes[name], path = archive.sha256, archive.path
-            if source.members is None:
-                yield from _number(str(path), _archive_lines(archive, key, opened))
-            else:
-                one, other = source.members
-                names = f"{path} (*{one})", f"{path} (*{other})"
-                sides = (_archive_lines(archive, key, opened, ending) for ending in source.members)
-                yield from _align(*names, *sides)
+            hashes[name] = archive.sha256
+            yield from _archive_rows(archive, key, source.members, opened)
     elif source.kind == "tsv":
         key = key_of(sources, name, "path")
         for path in _given(sources, name, "path"):
@@ -153,6 +147,21 @@ def read_rows(
         yield from _aligned_rows(sources, name, opened)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+def _archive_rows(
+    archive: Archive,
+    key: str,
+    members: Sequence[str] | None,
+    opened: Callable[[IO[bytes]], None],
+) -> Iterator[Row]:
+    """Yield the rows of the one table in an archive, or of two aligned files with these endings."""
+    if members is None:
+        yield from _number(str(archive.path), _archive_lines(archive, key, opened))
+        return
+    names = [f"{archive.path} (*{ending})" for ending in members]
+    sides = [_archive_lines(archive, key, opened, ending) for ending in members]
+    yield from _align(names[0], names[1], sides[0], sides[1])
 
 
 def _aligned_rows(
