@@ -276,7 +276,7 @@ class _Reader:
         Args:
             splits: of the corpus. Dev and test share no side with the sources that they are shares
                 of, which were split by groups.
-            tested: what else is scored on, as sources have it.
+            tested: pairs of ``data.tests``, in the form of the sources.
         """
         sources = self._config.sources
         groups = [*splits[DEV].values(), *splits[TEST].values(), tested]

@@ -19,9 +19,9 @@ DUPLICATE = "duplicate"
 HELD_OUT = "in dev or test"  # why a line that is fit to train on is not trained on
 NO_WEIGHT = "weight that is no number"
 
-# What the length ratio of a source is measured on: its first lines, up to so many bytes.
+# The length ratio of a source is measured on its first lines, up to this number and size.
 SAMPLED_LINES, SAMPLED_BYTES = 20_000, 1 << 25
-FEWEST_PAIRS = 100  # of these, below which they tell nothing
+FEWEST_PAIRS = 100  # with fewer usable lines, the ratio counts as 1
 # Up to so far from 1, two languages count as equally long: all that write in alphabets do. Chinese,
 # Japanese and Korean characters stand for two to four letters each.
 ALIKE = 1.5

@@ -128,9 +128,18 @@ def read_rows(
         for path in files:
             yield from _number(path.name, _file_lines(path, "phrasebook", opened))
     elif source.kind == "zip":
-        with _open_archive(sources, name, cache_dir, log, keep=not read_only) as archive:
+        key = key_of(sources, name, "archive")
+        sha256 = source.sha256.lower() if source.sha256 else None
+        if source.url and not source.archive:
+            inspected: AbstractContextManager[Archive] = fetch_archive(
+                source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
+            )
+        else:
+            inspected = nullcontext(_inspect(_given(sources, name, "archive")[0], key))
+        with inspected as archive:
+            _check_sha256(archive, key, sha256)
             hashes[name] = archive.sha256
-            yield from _archive_rows(sources, name, archive, opened)
+            yield from _archive_rows(archive, key, source.members, opened)
     elif source.kind == "tsv":
         key = key_of(sources, name, "path")
         for path in _given(sources, name, "path"):
@@ -141,37 +150,19 @@ def read_rows(
         raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
-def _open_archive(
-    sources: Mapping[str, SourceConfig],
-    name: str,
-    cache_dir: Path,
-    log: Callable[[str], None],
-    *,
-    keep: bool,
-) -> AbstractContextManager[Archive]:
-    """Return the context of the archive of a source, which is downloaded if need be."""
-    source, key = sources[name], key_of(sources, name, "archive")
-    if source.archive or not source.url:
-        return nullcontext(_inspect(_given(sources, name, "archive")[0], key))
-    sha256 = source.sha256.lower() if source.sha256 else None
-    return fetch_archive(source.url, cache_dir, key, log, keep=keep, sha256=sha256)
-
-
 def _archive_rows(
-    sources: Mapping[str, SourceConfig],
-    name: str,
     archive: Archive,
+    key: str,
+    members: Sequence[str] | None,
     opened: Callable[[IO[bytes]], None],
 ) -> Iterator[Row]:
-    """Yield the rows of a table in an archive, or of the two files of its languages."""
-    source, key, path = sources[name], key_of(sources, name, "archive"), archive.path
-    _check_sha256(archive, key, source.sha256.lower() if source.sha256 else None)
-    if source.members is None:
-        yield from _number(str(path), _archive_lines(archive, key, opened))
+    """Yield the rows of the one table in an archive, or of two aligned files with these endings."""
+    if members is None:
+        yield from _number(str(archive.path), _archive_lines(archive, key, opened))
         return
-    one, other = source.members
-    sides = (_archive_lines(archive, key, opened, ending) for ending in source.members)
-    yield from _align(f"{path} (*{one})", f"{path} (*{other})", *sides)
+    names = [f"{archive.path} (*{ending})" for ending in members]
+    sides = [_archive_lines(archive, key, opened, ending) for ending in members]
+    yield from _align(names[0], names[1], sides[0], sides[1])
 
 
 def _aligned_rows(

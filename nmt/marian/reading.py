@@ -214,7 +214,7 @@ def _translate_config(
             *([f"decoding.beam_size={beam}"] if type(beam) is int and beam > 0 else []),
         ]
     )
-    # It has no dev split: exports are compared with it on these, whatever it makes of them.
+    # There is no dev split: exports are compared with the run on these sentences, in any language.
     training = dataclasses.replace(config.training, probes=list(SPANISH_PROBES))
     config = dataclasses.replace(config, name=folder.resolve().name, training=training)
     return finish_config(config, pairs=_MANY)
