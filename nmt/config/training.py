@@ -39,7 +39,8 @@ class TrainingConfig:
     update_tokens: int | None = MISSING
     row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: int = MISSING  # micro-batches per update
-    # Parts of a batch worked on at the same time; null: two on a CPU with TensorFlow, else one.
+    # Parts of a batch worked on at the same time, as far as its rows can be divided. null: one for
+    # each core on a CPU with TensorFlow, at most 8 and of 128 positions or more; else one.
     parallel_parts: int | None = MISSING
 
     label_smoothing: float = MISSING

@@ -13,7 +13,7 @@ import keras
 
 from nmt.config import Config, DataConfig, RecurrentConfig
 from nmt.data.splitting import Pair
-from nmt.startup.devices import gpus
+from nmt.startup.devices import cores, gpus
 from nmt.training.fitting import split_update
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpus by heart
@@ -26,7 +26,10 @@ RECURRENT_SHARE = 0.5
 START_SHARE = 0.25
 # What attention is shown of where the embedded corpus is translated from Spanish.
 SPANISH_PROBES = ("¿Dónde está la estación?", "Ayer compré un libro muy interesante.")
-CPU_PARTS = 2  # whatever the number of cores: sums are rounded by parts
+# Of a batch, on a CPU: each has gradients of its own, as large as the model. More than two are not
+# measured (docs/performance.md).
+MOST_PARTS = 8
+LEAST_PART = 128  # positions per side; parts of 64 are slower than a whole batch of 128 (`small`)
 
 
 def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
@@ -59,7 +62,7 @@ def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Confi
     training = replace(
         training,
         precision=resolve_precision(training.precision),
-        parallel_parts=resolve_parts(training.parallel_parts),
+        parallel_parts=resolve_parts(training.parallel_parts, training.largest_batch),
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)
@@ -108,13 +111,19 @@ def resolve_precision(precision: str) -> str:
     return "mixed_bfloat16" if capable else "mixed_float16"
 
 
-def resolve_parts(parts: int | None) -> int:
+def resolve_parts(parts: int | None, positions: int) -> int:
     """Return how many parts of a batch are worked on at the same time, by default on this machine.
 
-    The products of a small model are too small for all cores of a CPU to share: two parts side by
-    side keep two cores busier than one part on both. A GPU takes the batch whole, and so does JAX,
-    which would work on one part after the other.
+    The products of a small model are too small for all cores of a CPU to share: a part for each
+    core keeps them busier than one part on all. A GPU takes the batch whole, and so does JAX, which
+    would work on one part after the other.
+
+    Args:
+        parts: as configured.
+        positions: per side of a micro-batch.
     """
     if parts is not None:
         return parts
-    return CPU_PARTS if keras.config.backend() == "tensorflow" and not gpus() else 1
+    if keras.config.backend() != "tensorflow" or gpus():
+        return 1
+    return min(cores(), MOST_PARTS, max(1, positions // LEAST_PART))

@@ -145,10 +145,14 @@ def list_micro_batches(batch: Batch, count: int) -> list[Batch]:
 
 
 def count_parts(config: TrainingConfig, rows: int) -> int:
-    """Return how many parts of a batch of ``rows`` are worked on at the same time."""
+    """Return how many parts of a batch of ``rows`` are worked on at the same time.
+
+    The largest number up to ``training.parallel_parts`` that divides the rows of a micro-batch.
+    """
     assert config.parallel_parts is not None, "the configuration is not finished"
-    micro_rows = rows // config.accumulate
-    return config.parallel_parts if micro_rows % config.parallel_parts == 0 else 1
+    micro_rows = max(1, rows // config.accumulate)
+    most = min(config.parallel_parts, micro_rows)
+    return next(parts for parts in range(most, 0, -1) if micro_rows % parts == 0)
 
 
 def name_state(model: Model, slots: int, averaging: bool) -> tuple[list[str], list[str], list[str]]:

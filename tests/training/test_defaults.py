@@ -119,15 +119,31 @@ def test_precision_is_what_all_devices_are_good_at(
 
 
 @pytest.mark.parametrize(
-    ("found", "backend", "parts"),
-    [((), "tensorflow", 2), ((A100,), "tensorflow", 1), ((), "jax", 1), ((A100,), "jax", 1)],
+    ("found", "backend", "count", "positions", "parts"),
+    [
+        ((), "tensorflow", 1, 4096, 1),
+        ((), "tensorflow", 2, 4096, 2),
+        ((), "tensorflow", 6, 4096, 6),
+        ((), "tensorflow", 96, 4096, 8),
+        ((), "tensorflow", 6, 512, 4),
+        ((), "tensorflow", 6, 64, 1),
+        ((A100,), "tensorflow", 6, 4096, 1),
+        ((), "jax", 6, 4096, 1),
+        ((A100,), "jax", 6, 4096, 1),
+    ],
 )
 def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
-    monkeypatch: pytest.MonkeyPatch, found: tuple[Gpu, ...], backend: str, parts: int
+    monkeypatch: pytest.MonkeyPatch,
+    found: tuple[Gpu, ...],
+    backend: str,
+    count: int,
+    positions: int,
+    parts: int,
 ) -> None:
     with_devices(monkeypatch, *found, backend=backend)
-    assert resolve_parts(None) == parts
-    assert resolve_parts(4) == 4
+    monkeypatch.setattr(defaults, "cores", lambda: count)
+    assert resolve_parts(None, positions) == parts
+    assert resolve_parts(4, positions) == 4
 
 
 @pytest.mark.parametrize(
@@ -146,6 +162,7 @@ def test_where_runs_are_compared_they_evaluate_at_the_same_updates(
 
 def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     with_devices(monkeypatch)
+    monkeypatch.setattr(defaults, "cores", lambda: 2)
     given = changed(configured("model=tiny"), OPEN)
     before = copy.deepcopy(given)
     finished = finish_config(given, 200)

@@ -159,11 +159,19 @@ def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(
             assert apart.max() < 1e-3, name  # one update
 
 
-def test_rows_that_no_parts_divide_stay_whole() -> None:
+@pytest.mark.parametrize(
+    ("parts", "rows", "accumulate", "expected"),
+    [
+        *((1, 8, 1, 1), (2, 8, 1, 2), (3, 8, 1, 2), (4, 8, 2, 4), (3, 8, 2, 2)),
+        *((8, 6, 1, 6), (8, 7, 1, 7), (4, 7, 1, 1), (8, 1, 1, 1), (2, 8, 8, 1)),
+    ],
+)
+def test_parts_are_as_many_as_divide_the_rows(
+    parts: int, rows: int, accumulate: int, expected: int
+) -> None:
     training = compose_config(["model=tiny"]).training
-    for parts, accumulate, expected in ((1, 1, 1), (2, 1, 2), (3, 1, 1), (4, 2, 4), (3, 2, 1)):
-        config = replace(training, parallel_parts=parts, accumulate=accumulate)
-        assert count_parts(config, 8) == expected
+    config = replace(training, parallel_parts=parts, accumulate=accumulate)
+    assert count_parts(config, rows) == expected
 
 
 @pytest.mark.long
@@ -414,6 +422,17 @@ def test_mixed_precision_follows_float32(make: Make, precision: str) -> None:
         two = mixed.update(planned.batch(number), 1e-3, number)
         assert float(two.nll) == pytest.approx(float(one.nll), rel=2e-2)
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
+
+
+def test_an_update_has_no_branch_that_the_host_decides(make: Make) -> None:
+    """TensorFlow reads the condition of a branch on the host, and waits for the device."""
+    _, step = make(*AVERAGING)
+    step.update(wide_batches().batch(0), 1e-3, 1)
+    (program,) = step._update._list_all_concrete_functions()  # type: ignore[attr-defined]
+    definition = program.graph.as_graph_def()
+    nodes = [node.op for part in definition.library.function for node in part.node_def]
+    assert "AssignVariableOp" in nodes
+    assert not {"If", "StatelessIf", "Case", "Switch"} & {*nodes, *(n.op for n in definition.node)}
 
 
 def check_unsound_updates(step: Step, *, half: bool) -> None:
