@@ -553,6 +553,8 @@ class Trainer:
 
     def _log_attention(self) -> None:
         """Log the attention of the probes between two evaluations."""
+        if self._window.updates:
+            float(self._window.updates[-1].tokens)  # waits: the time of updates is not attention's
         self._agree_on_clock()
         position, began = self.position, self.position.seconds
         update_seconds = self._measure_update()

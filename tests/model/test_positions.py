@@ -260,7 +260,8 @@ def test_the_gradient_of_a_bias_adds_up_in_float32() -> None:
         return differentiated(output, probe, [])(bias)[1][0]
 
     exact = gradient("float32")
-    np.testing.assert_allclose(gradient("bfloat16"), exact, atol=0.01 * np.abs(exact).max())
+    # 1% is what rounding the inputs does, depending on the processor. Sums in bfloat16 are 2% off.
+    np.testing.assert_allclose(gradient("bfloat16"), exact, atol=0.015 * np.abs(exact).max())
 
 
 def test_decoders_know_the_past_alone() -> None:

@@ -329,30 +329,30 @@ def test_interruptions_take_a_bounded_share_of_the_time(
     for name, seconds in (("_update", 1), ("_validate", 1.75), ("_read_probes", 0.25)):
         slow(name, seconds)
     slow("_log_attention", 0)
-    settings = ("data.test=0", "training.evaluation_share=0.1", "training.max_steps=60")
+    settings = ("data.test=0", "training.evaluation_share=0.5", "training.max_steps=14")
     settings += ("training.evaluate_every=2", "training.attention_every=1")
     settings += ("training.jit_compile=off", "training.early_stopping=null")
 
     def evaluations(run: RunFolder) -> list[int]:
         return [line["step"] for line in run.metrics if "dev/loss" in line]
 
-    # 8% of 25 seconds are an evaluation: 23 updates between two, or 24, as only every second one
-    # counts. 2% of 12.5 seconds are a log of attention: 13 updates.
-    expected = [2, 4, 28, 52, 60]
+    # 40% of 5 seconds are an evaluation: 3 updates between two, or 4, as only every second one
+    # counts. 10% of 2.5 seconds are a log of attention: 3 updates, as 2.25 are too few.
+    expected = [2, 4, 8, 12, 14]
     assert evaluations(kept.train(*settings, "name=bounded").folder) == expected
-    assert attended == [1, 3, 16, 29, 42, 55]
+    assert attended == [1, 3, 6, 9, 13]  # at 12, an evaluation logs it
 
     def die() -> None:
         raise MemoryError("as if the power had gone")
 
-    at_update(40, die)
+    at_update(11, die)
     with pytest.raises(MemoryError):
         kept.train(*settings, "name=killed")
     at_update(-1, die)
     del attended[:]
     again = kept.train(f"training.resume={kept.runs / 'latest'}").folder
     assert evaluations(again) == expected
-    assert attended == [29, 42, 55]
+    assert attended == [9, 13]
 
 
 @pytest.mark.long

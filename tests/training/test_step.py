@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
 import textwrap
@@ -9,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -465,52 +467,78 @@ def check_unsound_updates(step: Step, *, half: bool) -> None:
     assert any((array != sound[key]).any() for key, array in weights(step).items())
 
 
-def run_on_two_replicas(body: str, folder: Path) -> None:
-    """Run a program in the scope of a strategy over two virtual devices; `folder` is its own."""
-    head = """
-        import math, sys
+class OnTwoReplicas(NamedTuple):
+    """What was done under a strategy over two virtual devices."""
+
+    precision: str
+    overrides: tuple[str, ...]
+    start: dict[str, np.ndarray]  # state before the updates of `learn`
+    end: dict[str, np.ndarray]  # state after them, and what was measured
+    reduced: list[int]  # numbers in each all-reduce of an update, of each replica
+    complaint: str  # about unsound updates; empty: none
+
+
+@pytest.fixture(scope="module", params=["float32", "mixed_float16"])
+def on_two_replicas(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> OnTwoReplicas:
+    program = """
+        import json, math, sys
         import numpy as np, tensorflow as tf
         from pathlib import Path
         cpu = tf.config.list_physical_devices("CPU")[0]
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         sys.path.insert(0, sys.argv[2])
-        import test_step
-        from test_step import *
-        folder = Path(sys.argv[1])
+        from test_step import check_unsound_updates, fresh, learn
+        folder, overrides = Path(sys.argv[1]), sys.argv[3:]
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        reduced, reduce = [], tf.distribute.ReplicaContext.all_reduce
+
+        def all_reduce(self, op, value, options=None):
+            reduced.append(sum(math.prod(part.shape) for part in tf.nest.flatten(value)))
+            return reduce(self, op, value, options)
+
+        tf.distribute.ReplicaContext.all_reduce = all_reduce
+        with strategy.scope():
+            model, step = fresh(*overrides)
+            np.savez(folder / "start.npz", **step.state())
+            np.savez(folder / "end.npz", measured=learn(step), **step.state())
+            of_an_update = [count for count in reduced if count > 2]  # evaluation reduces two
+            complaint = ""
+            try:
+                check_unsound_updates(step, half="float16" in overrides[-1])
+                for weight in model.named_weights().values():
+                    here, there = strategy.experimental_local_results(weight.value)
+                    np.testing.assert_array_equal(here, there)
+            except AssertionError as error:
+                complaint = str(error) or "an assertion failed"
+        (folder / "told.json").write_text(json.dumps([of_an_update, complaint]))
     """
-    program = textwrap.dedent(head) + "with strategy.scope():\n"
-    program += textwrap.indent(textwrap.dedent(body), "    ")
+    folder = tmp_path_factory.mktemp("replicas")
+    overrides = (*AVERAGING, *DROPPING, f"training.precision={request.param}")
     done = subprocess.run(
-        [sys.executable, "-c", program, folder, Path(__file__).parent],
+        [sys.executable, "-c", textwrap.dedent(program), folder, Path(__file__).parent, *overrides],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    start, end = (dict(np.load(folder / f"{name}.npz")) for name in ("start", "end"))
+    reduced, complaint = json.loads((folder / "told.json").read_text())
+    return OnTwoReplicas(request.param, overrides, start, end, reduced, complaint)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-def test_two_replicas_make_the_update_of_one(make: Make, tmp_path: Path, precision: str) -> None:
+def test_two_replicas_make_the_update_of_one(make: Make, on_two_replicas: OnTwoReplicas) -> None:
     """They share the rows of a batch; masks belong to rows; sums are reduced before a division."""
-    overrides = (*AVERAGING, *DROPPING, f"training.precision={precision}")
-    run_on_two_replicas(
-        f"""
-        _, step = fresh(*{overrides!r})
-        np.savez(folder / "start.npz", **step.state())
-        np.savez(folder / "end.npz", measured=learn(step), **step.state())
-        """,
-        tmp_path,
-    )
-    _, step = make(*overrides)
-    one, two = step.state(), np.load(tmp_path / "start.npz")
+    _, step = make(*on_two_replicas.overrides)
+    one, two = step.state(), on_two_replicas.start
     assert one.keys() == set(two)
     for name, array in one.items():
         np.testing.assert_array_equal(two[name], array, err_msg=name)
-    measured, two = learn(step), np.load(tmp_path / "end.npz")
-    half = precision == "mixed_float16"
+    measured, two = learn(step), on_two_replicas.end
+    half = on_two_replicas.precision == "mixed_float16"
     np.testing.assert_allclose(two["measured"], measured, rtol=1e-3 if half else 1e-5)
     for name, array in step.state().items():
         if not name.endswith("key/bias"):
@@ -522,39 +550,19 @@ def test_two_replicas_make_the_update_of_one(make: Make, tmp_path: Path, precisi
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-def test_an_unsound_update_of_two_replicas_is_undone(tmp_path: Path, precision: str) -> None:
+def test_an_unsound_update_of_two_replicas_is_undone(on_two_replicas: OnTwoReplicas) -> None:
     """On both, in the weights that the model reads: NaN gradients, and a finite spike."""
-    run_on_two_replicas(
-        f"""
-        model, step = fresh("training.ema_decay=0.5", "training.precision={precision}")
-        check_unsound_updates(step, half="{precision}" == "mixed_float16")
-        for weight in model.named_weights().values():
-            here, there = strategy.experimental_local_results(weight.value)
-            np.testing.assert_array_equal(here, there)
-        """,
-        tmp_path,
-    )
+    assert on_two_replicas.complaint == ""
 
 
 @pytest.mark.long
-def test_gradients_are_reduced_over_replicas_once(tmp_path: Path) -> None:
+def test_gradients_are_reduced_over_replicas_once(
+    make: Make, on_two_replicas: OnTwoReplicas
+) -> None:
     """Every number crosses the devices once in an update: gradients, loss and token count."""
-    run_on_two_replicas(
-        """
-        reduced = []
-        reduce = tf.distribute.ReplicaContext.all_reduce
-        def all_reduce(self, op, value, options=None):
-            reduced.append(sum(math.prod(part.shape) for part in tf.nest.flatten(value)))
-            return reduce(self, op, value, options)
-        tf.distribute.ReplicaContext.all_reduce = all_reduce
-        model, step = fresh()
-        step.update(wide_batches().batch(0), 1e-3, 1)
-        parameters = sum(math.prod(weight.shape) for weight in model.trained_weights().values())
-        assert reduced == [parameters + 2] * 2, (reduced, parameters)
-        """,
-        tmp_path,
-    )
+    model, _ = make(*on_two_replicas.overrides)
+    parameters = sum(math.prod(weight.shape) for weight in model.trained_weights().values())
+    assert on_two_replicas.reduced == [parameters + 2] * 2
 
 
 @pytest.mark.parametrize(
