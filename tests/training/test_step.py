@@ -426,9 +426,12 @@ def test_mixed_precision_follows_float32(make: Make, precision: str) -> None:
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
 
 
-def test_an_update_has_no_branch_that_the_host_decides(make: Make) -> None:
+def test_on_a_gpu_an_update_has_no_branch_that_the_host_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """TensorFlow reads the condition of a branch on the host, and waits for the device."""
-    _, step = make(*AVERAGING)
+    monkeypatch.setattr("nmt.training.tensorflow_step.gpus", lambda: ["a GPU"])
+    _, step = fresh(*AVERAGING)
     step.update(wide_batches().batch(0), 1e-3, 1)
     (program,) = step._update._list_all_concrete_functions()  # type: ignore[attr-defined]
     definition = program.graph.as_graph_def()
