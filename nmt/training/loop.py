@@ -532,11 +532,9 @@ class Trainer:
             + (" (best)" if better else "")
         )
         self._agree_on_clock()
-        validated = position.seconds
-        share = self._training.evaluation_share
+        validated, share = position.seconds, self._training.evaluation_share
         if share is not None and self._writing_seconds is not None:
-            cost = validated - began + self._writing_seconds
-            every = self._training.evaluate_every
+            cost, every = validated - began + self._writing_seconds, self._training.evaluate_every
             position.evaluation.adapt(every, EVALUATION_PART * share, cost, update_seconds)
         position.evaluation.schedule(position.step)
         self._save()

@@ -192,7 +192,7 @@ class TensorFlowStep:
             self._apply(*arguments)
         else:
             # Outside of what XLA compiles: inside, a branch would copy all variables.
-            tf.cond(sound, lambda: self._run_apply(*arguments), lambda: tf.constant(False))
+            tf.cond(sound, lambda: self._apply(*arguments), lambda: tf.constant(False))
         return Update(nll, tokens, norm, tf.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> DropoutKey:
@@ -268,8 +268,11 @@ class TensorFlowStep:
 
     def _apply_gradients(
         self, sound: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
-    ) -> None:
-        """Scale the gradients, apply them if ``applies``, and average the weights if ``sound``."""
+    ) -> Any:
+        """Scale the gradients, apply them if ``applies``, and average the weights if ``sound``.
+
+        Returns true: a branch must return something.
+        """
         tf, optimizer = self._tf, self._optimizer
         updated = [*self._joined, *optimizer.variables]
         conditions = [(variable, applies) for variable in updated]
@@ -290,10 +293,7 @@ class TensorFlowStep:
         weights = self._groups.part([variable.value for variable in self._joined])
         for i in self._groups.list_copied():
             self._weights[i].assign(weights[i])
-
-    def _run_apply(self, *arguments: Any) -> Any:
-        self._apply(*arguments)
-        return self._tf.constant(True)
+        return tf.constant(True)
 
     def _loss_scale(self) -> Any:
         if not self._scaled:
