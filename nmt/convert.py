@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Convert what the command line names."""
     output = arguments.output or Path("runs") / arguments.folder.resolve().name
     with quiet_start():  # the backend is imported on the way
-        from nmt.marian.reading import convert
+        from nmt.formats.marian.reading import convert
 
         made = convert(arguments.folder, output, arguments.languages)
     console.print(f"written to {made.path}")

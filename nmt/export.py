@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nmt.arguments import Parser, add_beam, add_run
 from nmt.errors import UserError, exit_on_user_error
-from nmt.exporting.folder import check_place
+from nmt.formats.folder import check_place
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
 from nmt.startup.quiet import quiet_start
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     check_place(place)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
-        from nmt.exporting.export import WrongExportError, export_run
+        from nmt.formats.export import WrongExportError, export_run
     try:
         found = export_run(
             folder,

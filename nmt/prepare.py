@@ -28,7 +28,7 @@ def run(composed: DictConfig, console: Console) -> None:
     from dataclasses import replace
 
     from nmt.data.prepared import load_prepared
-    from nmt.data.preparing.prepare import prepare
+    from nmt.preparing.prepare import prepare
     from nmt.runs.corpus import read_tests
     from nmt.runs.locking import lock_run
 

@@ -19,7 +19,9 @@ from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.runs.resuming import job_config
-from nmt.runs.trials import (
+from nmt.startup.commands import start_training, warn_in_one_line
+from nmt.startup.watch import STATUS_REQUEUE
+from nmt.sweeps.trials import (
     Trial,
     locate_record,
     locate_run,
@@ -27,8 +29,6 @@ from nmt.runs.trials import (
     run_trial,
     write_record,
 )
-from nmt.startup.commands import start_training, warn_in_one_line
-from nmt.startup.watch import STATUS_REQUEUE
 from nmt.training.job import Run, Tested, train
 
 SHOWN = 5  # test translations printed at the end

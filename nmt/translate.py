@@ -144,7 +144,7 @@ def check(arguments: argparse.Namespace) -> None:
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     refuse_same_file(arguments.output, source)
     if arguments.attention:
-        from nmt.inspection.pictures import drawing
+        from nmt.analysis.pictures import drawing
 
         drawing.check(arguments.attention, arguments.sentences)
     if arguments.beam and arguments.nbest > arguments.beam:
@@ -286,7 +286,7 @@ def show_attention(
     out: Path,
 ) -> None:
     """Draw attention, and name the files."""
-    from nmt.inspection.pictures import drawing
+    from nmt.analysis.pictures import drawing
 
     for path in drawing.draw(translator, sentences, translations, out):
         print(path, file=sys.stderr)

@@ -144,8 +144,8 @@ def plant(
 
 def similarity(one: str, other: str) -> float:
     """Return the size of what two pairs share by that of what they have together, in 4-grams."""
-    from nmt.data.preparing.minhash import GRAM
     from nmt.data.splitting import normalized
+    from nmt.preparing.minhash import GRAM
 
     sets = []
     for line in (one, other):

@@ -397,7 +397,7 @@ def whole_command(folder: Any, lines: Path, turns: int) -> None:
     """Print how fast a file is translated: the command, and CTranslate2 given tokens."""
     import ctranslate2
 
-    from nmt.runs.ctranslate2_form import read_form
+    from nmt.formats.weights.ctranslate2 import read_form
     from nmt.startup.devices import cores
 
     tokenizer = folder.load_tokenizer()

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from nmt.analysis.tables import Listing
 from nmt.arguments import Parser
 from nmt.config.schema import flatten
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inspection.tables import Listing
 from nmt.runs.building import make_sizes
 from nmt.runs.files import write_text
 from nmt.runs.folder import CONFIG_FILE, RunFolder
@@ -110,7 +110,7 @@ def compare(paths: Sequence[Path], sentence: str | None, output: Path | None) ->
         raise UserError(f"{output} cannot be made: {error.strerror}") from error
     sentence = sentence or choose_sentence(folders[0])
     with quiet_start():
-        from nmt.inspection.pictures.heatmaps import save_figure
+        from nmt.analysis.pictures.heatmaps import save_figure
 
         runs = read_runs(folders)
     seen = []

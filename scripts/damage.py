@@ -120,7 +120,7 @@ class ExportEngine:
         return judged(lambda: "same" if self._translate(path) == self._expected else "other")
 
     def _translate(self, path: Path) -> list[str]:
-        from nmt.exporting import ctranslate2, keras_file
+        from nmt.formats import ctranslate2, keras_file
 
         module = keras_file if path.name.startswith("keras") else ctranslate2
         return module.load(path).translate(SENTENCES)
@@ -161,7 +161,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 def read_others(path: Path) -> str:
     """Read what other commands read of a run."""
-    from nmt.exporting.manifest import read_samples
+    from nmt.formats.manifest import read_samples
     from nmt.runs.folder import RunFolder
 
     folder = RunFolder.open(path)

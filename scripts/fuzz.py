@@ -578,7 +578,7 @@ def prepare_runs(folder: Path) -> Prepared:
 
 def prepare_verifying(folder: Path) -> Prepared:
     """One file of a run is another: the verdict says so, whatever it holds."""
-    from nmt.runs import verifying
+    from nmt.formats import verifying
 
     path = make_run(folder).path
     names = [name for name in verifying.list_files(path) if not name.startswith("logs")]
@@ -672,8 +672,8 @@ def prepare_dashboard(folder: Path) -> Prepared:
     """Questions to the plugin of TensorBoard, about whatever event files hold."""
     from tensorboard import errors
 
-    from nmt.inspection.dashboard import links
-    from nmt.inspection.dashboard.plugin import AttentionPlugin
+    from nmt.analysis.dashboard import links
+    from nmt.analysis.dashboard.plugin import AttentionPlugin
 
     methods = links._BY_RUN
     points = [SimpleNamespace(step=1, wall_time=1.0, values=[SimpleNamespace(blob_key="key")])]

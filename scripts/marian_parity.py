@@ -7,7 +7,7 @@ Two environments take turns, as neither has the other's packages:
 - compare (this program's): the same of the converted runs, which are then exported again;
 - reference --again: what transformers makes of the exports;
 - report: all differences in one table;
-- record (transformers'): what the tests compare with, --work tests/marian/recorded.
+- record (transformers'): what the tests compare with, --work tests/formats/marian/recorded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RECORDED = (  # source, target
 def prepare(work: Path, trained: Path | None) -> None:
     """Train a tokenizer for each side, and write the texts; export a run that was trained."""
     from nmt.data.corpus import load_corpus
-    from nmt.exporting.export import export_run
+    from nmt.formats.export import export_run
     from nmt.runs.corpus import read_corpus
     from nmt.runs.folder import RunFolder
     from nmt.runs.resuming import compose_config
@@ -231,8 +231,8 @@ def record(folder: Path) -> None:
 
 def compare(work: Path) -> None:
     """Convert each folder; compare; export the run again."""
-    from nmt.exporting.export import export_run
-    from nmt.marian.reading import convert
+    from nmt.formats.export import export_run
+    from nmt.formats.marian.reading import convert
 
     rows = []
     for name in list_models(work):
@@ -325,7 +325,7 @@ def take_their_endings(kind: type) -> type:
 
 def compare_weights(folder: Path) -> dict[str, Any]:
     """Compare what went in with what came out."""
-    from nmt.marian.reading import read_weights
+    from nmt.formats.marian.reading import read_weights
 
     went, came = read_weights(folder / "in"), read_weights(folder / "out")
     shared = [name for name in came if name in went]

@@ -18,8 +18,8 @@ from nmt.config import DataConfig, TokenizerConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.data.corpus import ExtraTest
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.preparing.prepare import prepare
 from nmt.data.splitting import Pair
+from nmt.preparing.prepare import prepare
 
 PREPARE: dict[str, Any] = {
     "shard_lines": 40,

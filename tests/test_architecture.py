@@ -15,33 +15,38 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nmt"
 
-# What each room may import of nmt beside itself. The rooms of inspection are rooms of their own.
+# What each room may import of nmt beside itself. The rooms of analysis are rooms of their own.
 ROOMS = {
     "errors": set[str](),
     "startup": {"errors"},
     "model": set[str](),
     "config": {"errors"},
     "data": {"config", "errors", "startup"},
+    "preparing": {"config", "data", "errors", "startup"},
     "viewer": {"model"},
     "runs": {"config", "data", "errors", "model"},
-    "inference": {"config", "data", "errors", "model", "runs", "startup", "viewer"},
-    "inspection": set[str](),
-    "inspection.anatomy": {"inspection", "model"},
-    "inspection.pictures": {"data", "errors", "inference", "inspection.anatomy", "model", "viewer"},
-    "inspection.heads": {
+    "formats.weights": {"data", "errors", "model", "runs"},
+    "sweeps": {"runs"},
+    "inference": {"config", "data", "errors", "formats.weights", "model", "runs", "startup"}
+    | {"viewer"},
+    "analysis": set[str](),
+    "analysis.anatomy": {"analysis", "model"},
+    "analysis.pictures": {"data", "errors", "inference", "analysis.anatomy", "model", "viewer"},
+    "analysis.heads": {
         "data",
         "errors",
         "inference",
-        "inspection",
-        "inspection.pictures",
+        "analysis",
+        "analysis.pictures",
         "model",
     },
-    "inspection.searches": {"data", "inference"},
-    "inspection.dashboard": {"data", "errors", "viewer"},
-    "training": {"config", "data", "errors", "inference", "model", "runs", "startup", "viewer"}
-    | {"inspection.anatomy", "inspection.heads", "inspection.pictures"},
-    "marian": {"config", "data", "errors", "inference", "model", "runs", "training"},
-    "exporting": {"config", "data", "errors", "inference", "marian", "model", "runs", "startup"},
+    "analysis.traces": {"data", "inference"},
+    "analysis.dashboard": {"data", "errors", "viewer"},
+    "training": {"config", "data", "errors", "inference", "model", "runs", "startup", "sweeps"}
+    | {"analysis.anatomy", "analysis.heads", "analysis.pictures", "viewer"},
+    "formats.marian": {"config", "data", "errors", "inference", "model", "runs", "training"},
+    "formats": {"config", "data", "errors", "formats.marian", "formats.weights", "inference"}
+    | {"model", "runs", "startup"},
     "serving": {"errors", "inference", "viewer"},
     "arguments": {"config", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
@@ -109,11 +114,11 @@ IMPORTS = [
 
 
 def room(module: str) -> str:
-    """Return ``data`` for ``nmt.data.corpus``, ``inspection.heads`` for what is in that folder."""
+    """Return ``data`` for ``nmt.data.corpus``, ``analysis.heads`` for what is in that folder."""
     parts = module.split(".")[1:3]
     if not parts:
         return "nmt"
-    inner = "nmt.inspection" in module and len(parts) > 1 and is_folder(".".join(parts))
+    inner = parts[0] in {"analysis", "formats"} and len(parts) > 1 and is_folder(".".join(parts))
     return ".".join(parts) if inner else parts[0]
 
 
@@ -213,21 +218,21 @@ def test_a_cycle_is_found() -> None:
 from typing import TYPE_CHECKING
 import nmt.config, json
 if TYPE_CHECKING:
-    from nmt.inspection.heads.words import Span
+    from nmt.analysis.heads.words import Span
 """
-    lazy = "def f():\n    from nmt.inspection.pictures import grids"
+    lazy = "def f():\n    from nmt.analysis.pictures import grids"
     made_up = [
         *imports_in("nmt.data.corpus", for_types),
-        *imports_in("nmt.inspection.heads.report", lazy),
-        *imports_in("nmt.inspection.pictures.grids", "from nmt.data import corpus"),
+        *imports_in("nmt.analysis.heads.report", lazy),
+        *imports_in("nmt.analysis.pictures.grids", "from nmt.data import corpus"),
     ]
     graph = graph_of(made_up)
     assert graph == {
-        "data": {"config", "inspection.heads"},
-        "inspection.heads": {"inspection.pictures"},
-        "inspection.pictures": {"data"},
+        "data": {"config", "analysis.heads"},
+        "analysis.heads": {"analysis.pictures"},
+        "analysis.pictures": {"data"},
     }
-    assert find_cycle(graph) == ["data", "inspection.heads", "inspection.pictures", "data"]
+    assert find_cycle(graph) == ["analysis.heads", "analysis.pictures", "data", "analysis.heads"]
     assert find_cycle(graph_of(made_up[:-1])) == []
 
 
@@ -298,11 +303,11 @@ def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
     found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
     assert found == {
         "nmt.training.events",
-        "nmt.inspection.dashboard.links",
-        "nmt.inspection.dashboard.plugin",
-        "nmt.inspection.dashboard.projector",
+        "nmt.analysis.dashboard.links",
+        "nmt.analysis.dashboard.plugin",
+        "nmt.analysis.dashboard.projector",
     }
-    assert not [one for one in IMPORTS if one.imported == "nmt.inspection.dashboard.plugin"]
+    assert not [one for one in IMPORTS if one.imported == "nmt.analysis.dashboard.plugin"]
 
 
 # Itself imported inside a function, where Keras runs on JAX.
@@ -390,7 +395,7 @@ from tensorboard.backend import http_util
 from tensorboard.data import provider
 from tensorboard.plugins import base_plugin
 before = set(sys.modules)
-import nmt.inspection.dashboard.plugin
+import nmt.analysis.dashboard.plugin
 print(json.dumps(sorted({name.partition(".")[0] for name in set(sys.modules) - before})))
 """
     new = set(run_python(script)) - set(sys.stdlib_module_names)

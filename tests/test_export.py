@@ -13,7 +13,7 @@ from processes import printed
 
 from nmt import export
 from nmt.errors import UserError
-from nmt.exporting import ctranslate2, keras_file
+from nmt.formats import ctranslate2, keras_file
 
 pytestmark = pytest.mark.xdist_group("exports")
 

@@ -17,7 +17,7 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.exporting import keras_file
+from nmt.formats import keras_file
 from nmt.inspect.__main__ import main as inspect
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus

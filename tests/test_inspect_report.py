@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from nmt.analysis.heads import ablation, report
 from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
-from nmt.inspection.heads import ablation, report
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]

@@ -14,8 +14,8 @@ from processes import command
 
 from nmt import train
 from nmt.config.files import conf_dir
-from nmt.runs import trials
-from nmt.runs.trials import Trial, locate_record
+from nmt.sweeps import trials
+from nmt.sweeps.trials import Trial, locate_record
 
 Commands = list[list[str]]
 COMMAND = [sys.executable, "-m", "nmt.train", "--config-name"]

@@ -1,4 +1,4 @@
-"""A corpus that `nmt.data.preparing` has written, and batches of it: no list of pairs in memory."""
+"""A corpus that `nmt.preparing` has written, and batches of it: no list of pairs in memory."""
 
 from __future__ import annotations
 

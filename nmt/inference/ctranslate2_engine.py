@@ -33,7 +33,7 @@ class CTranslate2Engine:
     within 1e-4 in float32.
 
     Args:
-        model: a folder from `nmt.runs.ctranslate2_form.write_model`, or the files in it by name.
+        model: a folder from `nmt.formats.weights.ctranslate2`, or the files in it by name.
         tokenizer: whose ids the engine takes and gives.
         max_length: positions of the model.
         threads: cores to use; None: all that this process may run on.

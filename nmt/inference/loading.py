@@ -45,7 +45,7 @@ def load_engine(
         UserError: there are no weights, the engine cannot hold them, or a quantization is given and
             CTranslate2 is not what searches.
     """
-    from nmt.runs.ctranslate2_form import NotHeldError
+    from nmt.formats.weights.ctranslate2 import NotHeldError
 
     def load_own() -> KerasEngine:
         with quiet_start():
@@ -124,8 +124,8 @@ def _refuse_quantization(quantization: str | None, reason: str) -> None:
 def _load_ctranslate2(
     folder: RunFolder, tokenizer: Tokenizer, quantization: str | None
 ) -> CTranslate2Engine:
+    from nmt.formats.weights.ctranslate2 import read_form
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
-    from nmt.runs.ctranslate2_form import read_form
 
     config = folder.config
     return CTranslate2Engine(

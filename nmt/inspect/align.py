@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from nmt.analysis.progress import track
+from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.lines import open_output, refuse_same_file
-from nmt.inspection.progress import track
-from nmt.inspection.tables import print_listings
 from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
+    from nmt.analysis.heads.alignment import Method
     from nmt.inference.translator import Translator
-    from nmt.inspection.heads.alignment import Method
 
 _JUDGED = 256  # pairs by which a head is chosen
 
@@ -88,8 +88,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.source is not None:
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     with quiet_start():
-        from nmt.inference.translator import Translator
-        from nmt.inspection.heads.alignment import (
+        from nmt.analysis.heads.alignment import (
             Sentences,
             align,
             choose_most_informative,
@@ -97,6 +96,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             format_links,
             select,
         )
+        from nmt.inference.translator import Translator
 
         translator = Translator.load(folder.path, engine="keras")
     if arguments.gold is not None:
@@ -164,7 +164,7 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     Raises:
         UserError: the model has no such layer or head.
     """
-    from nmt.inspection.heads.alignment import list_methods
+    from nmt.analysis.heads.alignment import list_methods
 
     model = translator.own_engine("attention").model
     crossing = [kind for kind in model.attention_kinds if kind.crosses]
@@ -191,8 +191,8 @@ def judge(arguments: argparse.Namespace, translator: Translator, console: Consol
     Raises:
         UserError: the file is no such file, holds one pair only, or one too long for the model.
     """
-    from nmt.inspection.heads.alignment import align
-    from nmt.inspection.heads.gold import Comparison, read_gold
+    from nmt.analysis.heads.alignment import align
+    from nmt.analysis.heads.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
     if len(gold) < 2:

@@ -34,15 +34,15 @@ def add(subcommands: Subcommands) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print, and draw if asked, what the best translation of a sentence owes to its source."""
-    from nmt.inspection.heads import terminal
-    from nmt.inspection.pictures import heatmaps
+    from nmt.analysis.heads import terminal
+    from nmt.analysis.pictures import heatmaps
 
     if arguments.output is not None:
         heatmaps.check_suffix(arguments.output)
     folder = RunFolder.open(arguments.run)
     with quiet_start():
+        from nmt.analysis.heads.attribution import attribute
         from nmt.inference.translator import Translator
-        from nmt.inspection.heads.attribution import attribute
 
         translator = Translator.load(folder.path, engine="keras")
         found = attribute(translator, arguments.sentence)

@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Write the run's embeddings beside its events."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
+        from nmt.analysis.dashboard.projector import Counts, write_projector
         from nmt.data.encoded import encode_pairs
         from nmt.data.prepared import PreparedCorpus
-        from nmt.inspection.dashboard.projector import Counts, write_projector
         from nmt.runs.corpus import read_corpus
 
         model, tokenizer = folder.load_model(), folder.load_tokenizer()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from nmt.analysis.progress import track
+from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
-from nmt.inspection.progress import track
-from nmt.inspection.tables import print_listings
 from nmt.runs.files import write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     except OSError as error:
         raise UserError(f"{output} cannot be made: {error.strerror}") from error
     with quiet_start():
+        from nmt.analysis.heads.report import HeadReport
+        from nmt.analysis.heads.statistics import average, sum_up
+        from nmt.analysis.pictures.heatmaps import save_figure
         from nmt.inference.translator import Translator
-        from nmt.inspection.heads.report import HeadReport
-        from nmt.inspection.heads.statistics import average, sum_up
-        from nmt.inspection.pictures.heatmaps import save_figure
         from nmt.runs.corpus import read_corpus
 
         translator = Translator.load(folder.path, engine="keras")

@@ -66,11 +66,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         folder = RunFolder.open(arguments.run or Path("runs/latest"))
         config = folder.config
         with quiet_start():
-            from nmt.inspection.anatomy.counts import count_by_part
+            from nmt.analysis.anatomy.counts import count_by_part
 
             model = folder.load_model()
         counted, vocabulary_size = count_by_part(model), model.vocabulary_size
-    from nmt.inspection.anatomy import terminal
+    from nmt.analysis.anatomy import terminal
     from nmt.runs.building import make_sizes
 
     batches = arguments.batch or _batches(config)

@@ -48,9 +48,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(f"{out}: a trace is written as .json or .html")
     folder = RunFolder.open(arguments.run)
     with quiet_start():
+        from nmt.analysis.traces.trace import find_parting, record
+        from nmt.analysis.traces.tree import render
         from nmt.inference.translator import Translator
-        from nmt.inspection.searches.trace import find_parting, record
-        from nmt.inspection.searches.tree import render
 
         translator = Translator.load(folder.path, engine="keras")
     page = Console(record=True, file=io.StringIO(), width=_PAGE_WIDTH)

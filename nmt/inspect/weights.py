@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Draw pictures of a run's weights."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
-        from nmt.inspection.anatomy.norms import measure_norms
-        from nmt.inspection.pictures import weights as pictures
-        from nmt.inspection.pictures.heatmaps import save_figure
+        from nmt.analysis.anatomy.norms import measure_norms
+        from nmt.analysis.pictures import weights as pictures
+        from nmt.analysis.pictures.heatmaps import save_figure
 
         model = folder.load_model()
     out = arguments.output or folder.path / "inspection"

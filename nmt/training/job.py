@@ -301,7 +301,7 @@ def describe(config: Config, stages: Sequence[Plan], model: Model) -> str:
         stages: batches of the training split, of each stage.
         model: built.
     """
-    from nmt.inspection.anatomy.counts import count_by_part
+    from nmt.analysis.anatomy.counts import count_by_part
     from nmt.model.costs import count_training_flops_per_token
 
     flops = count_training_flops_per_token(model.sizes.costs)

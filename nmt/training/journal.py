@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nmt.analysis.heads.statistics import summarize_probes
+from nmt.analysis.pictures.heatmaps import draw_kind, render_png
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
 from nmt.errors import naming
 from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
-from nmt.inspection.heads.statistics import summarize_probes
-from nmt.inspection.pictures.heatmaps import draw_kind, render_png
 from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
 from nmt.viewer import records

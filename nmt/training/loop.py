@@ -29,12 +29,12 @@ from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
 from nmt.runs.files import replace_whole
 from nmt.runs.folder import RunFolder
+from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence
 from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
 from nmt.training.prefetching import Prefetcher
 from nmt.training.schedule import Limits, dropout_share, learning_rate
-from nmt.training.siblings import is_behind
 from nmt.training.step import Step, Update, list_micro_batches
 from nmt.training.team import Team
 

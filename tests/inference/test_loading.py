@@ -11,9 +11,9 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import UserError
+from nmt.formats.weights.ctranslate2 import FORM_FILE
 from nmt.inference.contract import Search
 from nmt.inference.engine import KerasEngine
-from nmt.runs.ctranslate2_form import FORM_FILE
 from nmt.runs.folder import RunFolder
 
 pytestmark = [

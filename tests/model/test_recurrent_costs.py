@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import RECURRENT
 
-from nmt.inspection.anatomy.counts import count_by_part
+from nmt.analysis.anatomy.counts import count_by_part
 from nmt.model import Recurrent, RecurrentSizes
 from nmt.model.costs import Batch, count_training_flops_per_token
 

@@ -15,9 +15,9 @@ import pytest
 from nmt import Translator
 from nmt.config import Config
 from nmt.errors import UserError
+from nmt.formats.verifying import verify_run
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
-from nmt.runs.verifying import verify_run
 
 pytestmark = pytest.mark.xdist_group("tiny run")
 

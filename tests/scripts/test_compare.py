@@ -199,7 +199,7 @@ def test_places_by_hand() -> None:
 def test_a_plot_names_every_run_twice_and_covers_no_name(tmp_path: Path) -> None:
     from matplotlib.text import Text
 
-    from nmt.inspection.pictures.heatmaps import save_figure
+    from nmt.analysis.pictures.heatmaps import save_figure
 
     runs = [made(f"run {n}", parameters=1_600_000 + n) for n in range(11)]
     runs.append(made(HOSTILE, scores={"BLEU": {"value": 12.0, "half_width": None}}))

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from nmt.data.tokenizer import UNK
 from nmt.errors import UserError
+from nmt.formats.verifying import verify_run
 from nmt.runs.building import choose_weights, merge_adapters
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
-from nmt.runs.verifying import verify_run
 from nmt.train import tabulate
 from nmt.training.adapting import TABLE, freeze, translate_table
 from nmt.training.defaults import START_SHARE, learning_rate_for

@@ -1,4 +1,4 @@
-// The dashboard in TensorBoard: the viewer, fed by nmt/inspection/dashboard/plugin.py.
+// The dashboard in TensorBoard: the viewer, fed by nmt/analysis/dashboard/plugin.py.
 
 import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";

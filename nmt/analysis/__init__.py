@@ -1,0 +1,1 @@
+"""Insight into a trained model: numbers about its heads, pictures, traces, the dashboard."""

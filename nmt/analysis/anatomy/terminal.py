@@ -1,0 +1,74 @@
+"""Numbers about a model as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from nmt.analysis.tables import begin_table
+from nmt.model.costs import PRECISIONS, TRAINING, Batch, Costs, Flops, Part
+
+
+def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
+    """List parameters by part, by closed form and, where a model was counted, as it has them."""
+    numbers = ["closed form", "share"] if counted is None else ["closed form", "counted", "share"]
+    table = begin_table("parameters", "", *numbers)
+    table.columns[1].justify = "left"
+    total = sum(part.parameters for part in parts)
+    for part in parts:
+        cells = [part.name, part.formula, f"{part.parameters:,}"]
+        if counted is not None:
+            cells.append(f"{counted.get(part.name, 0):,}")
+        table.add_row(*cells, f"{part.parameters / total:.1%}")
+    known = {part.name for part in parts}
+    for name, count in (counted or {}).items():
+        if name not in known:
+            table.add_row(name, "not known", "", f"{count:,}", "")
+    table.add_section()
+    sums = [] if counted is None else [f"{sum(counted.values()):,}"]
+    table.add_row("all", "", f"{total:,}", *sums, "")
+    return table
+
+
+def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Table:
+    """List the operations of one token, of either side, forward and in training."""
+    table = begin_table("MFLOP per token", "source", "target")
+    rows = {
+        "matrices, 2 per weight": (flops.source_matrices, flops.target_matrices),
+        f"products of attention, S = {source_length}, T = {target_length}": (
+            flops.source_products,
+            flops.target_products,
+        ),
+        "forward": (flops.source, flops.target),
+        f"training, {TRAINING} x forward": (TRAINING * flops.source, TRAINING * flops.target),
+    }
+    for name, both in rows.items():
+        table.add_row(name, *(f"{one / 1e6:,.3f}" for one in both))
+    return table
+
+
+def tabulate_activations(costs: Costs, shapes: Sequence[tuple[int, int]]) -> Table:
+    """List what the backward pass keeps, by part, for batches of (rows, length)."""
+    batches = [Batch(*shape, precision) for shape in shapes for precision in PRECISIONS]
+    names = [f"{batch.rows} x {batch.length} {batch.precision}" for batch in batches]
+    table = begin_table("activations kept, MB, about", *names)
+    found = [costs.estimate_activations(batch) for batch in batches]
+    for part in found[0]:
+        table.add_row(part, *(f"{one[part] / 1e6:,.1f}" for one in found))
+    table.add_section()
+    table.add_row("all", *(f"{sum(one.values()) / 1e6:,.1f}" for one in found))
+    return table
+
+
+def tabulate_state(costs: Costs) -> Table:
+    """List what decoding keeps in memory, by what it is kept for."""
+    table = begin_table("kept in decoding, bytes", *PRECISIONS)
+    counted = [costs.count_state(precision) for precision in PRECISIONS]
+    for part, of in (
+        ("hypothesis", "of a hypothesis"),
+        ("target", "of each token of a hypothesis"),
+        ("source", "of each source token"),
+    ):
+        table.add_row(of, *(f"{getattr(one, part):,}" for one in counted))
+    return table

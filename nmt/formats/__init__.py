@@ -1,0 +1,1 @@
+"""Formats of other programs, in and out: SavedModel, CTranslate2, LiteRT, Keras, MarianMT."""

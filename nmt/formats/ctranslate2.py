@@ -1,0 +1,76 @@
+"""CTranslate2: the export that its own translator reads, and that `load` searches with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from keras import ops
+
+from nmt.config import Config, files
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.errors import UserError
+from nmt.formats.folder import CONFIG_FILE, check_files
+from nmt.formats.weights.ctranslate2 import NotHeldError, check_form, write_model
+from nmt.inference.ctranslate2_engine import CTranslate2Engine
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator
+from nmt.model.contract import Model
+
+QUANTIZATIONS = ("float32", "int8", "float16")
+
+
+def write(
+    model: Model, tokenizer: Tokenizer, config: Config, folder: Path, quantization: str
+) -> None:
+    """Write a folder that `load` reads, and CTranslate2's own translator too.
+
+    Args:
+        model: in float32.
+        tokenizer: its tokenizer.
+        config: its ``decoding`` is what `load` searches with.
+        folder: exists.
+        quantization: one of `QUANTIZATIONS`, of the weights.
+
+    Raises:
+        UserError: see `nmt.formats.weights.ctranslate2.check_form`.
+    """
+    try:
+        sizes = check_form(tokenizer, model.sizes)
+    except NotHeldError as error:
+        raise UserError(f"{error}: use --format savedmodel") from error
+    weights = {
+        name: np.asarray(ops.convert_to_numpy(weight))
+        for name, weight in model.named_weights().items()
+    }
+    write_model(weights, folder, sizes, tokenizer, folder, quantization)
+    tokenizer.save(folder)
+    files.save(config, folder / CONFIG_FILE)
+
+
+def load(folder: str | Path) -> Translator:
+    """Return a translator over an exported folder, which is all that it needs.
+
+    Raises:
+        UserError: the folder is no such export, or a damaged one.
+    """
+    folder = Path(folder)
+    check_files(folder)
+    tokenizer = load_tokenizer(folder)
+    config = files.load(folder / CONFIG_FILE)
+    engine = CTranslate2Engine(folder, tokenizer, config.model.max_length)
+    return Translator.from_config(engine, tokenizer, config)
+
+
+def make_rescore(translator: Translator) -> Callable[[str, Translation], float]:
+    """Return a function: the log-probability that an export gives to any translation, in nats."""
+
+    def rescore(source: str, translation: Translation) -> float:
+        ids = translator.tokenizer.encode([clean_text(source)])
+        engine = cast(CTranslate2Engine, translator.engine)
+        return float(engine.score(ids, [np.array(translation.tokens[:-1])])[0].sum())
+
+    return rescore

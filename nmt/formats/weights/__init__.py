@@ -1,0 +1,1 @@
+"""A model's weights laid out as another program reads them: no Keras, no inference."""

@@ -1,1 +1,0 @@
-"""Looking into a trained model: pictures of what it attends to, and numbers beside them."""

@@ -1,0 +1,1 @@
+"""Trials of a sweep: each in a process of its own, their records, and early stopping."""

@@ -1,0 +1,86 @@
+"""Words, punctuation and pieces: nothing is lost between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.analysis.heads.words import find_words, share_out, write
+from nmt.data.cleaning import clean_text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("Sí.", ["Sí", "."]),
+        ("¿Qué hora es?", ["¿", "Qué", "hora", "es", "?"]),
+        ("It's 8:30, isn't it?!", ["It's", "8:30", ",", "isn't", "it", "?", "!"]),
+        ("a well-known e-mail-", ["a", "well-known", "e-mail", "-"]),
+        ("1,000.5 € (U.S.)", ["1,000.5", "€", "(", "U.S", ".", ")"]),
+        ("“Ven”... dijo—él", ["“", "Ven", "”", ".", ".", ".", "dijo", "—", "él"]),
+        ("'tis dogs' o'clock", ["'", "tis", "dogs", "'", "o'clock"]),
+        ("¡¡No!!", ["¡", "¡", "No", "!", "!"]),
+        ("क्षत्रिय می‌خواهم 日本語", ["क्षत्रिय", "می‌خواهم", "日本語"]),
+        ("👍🏽", ["👍", "🏽"]),
+    ],
+)
+def test_words_of_a_text(text: str, words: list[str]) -> None:
+    assert [text[begin:end] for begin, end in find_words(text)] == words
+
+
+@given(st.text(max_size=60))
+def test_words_are_the_text_without_its_white_space(text: str) -> None:
+    text = clean_text(text)
+    spans = find_words(text)
+    assert "".join(text[begin:end] for begin, end in spans) == text.replace(" ", "")
+    assert all(end > begin for begin, end in spans)
+    assert not any(" " in text[begin:end] for begin, end in spans)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("¿ Qué hora es ?", "¿Qué hora es?"),
+        ("I don't know , Ana .", "I don't know, Ana."),
+        ('He said : " Come ! "', 'He said: "Come!"'),
+        ("« Ven » ( hoy ) ...", "«Ven» (hoy)..."),
+        ("It costs 5 % – or less .", "It costs 5% – or less."),
+        ("¡ No !", "¡No!"),
+    ],
+)
+def test_words_are_written_as_people_write(words: str, text: str) -> None:
+    found, spans = write(words.split())
+    assert found == text
+    assert [found[begin:end] for begin, end in spans] == words.split()
+
+
+# "¡Hola, Ana!": a word of two pieces, a piece that straddles a word and its comma.
+TEXT = "¡Hola, Ana!"
+WORDS = [(0, 1), (1, 5), (5, 6), (7, 10), (10, 11)]
+
+
+def test_pieces_are_shared_out_by_characters() -> None:
+    assert find_words(TEXT) == WORDS
+    pieces = [(0, 0), (0, 3), (3, 6), (6, 7), (7, 11)]  # "▁" "¡Ho" "la," "▁" "Ana!"
+    third, quarter = 1 / 3, 1 / 4
+    expected = [
+        [1, 0, 0, 0, 0],  # no characters: the word where it stands
+        [third, 2 * third, 0, 0, 0],
+        [0, 2 * third, third, 0, 0],
+        [0, 0, 0, 1, 0],  # a space: the word behind it
+        [0, 0, 0, 3 * quarter, quarter],
+    ]
+    np.testing.assert_allclose(share_out(pieces, WORDS), expected)
+
+
+def test_a_space_goes_with_the_word_behind_it() -> None:
+    found = share_out([(0, 2), (2, 5)], [(0, 2), (3, 5)])  # "no" "▁va"
+    np.testing.assert_allclose(found, np.eye(2))
+
+
+def test_the_bytes_of_a_character_are_all_of_its_word() -> None:
+    found = share_out([(0, 0), (0, 1), (0, 1), (0, 1), (1, 3)], [(0, 1), (2, 3)])
+    np.testing.assert_allclose(found, [[1, 0], [1, 0], [1, 0], [1, 0], [0, 1]])

@@ -1,0 +1,140 @@
+"""The LiteRT model translates as the run, with operations that LiteRT has built in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_exports import TEXTS, load_run, make_wordpiece
+
+from nmt import Translator
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import EOS
+from nmt.formats import tflite
+from nmt.formats.manifest import read_samples
+from nmt.inference.results import Translation
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+POSITIONS = 32
+
+
+@pytest.fixture(scope="module")
+def translator(parrot_run: Path) -> Translator:
+    return load_run(parrot_run)
+
+
+def written(translator: Translator, folder: Path, quantization: str = "float32") -> Path:
+    assert translator.decoding.beam_size > 1
+    tflite.write(
+        translator.engine.model,
+        translator.tokenizer,
+        translator.decoding,
+        folder,
+        positions=POSITIONS,
+        quantization=quantization,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(translator, tmp_path_factory.mktemp("tflite"))
+
+
+@pytest.fixture(scope="module")
+def texts(parrot_run: Path, translator: Translator) -> list[str]:
+    found = read_samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
+    assert len(found) > 5
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(texts: list[str], translator: Translator) -> list[Translation]:
+    return [hypotheses[0] for hypotheses in translator.hypotheses(texts)]
+
+
+def test_it_translates_as_the_run(
+    exported: Path, texts: list[str], expected: list[Translation]
+) -> None:
+    for ours, theirs in zip(tflite.translate(exported, texts), expected, strict=True):
+        assert ours.text == theirs.text != ""
+        assert ours.tokens == theirs.tokens
+        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)
+        assert ours.score == pytest.approx(theirs.score, abs=1e-3)
+
+
+@pytest.mark.long
+def test_without_this_package(
+    exported: Path, texts: list[str], expected: list[Translation]
+) -> None:
+    script = """
+import json, sys
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+folder, text = sys.argv[1:]
+tokenizer = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/tokenizer.model")
+interpreter = tf.lite.Interpreter(f"{folder}/model.tflite")
+translate = interpreter.get_signature_runner("serving_default")
+source = np.zeros(translate.get_input_details()["source"]["shape"], np.int32)
+ids = [*tokenizer.encode(text), 2]
+source[0, :len(ids)] = ids
+tokens = translate(source=source)["tokens"].tolist()
+operations = sorted({operation["op_name"] for operation in interpreter._get_ops_details()})
+print(json.dumps([tokenizer.decode(tokens[:tokens.index(2)]), operations]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, str(exported), clean_text(texts[0])],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=exported,
+    )
+    assert done.returncode == 0, done.stderr
+    translation, operations = json.loads(done.stdout.splitlines()[-1])
+    assert translation == expected[0].text
+    assert "WHILE" in operations
+    assert not [name for name in operations if name.startswith("Flex") or name == "CUSTOM"]
+
+
+@pytest.mark.long
+def test_quantized_it_is_smaller(
+    translator: Translator,
+    exported: Path,
+    texts: list[str],
+    expected: list[Translation],
+    tmp_path: Path,
+) -> None:
+    sizes = [(exported / tflite.MODEL_FILE).stat().st_size]
+    for quantization in ("float16", "int8"):
+        folder = tmp_path / quantization
+        folder.mkdir()
+        written(translator, folder, quantization)
+        sizes.append((folder / tflite.MODEL_FILE).stat().st_size)
+        found = tflite.translate(folder, texts)
+        same = sum(ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True))
+        assert same >= 0.8 * len(texts), quantization
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+def test_empty_and_long_texts(exported: Path, translator: Translator) -> None:
+    sentence = "Tengo hambre y tengo sueño. "
+    ids = translator.tokenizer.encode([clean_text(sentence * 20)])[0]
+    cut = translator.tokenizer.decode([ids[: POSITIONS - 1]])[0]
+    assert translator.tokenizer.encode([cut])[0].tolist() == ids[: POSITIONS - 1].tolist()
+    empty, long, short = tflite.translate(exported, [" ", sentence * 20, cut])
+    assert (empty.text, empty.tokens) == ("", (EOS,))
+    assert long.text == short.text != ""
+
+
+@pytest.mark.long
+def test_a_wordpiece_model(tmp_path: Path) -> None:
+    model, tokenizer, decoding, expected = make_wordpiece()
+    tflite.write(model, tokenizer, decoding, tmp_path, positions=POSITIONS, quantization="float32")
+    for ours, theirs in zip(tflite.translate(tmp_path, TEXTS), expected, strict=True):
+        assert ours.text == theirs.text != ""
+        assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)
