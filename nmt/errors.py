@@ -40,7 +40,7 @@ def fail(error: UserError) -> NoReturn:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def attach_filename(path: Path) -> Iterator[None]:
     """Let errors of the operating system name the file: those of writing to it do not."""
     try:
         yield

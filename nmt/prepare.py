@@ -13,7 +13,7 @@ from rich.console import Console
 from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.config.files import preparation_from
 from nmt.data.corpus import rejection_table
-from nmt.errors import naming
+from nmt.errors import attach_filename
 from nmt.startup.commands import warn_in_one_line
 
 
@@ -34,7 +34,7 @@ def run(composed: DictConfig, console: Console) -> None:
 
     config = preparation_from(composed)
     folder = Path(config.output).expanduser()
-    with naming(folder):
+    with attach_filename(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with lock_run(folder):
         manifest = prepare(config, read_tests(config.data), console)

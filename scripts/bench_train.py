@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from nmt.config import Config
-    from nmt.data.batches import Plan
+    from nmt.data.batches import BatchPlan
     from nmt.model.contract import Model
+    from nmt.training.process_group import ProcessGroup
     from nmt.training.step import Step
-    from nmt.training.team import Team
 
 PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 
@@ -161,7 +161,7 @@ def work(overrides: list[str]) -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ready = prepare(overrides)
-    with ready.team.together(), ready.team.scope():
+    with ready.process_group.together(), ready.process_group.scope():
         _answer(ready, overrides, answers)
 
 
@@ -177,9 +177,9 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     config, model, step = ready.build()
     flops = count_training_flops_per_token(model.sizes.costs)
     before = time.time()
-    float(step.update(ready.batches.batch(0, places=step.places), 1e-4, 1).nll)
+    float(step.update(ready.batches.batch(0, selection=step.local_rows), 1e-4, 1).nll)
     first = time.time()
-    float(step.update(ready.batches.batch(0, places=step.places), 1e-4, 2).nll)
+    float(step.update(ready.batches.batch(0, selection=step.local_rows), 1e-4, 2).nll)
     again = time.time() - first
     answer(
         {
@@ -216,7 +216,7 @@ def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, An
     begin, begin_cpu = time.perf_counter(), time.process_time()
     for number in range(done, done + updates):
         made = time.perf_counter()
-        batch = ready.batches.batch(number, places=step.places)
+        batch = ready.batches.batch(number, selection=step.local_rows)
         turn["batch_seconds"] += time.perf_counter() - made
         update = step.update(batch, 1e-4, number + 1)
         for side in ("source_segments", "target_segments"):
@@ -226,7 +226,7 @@ def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, An
     turn["loss"] = float(update.nll) / float(update.tokens)  # waits for the device
     turn["seconds"] = time.perf_counter() - begin
     turn["cpu_seconds"] = time.process_time() - begin_cpu  # of all threads
-    every = ready.team.exchange(counts)
+    every = ready.process_group.exchange(counts)
     return turn | {name: sum(one[name] for one in every) for name in counts}
 
 
@@ -237,8 +237,10 @@ class Ready:
     config: Config
     pairs: int  # of the training split
     vocabulary_size: int
-    batches: Plan
-    team: Team  # who shares an update, within whose scope models are built and updated
+    batches: BatchPlan
+    process_group: (
+        ProcessGroup  # who shares an update, within whose scope models are built and updated
+    )
 
     def build(self, **training: Any) -> tuple[Config, Model, Step]:
         """Finish the configuration, which looks for devices, and build the model and its update.
@@ -256,7 +258,7 @@ class Ready:
             config = finish_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        step, config = make_fitting_step(model, config, [self.batches], self.team)
+        step, config = make_fitting_step(model, config, [self.batches], self.process_group)
         return config, model, step
 
 
@@ -279,15 +281,17 @@ def prepare(overrides: list[str]) -> Ready:
         with quiet_start():
             from nmt.runs.building import set_seed
             from nmt.training.preparation import plan_training, prepare_corpus, prepare_tokenizer
-            from nmt.training.team import make_team
+            from nmt.training.process_group import make_process_group
 
-            team = make_team(config.training.devices)  # before anything is computed
-            team.wait()  # at once: processes of JAX have 30 seconds to meet for the first time
+            process_group = make_process_group(
+                config.training.devices
+            )  # before anything is computed
+            process_group.wait()  # at once: JAX waits 30 seconds for processes to meet
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
         [batches] = plan_training(config, corpus, tokenizer)
-        return Ready(config, corpus.epoch_pairs, tokenizer.vocabulary_size, batches, team)
+        return Ready(config, corpus.epoch_pairs, tokenizer.vocabulary_size, batches, process_group)
     except UserError as error:
         fail(error)
 

@@ -46,7 +46,11 @@ LENGTH, VOCABULARY = 64, 4000  # of rows, in tokens; of the default run, in piec
 BATCH_TOKENS, DROPOUT = 1024, 0.1
 H100, ITS_PRECISION = ("NVIDIA H100", (9, 0)), "mixed_bfloat16"  # what `auto` is there
 CELLS = ("update", "micro-batches", "without XLA", "evaluation", "greedy", "beam", "sampling")
-BELIEVING = ("training.defaults", "training.team", "inference.engine")  # they look for GPUs
+BELIEVING = (
+    "training.defaults",
+    "training.process_group",
+    "inference.engine",
+)  # they look for GPUs
 CUDNN = "__cudnn$"
 
 

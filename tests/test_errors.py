@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nmt import errors
-from nmt.errors import UserError, explain_full_disk, naming
-from nmt.runs.files import replace_whole, write_json
+from nmt.errors import UserError, attach_filename, explain_full_disk
+from nmt.runs.files import replace_atomically, write_json
 from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
 
@@ -24,7 +24,10 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
     explained = explain_full_disk(full)
     assert explained is not None
     assert "its disk is full" in str(explained)
-    with pytest.raises(OSError, match="No space") as caught, naming(tmp_path / "a" / "file"):
+    with (
+        pytest.raises(OSError, match="No space") as caught,
+        attach_filename(tmp_path / "a" / "file"),
+    ):
         raise full
     explained = explain_full_disk(caught.value)
     assert explained is not None
@@ -42,7 +45,7 @@ def test_a_command_ends_on_a_full_disk_with_one_line(
     out = tmp_path / "out.txt"
 
     def command() -> None:
-        with naming(out):
+        with attach_filename(out):
             fill_up(0)
 
     with pytest.raises(SystemExit) as caught:
@@ -77,7 +80,7 @@ def test_what_was_there_stays_where_the_disk_is_full(
     path = tmp_path / "config.yaml"
     path.write_text("kept")
     monkeypatch.setattr(os, "fsync", fill_up)
-    with pytest.raises(OSError, match="No space") as caught, replace_whole(path) as file:
+    with pytest.raises(OSError, match="No space") as caught, replace_atomically(path) as file:
         file.write(b"new")
     assert caught.value.filename == str(path)
     with pytest.raises(UserError, match=rf"{path} cannot be written, the disk at "):

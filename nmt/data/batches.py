@@ -19,12 +19,12 @@ from nmt.data.packing import pack
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
-# Of a batch of so many rows, the places of those that are laid out, ascending: int64 [at least 1].
-# There may be more places than rows; those behind the last row stay empty.
-Places = Callable[[int], np.ndarray]
+# From the number of rows in a batch: the indices of those to build, ascending, int64 [at least 1].
+# Indices beyond the last row give empty rows.
+RowSelection = Callable[[int], np.ndarray]
 
 
-class Plan(ABC):
+class BatchPlan(ABC):
     """Rows of a few lengths, cut into batches.
 
     Args:
@@ -69,18 +69,18 @@ class Plan(ABC):
         )
         self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
 
-    def batch(self, step: int, order: int = 0, places: Places | None = None) -> Batch:
+    def batch(self, step: int, order: int = 0, selection: RowSelection | None = None) -> Batch:
         """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
 
         Args:
             step: over all epochs.
             order: each is another one of the same pairs.
-            places: of a batch's rows, which ones are laid out; None: all.
+            selection: of a batch's rows, which ones are laid out; None: all.
         """
         shape, rows = self.draw(step, order)
-        if places is None:
+        if selection is None:
             return self.assemble(shape, rows)
-        chosen = places(self.shapes[shape][0])
+        chosen = selection(self.shapes[shape][0])
         return self.assemble(shape, rows[chosen[chosen < len(rows)]], len(chosen))
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Plan(ABC):
         return shape, np.arange(first, min(first + size, self._row_counts[shape]))
 
 
-class Batches(Plan):
+class Batches(BatchPlan):
     """The training batches of an encoded corpus in memory.
 
     Args:
@@ -155,7 +155,7 @@ class Batches(Plan):
         self._order: list[tuple[int, np.ndarray]] = []
 
     def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """Return the shape of the batch of a step, and its rows: see `Plan.draw`."""
+        """Return the shape of the batch of a step, and its rows: see `BatchPlan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if (epoch, order) != self._shuffle:
             self._order = self._shuffled(epoch, order)
@@ -170,7 +170,7 @@ class Batches(Plan):
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape: see `Plan.assemble`."""
+        """Lay out rows of one shape: see `BatchPlan.assemble`."""
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]

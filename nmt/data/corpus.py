@@ -43,7 +43,7 @@ from nmt.data.reading import (
     read_table,
 )
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
-from nmt.errors import UserError, naming, nearest
+from nmt.errors import UserError, attach_filename, nearest
 
 # Of so many lines, a source that keeps less than this share is worth a word.
 MANY, FEW = 100, 0.2
@@ -615,7 +615,7 @@ def _rejected_sink(config: DataConfig, path: Path | None) -> Iterator[TextIO | N
         raise UserError(
             f"data.rejected_file={path} cannot be written ({error.strerror}): name another file"
         ) from error
-    with naming(path), sink:
+    with attach_filename(path), sink:
         yield sink
 
 

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import naming
+from nmt.errors import attach_filename
 
 _SIZES = ".sizes.json"  # of a folder's files, in bytes
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
@@ -97,7 +97,7 @@ def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
     if not is_whole(folder):
         partial = folder.parent / f".partial-{secrets.token_hex(4)}"
         try:
-            with naming(folder):
+            with attach_filename(folder):
                 partial.mkdir(parents=True)
                 write(partial)
                 _seal(partial)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DataConfig
-from nmt.data.batches import Batch, Plan, lay_out
+from nmt.data.batches import Batch, BatchPlan, lay_out
 from nmt.data.corpus import Corpus, count_repeats
 from nmt.data.encoded import is_whole
 from nmt.data.records import map_records, read_records, type_of_ids
@@ -138,7 +138,7 @@ def _read_table(path: Path) -> list[Pair]:
         raise UserError(f"{path} is missing or damaged: prepare the corpus anew") from error
 
 
-class PreparedBatches(Plan):
+class PreparedBatches(BatchPlan):
     """The training batches of a prepared corpus, addressed by step like all others.
 
     Rows are shuffled over all shards, and batches over all shapes, by permutations that are
@@ -180,7 +180,7 @@ class PreparedBatches(Plan):
         self._seed = seed
 
     def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """Return the shape of the batch of a step, and its rows: see `Plan.draw`."""
+        """Return the shape of the batch of a step, and its rows: see `BatchPlan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         keys = self._seed, epoch, order
         batches = Permutation(self.steps_per_epoch, *keys, _BATCHES)
@@ -188,7 +188,7 @@ class PreparedBatches(Plan):
         return shape, Permutation(self._tables[shape].rows, *keys, shape)(rows)
 
     def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape: see `Plan.assemble`."""
+        """Lay out rows of one shape: see `BatchPlan.assemble`."""
         shards, of_shards = self._tables[shape].find(rows)
         lying = zip(shards.tolist(), of_shards.tolist(), strict=True)
         found = [_cut(self._records[shard], row) for shard, row in lying]

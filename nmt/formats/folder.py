@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nmt.data.digests import digest_file
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 
 MANIFEST_FILE = "manifest.json"
 CONFIG_FILE = "config.yaml"  # of the run, with the export's search
@@ -85,7 +85,7 @@ def replacing(place: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{place} cannot be written: {error.strerror}") from error
     try:
-        with naming(place):
+        with attach_filename(place):
             yield partial
         if place.exists():
             place.rename(old)

@@ -108,7 +108,7 @@ class Sampling(NamedTuple):
         return Numbers(temperature=self.temperature, top_p=self.top_p)
 
 
-class Found(NamedTuple):
+class Hypothesis(NamedTuple):
     """One hypothesis in ids."""
 
     tokens: tuple[int, ...]  # end mark included
@@ -135,7 +135,7 @@ class Engine(Protocol):
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         """Search for the best outputs of a batch.
 
         Args:

@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import NEVER, Beam, Found
+from nmt.inference.contract import NEVER, Beam, Hypothesis
 from nmt.startup.devices import cores
 
 # CTranslate2 stops a sentence after `patience` times k ended hypotheses; the own search when no
@@ -85,7 +85,7 @@ class CTranslate2Engine:
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         """Search for the best targets of several sources.
 
         It differs from the own search in two ways, both rarely seen in a result: a sentence is
@@ -238,15 +238,15 @@ class CTranslate2Engine:
         return [self._pieces[i] for i in ids]
 
 
-def _is_marked(one: Found, prefix: np.ndarray) -> bool:
+def _is_marked(one: Hypothesis, prefix: np.ndarray) -> bool:
     """Whether a hypothesis holds an id that no output does, behind its prefix."""
     return any(token in NEVER for token in one.tokens[len(prefix) :])
 
 
-def _ranked(candidates: dict[tuple[int, ...], float], alpha: float) -> list[Found]:
+def _ranked(candidates: dict[tuple[int, ...], float], alpha: float) -> list[Hypothesis]:
     """Return hypotheses by the score of Wu et al. 2016, equation 14, best first."""
     found = [
-        Found(tokens, log_prob, log_prob / ((5 + len(tokens)) / 6) ** alpha)
+        Hypothesis(tokens, log_prob, log_prob / ((5 + len(tokens)) / 6) ** alpha)
         for tokens, log_prob in candidates.items()
     ]
     return sorted(found, key=lambda one: -one.score)

@@ -12,7 +12,7 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import NEVER, Beam, Found, Kind, Numbers, Sampling
+from nmt.inference.contract import NEVER, Beam, Hypothesis, Kind, Numbers, Sampling
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
@@ -63,7 +63,7 @@ class KerasEngine:
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         """Search for the best outputs of a batch: see `nmt.inference.contract.Engine`."""
         return self._run(beam, sources, limits, prefix, np.zeros(len(sources), np.int32))
 
@@ -74,7 +74,7 @@ class KerasEngine:
         sampling: Sampling,
         prefix: np.ndarray,
         keys: np.ndarray,
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         """Draw outputs of a batch; ``keys`` int32 [B] decide what is drawn for each sentence."""
         return self._run(sampling, sources, limits, prefix, keys)
 
@@ -142,7 +142,7 @@ class KerasEngine:
         limits: np.ndarray,
         prefix: np.ndarray,
         keys: np.ndarray,
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         source = _padded(sources)
         prefixes = np.tile(prefix.astype(np.int32), (len(sources), 1))
         if not prefixes.shape[1]:
@@ -152,7 +152,7 @@ class KerasEngine:
         found = search(how.kind, source, rules, keys)
         return [
             [
-                Found(tuple(map(int, tokens[:length])), float(log_prob), float(score))
+                Hypothesis(tuple(map(int, tokens[:length])), float(log_prob), float(score))
                 for tokens, length, log_prob, score in zip(*sentence, strict=True)
                 if score > IMPOSSIBLE / 2
             ][: how.n_best]

@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple, TextIO, TypeVar
 
 from nmt.data.encodings import UTF_8, check_text, open_text
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 
 CHUNK = 4096  # lines translated together: memory stays constant
 _CHECKED = 8  # lines of an output that is gone on with that are translated again, and compared
@@ -192,7 +192,7 @@ def open_output(path: Path | None, *, begin: int | None = None) -> Iterator[Text
             out.truncate()
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
-    with naming(path), out:
+    with attach_filename(path), out:
         yield out
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from nmt.data.digests import digest_file
 from nmt.data.encodings import UTF_8
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.inference.contract import Search
 from nmt.inference.lines import translate_file
 from nmt.inference.synthesis import Made, Synthesis
@@ -55,7 +55,7 @@ class SyntheticCorpus:
         """
         if self.output.exists() or self.record.exists():
             raise UserError(f"{self.output} is there already: go on with --resume, or remove it")
-        with naming(self.output):
+        with attach_filename(self.output):
             self.output.parent.mkdir(parents=True, exist_ok=True)
             for path in (self.output, self.rejects):
                 path.write_bytes(b"")
@@ -85,7 +85,7 @@ class SyntheticCorpus:
                     f"{value!r}; go on with that, or name another output"
                 )
         for path, end in zip((self.output, self.rejects), ends, strict=True):
-            with naming(path), path.open("r+b") as file:
+            with attach_filename(path), path.open("r+b") as file:
                 if file.seek(0, 2) < end:
                     raise UserError(f"{path} is shorter than {self.record} says: begin anew")
                 file.truncate(end)
@@ -103,7 +103,7 @@ class SyntheticCorpus:
         self.lines += len(made)
         self.kept += len(tables[self.output])
         for path, rows in tables.items():
-            with naming(path), path.open("a", encoding="utf-8", newline="\n") as file:
+            with attach_filename(path), path.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(f"{row}\n" for row in rows)
         self._write_record(finished=False)
 

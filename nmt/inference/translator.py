@@ -19,7 +19,7 @@ from nmt.config import Config, DecodingConfig
 from nmt.config.data import list_tags
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Draw, Engine, Found, Sampling, Search
+from nmt.inference.contract import Beam, Draw, Engine, Hypothesis, Sampling, Search
 from nmt.inference.cutting import UNKNOWN_LANGUAGE, Cutter, clean_input, join_texts
 from nmt.inference.forcing import (
     attend_pairs,
@@ -40,7 +40,9 @@ class _Plan(NamedTuple):
     """How texts are translated."""
 
     engine: Engine
-    search: Callable[[list[np.ndarray], np.ndarray, np.ndarray], list[list[Found]]]  # of a batch
+    search: Callable[
+        [list[np.ndarray], np.ndarray, np.ndarray], list[list[Hypothesis]]
+    ]  # of a batch
     prefix: np.ndarray  # int32 [P], ids that every translation begins with
     join: Callable[[list[list[Translation]]], list[Translation]]  # parts of a text
     rank: Callable[[list[Translation]], list[Translation]] = lambda found: found
@@ -306,7 +308,7 @@ class Translator:
 
         def search(
             sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
-        ) -> list[list[Found]]:
+        ) -> list[list[Hypothesis]]:
             return engine.search(sources, limits, beam, prefix)
 
         return _Plan(engine, search, prefix, lambda parts: self.join_best(parts, how.n_best))
@@ -317,7 +319,7 @@ class Translator:
 
         def draw(
             sources: list[np.ndarray], limits: np.ndarray, prefix: np.ndarray
-        ) -> list[list[Found]]:
+        ) -> list[list[Hypothesis]]:
             keys = [zlib.crc32(ids.astype("<i4").tobytes(), how.seed) for ids in sources]
             drawn = np.array(keys, np.uint32).view(np.int32)
             return engine.sample(sources, limits, sampling, prefix, drawn)

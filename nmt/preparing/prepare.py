@@ -30,7 +30,7 @@ from nmt.data.prepared import (
 from nmt.data.reading import read_rows
 from nmt.data.splitting import DEV, TEST, TRAIN
 from nmt.data.tokenizer import load_tokenizer, read_training_log
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.preparing.begun import begin, list_files
 from nmt.preparing.clean import (
     INFO_FILE,
@@ -101,7 +101,7 @@ def prepare(
         preparation.split(fates)
         preparation.encode()
         manifest = preparation.finish()
-    with naming(folder):
+    with attach_filename(folder):
         shutil.rmtree(folder / WORK)
     return manifest
 
@@ -389,7 +389,7 @@ class _Preparation:
         return manifest
 
     def _write_table(self, path: Path, lines: Iterator[str]) -> None:
-        with naming(path), path.open("w", encoding="utf-8", newline="\n") as file:
+        with attach_filename(path), path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
 
     def _say_done(self, what: str, count: int, unit: str, begun: float, more: str = "") -> None:

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from nmt.data.encoded import cached_folder, is_whole, save_array
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 
 JOURNAL_FILE = "journal.jsonl"  # what was made when; apart from it, equal input gives equal bytes
 
@@ -118,7 +118,7 @@ class Workshop:
     def _note(self, stage: str, name: str, seconds: float) -> None:
         told = {"stage": stage, "shard": name, "seconds": round(seconds, 3), "ended": time.time()}
         path = self.folder / JOURNAL_FILE
-        with naming(path), path.open("a", encoding="utf-8") as file:
+        with attach_filename(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
 
 
@@ -144,14 +144,14 @@ def _start_worker() -> None:
 
 def save_whole(path: Path, array: np.ndarray) -> None:
     """Write an array that is whole or not there."""
-    with _replacing(path) as passing, naming(path):
+    with _replacing(path) as passing, attach_filename(path):
         save_array(passing, array)
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file that is whole or not there, the same bytes for the same content."""
     text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    with _replacing(path) as passing, naming(path):
+    with _replacing(path) as passing, attach_filename(path):
         passing.write_text(text, encoding="utf-8")
 
 

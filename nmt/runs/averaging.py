@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nmt.data.tokenizer import find_tokenizer_file
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import read_arrays, write_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, RunFolder
@@ -50,7 +50,7 @@ def average(origins: Sequence[Path], output: Path) -> RunFolder:
             check_weight(origin, name, weights.get(name), array.shape)
             array += weights[name]
     means = {f"model/{name}": (a / len(origins)).astype(np.float32) for name, a in total.items()}
-    with naming(output):
+    with attach_filename(output):
         output.mkdir(parents=True)
         tokenizer_file = find_tokenizer_file(first.path)
         assert tokenizer_file is not None, "it was loaded"

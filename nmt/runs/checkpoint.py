@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.runs.files import replace_whole
+from nmt.runs.files import replace_atomically
 
 UNSTABLE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"
@@ -51,7 +51,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, 
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
-    with replace_whole(path) as file:
+    with replace_atomically(path) as file:
         # Metadata last: where the end of the archive's directory is lost, they are missing.
         np.savez(file, **arrays, **{_METADATA: text})  # type: ignore[arg-type]
 

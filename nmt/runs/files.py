@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nmt.errors import UserError, explain_full_disk, naming
+from nmt.errors import UserError, attach_filename, explain_full_disk
 
 _PARTIAL = ".partial-"
 
@@ -58,7 +58,7 @@ def write_text(path: Path, text: str) -> None:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_text(text, encoding="utf-8")
         else:
-            with replace_whole(path) as file:
+            with replace_atomically(path) as file:
                 file.write(text.encode("utf-8"))
     except OSError as error:
         raise _refused(path, error) from error
@@ -71,7 +71,7 @@ def write_inside(folder: Path, name: str, text: str) -> None:
         UserError: it cannot be written.
     """
     try:
-        with replace_whole(folder / name) as file:
+        with replace_atomically(folder / name) as file:
             file.write(text.encode("utf-8"))
     except OSError as error:
         raise _refused(folder / name, error) from error
@@ -92,11 +92,11 @@ def remove_partial(folder: Path) -> None:
 
 
 @contextmanager
-def replace_whole(path: Path) -> Iterator[BinaryIO]:
+def replace_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes the place of ``path`` once it is written; if that fails, all stays."""
     partial = path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:100]}")
     try:
-        with naming(path), partial.open("xb") as file:
+        with attach_filename(path), partial.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
 from nmt.data.digests import digest_file
-from nmt.errors import UserError, naming, nearest
+from nmt.errors import UserError, attach_filename, nearest
 from nmt.runs.files import format_json, format_json_line, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
@@ -268,7 +268,7 @@ class RunFolder:
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Add one line to ``metrics.jsonl``."""
         path = self.path / METRICS_FILE
-        with naming(path), path.open("a", encoding="utf-8") as file:
+        with attach_filename(path), path.open("a", encoding="utf-8") as file:
             file.write(format_json_line(record))
 
     def drop_metrics_after(self, step: int) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.runs.files import remove_partial
 
 fcntl: Any
@@ -45,7 +45,7 @@ def lock_run(folder: Path) -> Iterator[None]:
             "since": f"{datetime.now():%Y-%m-%d %H:%M:%S}",
         }
         os.ftruncate(descriptor, 0)
-        with naming(path):
+        with attach_filename(path):
             os.pwrite(descriptor, json.dumps(owner).encode(), 0)
         remove_partial(folder)
         yield

@@ -7,18 +7,20 @@ import keras
 from nmt.config import TrainingConfig
 from nmt.errors import UserError
 from nmt.model.contract import Model
+from nmt.training.process_group import ProcessGroup
 from nmt.training.step import Step
-from nmt.training.team import Team
 
 
-def make_step(model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None) -> Step:
+def make_step(
+    model: Model, config: TrainingConfig, *, seed: int, process_group: ProcessGroup | None = None
+) -> Step:
     """Return the compiled update for the backend in use.
 
     Args:
         model: whose weights it changes.
         config: the ``training`` group of a finished configuration.
         seed: of the dropout masks.
-        team: who shares the update, in whose scope this is called; None: one device.
+        process_group: who shares the update, in whose scope this is called; None: one device.
 
     Raises:
         UserError: training is not available on that backend.
@@ -26,11 +28,11 @@ def make_step(model: Model, config: TrainingConfig, *, seed: int, team: Team | N
     if keras.config.backend() == "tensorflow":
         from nmt.training.tensorflow_step import TensorFlowStep
 
-        return TensorFlowStep(model, config, seed=seed, team=team)
+        return TensorFlowStep(model, config, seed=seed, process_group=process_group)
     if keras.config.backend() == "jax":
         from nmt.training.jax_step import JaxStep
 
-        return JaxStep(model, config, seed=seed, team=team)
+        return JaxStep(model, config, seed=seed, process_group=process_group)
     raise UserError(
         f"training does not run on the {keras.config.backend()} backend: set "
         "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"

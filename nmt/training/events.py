@@ -25,7 +25,7 @@ from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
-from nmt.errors import naming
+from nmt.errors import attach_filename
 
 HParam = bool | int | float | str | list[Any] | None
 
@@ -119,12 +119,12 @@ class EventWriter:
 
     def flush(self) -> None:
         """Hand everything written so far to the file system."""
-        with self._lock, naming(self._path):
+        with self._lock, attach_filename(self._path):
             self._records.flush()
 
     def close(self) -> None:
         """Flush and close the file; closing twice does nothing."""
-        with self._lock, naming(self._path):
+        with self._lock, attach_filename(self._path):
             self._records.close()
 
     def __enter__(self) -> Self:
@@ -150,7 +150,7 @@ class EventWriter:
 
     def _add(self, **event: Any) -> None:
         record = event_pb2.Event(wall_time=time.time(), **event).SerializeToString()
-        with self._lock, naming(self._path):
+        with self._lock, attach_filename(self._path):
             self._records.write(record)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nmt.config import Config, TrainingConfig
 from nmt.config.training import AUTO
-from nmt.data.batches import Plan
+from nmt.data.batches import BatchPlan
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.costs import FULL, Batch
@@ -22,8 +22,8 @@ from nmt.runs.building import make_sizes
 from nmt.startup.devices import gpus
 from nmt.startup.memory import available_memory
 from nmt.training import backend
+from nmt.training.process_group import ProcessGroup
 from nmt.training.step import Step
-from nmt.training.team import Team
 
 # Of each parameter a float32 copy: gradient, their sum over micro-batches, two slots of the
 # optimizer, average, and what each of these becomes while it is worked out.
@@ -36,7 +36,7 @@ FREE_SHARE = 0.1  # of the memory that is free, left so
 
 
 def make_fitting_step(
-    model: Model, config: Config, stages: Sequence[Plan], team: Team
+    model: Model, config: Config, stages: Sequence[BatchPlan], process_group: ProcessGroup
 ) -> tuple[Step, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
@@ -47,14 +47,14 @@ def make_fitting_step(
         model: whose weights it changes.
         config: of which everything else is settled.
         stages: batches of each; the longest rows are tried.
-        team: who shares the update, in whose scope this is called.
+        process_group: who shares the update, in whose scope this is called.
 
     Raises:
         UserError: one row is too much.
     """
 
     def make(training: TrainingConfig) -> Step:
-        return backend.make_step(model, training, seed=config.seed, team=team)
+        return backend.make_step(model, training, seed=config.seed, process_group=process_group)
 
     training = config.training
     if training.batch_tokens != AUTO:

@@ -32,6 +32,7 @@ from nmt.training.optimizer import (
     make_optimizer,
     sum_in_parts,
 )
+from nmt.training.process_group import ProcessGroup
 from nmt.training.step import (
     Update,
     check_fits,
@@ -39,9 +40,8 @@ from nmt.training.step import (
     fill_up,
     key_of_update,
     name_state,
-    own_places,
+    select_local_rows,
 )
-from nmt.training.team import Team
 
 Arrays = list[Any]
 
@@ -53,16 +53,21 @@ class JaxStep:
         model: whose weights it changes.
         config: the ``training`` group of a finished configuration.
         seed: of the dropout masks.
-        team: who shares each batch; None: one device, the first one.
+        process_group: who shares each batch; None: one device, the first one.
     """
 
     def __init__(
-        self, model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None
+        self,
+        model: Model,
+        config: TrainingConfig,
+        *,
+        seed: int,
+        process_group: ProcessGroup | None = None,
     ) -> None:
         self._model = model
-        self._team = team or Team()
-        self._replicas = self._team.replicas
-        devices = np.array(self._team.devices)
+        self._process_group = process_group or ProcessGroup()
+        self._replicas = self._process_group.replicas
+        devices = np.array(self._process_group.devices)
         self._mesh = Mesh(devices, ("rows",)) if self._replicas > 1 else None
         self._whole = NamedSharding(self._mesh, PartitionSpec()) if self._mesh else None
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
@@ -96,7 +101,7 @@ class JaxStep:
         self._config = config
         # Devices share each micro-batch.
         multiple = config.accumulate * self._replicas
-        self.places = own_places(self._team, multiple, blocks=config.accumulate)
+        self.local_rows = select_local_rows(self._process_group, multiple, blocks=config.accumulate)
         self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         everywhere = {} if self._whole is None else {"out_shardings": self._whole}
         self._update = jax.jit(self._make_update, donate_argnums=0, **everywhere)
@@ -116,7 +121,7 @@ class JaxStep:
         self._state, measured = self._update(
             self._state,
             self._fixed,
-            self._share(batch, self._config.accumulate, own=self.places is not None),
+            self._share(batch, self._config.accumulate, own=self.local_rows is not None),
             rate,
             np.uint32(step),
             share,
@@ -161,7 +166,7 @@ class JaxStep:
             micro_batches: of the batch.
             own: which of the two.
         """
-        here = self._replicas // self._team.processes if own else self._replicas
+        here = self._replicas // self._process_group.processes if own else self._replicas
         filled = fill_up(batch, micro_batches * here)
         if self._mesh is None:
             return filled

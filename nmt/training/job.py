@@ -15,18 +15,18 @@ from rich.console import Console
 from nmt.config import Config
 from nmt.data.corpus import Corpus, rejection_table
 from nmt.data.splitting import TEST, Pair
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.locking import lock_run
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
-    from nmt.data.batches import Plan
+    from nmt.data.batches import BatchPlan
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
     from nmt.model.contract import Model
     from nmt.training.loop import Trainer
-    from nmt.training.team import Team
+    from nmt.training.process_group import ProcessGroup
 
 LONG_SHARE = 0.01  # of the training pairs left out as too long, from which it is worth a word
 
@@ -133,33 +133,33 @@ def train(config: Config, console: Console) -> Run:
         from nmt.startup.devices import report_devices
         from nmt.training.defaults import finish_config
         from nmt.training.preparation import prepare_corpus
-        from nmt.training.team import make_team
+        from nmt.training.process_group import make_process_group
 
-        team = make_team(config.training.devices)  # before anything is computed
+        process_group = make_process_group(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: it destroys them
-    if not team.writes:
+    if not process_group.writes:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
-    report_devices(team.replicas // team.processes, console.print)
+    report_devices(process_group.replicas // process_group.processes, console.print)
     with contextlib.ExitStack() as held:
-        held.enter_context(team.together())
+        held.enter_context(process_group.together())
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
             finished = finish_config(config, corpus.epoch_pairs, corpus.dev)
-        folder = _settle_run(finished, corpus, team, held, console)
-        with team.scope():
-            trainer = _make_trainer(finished, corpus, folder, team, console)
+        folder = _settle_run(finished, corpus, process_group, held, console)
+        with process_group.scope():
+            trainer = _make_trainer(finished, corpus, folder, process_group, console)
             complete = trainer.train()
         whole = complete and not trainer.position.behind
-        tests = _test(folder, finished, corpus, team, console) if whole else {}
+        tests = _test(folder, finished, corpus, process_group, console) if whole else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
     best_score = trainer.position.best_score
-    return Run(folder, trainer.stopped_by, best_score, evaluation, tests, team.writes)
+    return Run(folder, trainer.stopped_by, best_score, evaluation, tests, process_group.writes)
 
 
 def _test(
-    folder: RunFolder, config: Config, corpus: Corpus, team: Team, console: Console
+    folder: RunFolder, config: Config, corpus: Corpus, process_group: ProcessGroup, console: Console
 ) -> dict[str, Tested]:
     """Score a complete run on the test split and on ``data.tests``, by name; write that down.
 
@@ -179,16 +179,16 @@ def _test(
     earlier = Translator.load(start, engine=engine) if start and Path(start).is_dir() else None
 
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
-        sources = [pair.source for pair in team.share(pairs)]
+        sources = [pair.source for pair in process_group.share(pairs)]
         outputs = translate_with_progress(translator, sources, console)
-        return judge(pairs, team.collect(outputs, len(pairs)), config.data.languages[1])
+        return judge(pairs, process_group.collect(outputs, len(pairs)), config.data.languages[1])
 
     found = {}
     for name, pairs in sets.items():
         evaluation = evaluate(translator, pairs)
         before = evaluate(earlier, pairs) if earlier else None
         found[name] = Tested(evaluation, before)
-        if not team.writes:
+        if not process_group.writes:
             continue
         file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
         content = evaluation.as_json()
@@ -199,21 +199,25 @@ def _test(
 
 
 def _settle_run(
-    config: Config, corpus: Corpus, team: Team, held: contextlib.ExitStack, console: Console
+    config: Config,
+    corpus: Corpus,
+    process_group: ProcessGroup,
+    held: contextlib.ExitStack,
+    console: Console,
 ) -> RunFolder:
     """Return the run's folder, with its tokenizer and a lock that is ``held``.
 
     One process makes the folder of a new run, or checks that a resumed one can go on; the others
     wait for it.
     """
-    if team.writes:
+    if process_group.writes:
         resume = config.training.resume
         folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
         held.enter_context(lock_run(folder.path))
         _prepare_folder(folder, config, corpus, console)
-        team.exchange(str(folder.path))
+        process_group.exchange(str(folder.path))
         return folder
-    return RunFolder.open(Path(str(team.exchange("")[0])))
+    return RunFolder.open(Path(str(process_group.exchange("")[0])))
 
 
 def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
@@ -227,7 +231,7 @@ def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: 
             tokenizer = prepare_tokenizer(config, corpus, console)
         else:
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
-        with naming(folder.path):
+        with attach_filename(folder.path):
             tokenizer.save(folder.path)
         folder.write_corpus_record(record_of(corpus))
         return
@@ -243,10 +247,10 @@ def _make_trainer(
     config: Config,
     corpus: Corpus,
     folder: RunFolder,
-    team: Team,
+    process_group: ProcessGroup,
     console: Console,
 ) -> Trainer:
-    """Plan the batches and build the model; say what is trained."""
+    """BatchPlan the batches and build the model; say what is trained."""
     from nmt.data.splitting import evenly
     from nmt.inference.engine import KerasEngine
     from nmt.inference.translator import Translator
@@ -262,15 +266,15 @@ def _make_trainer(
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
     settle_weights(model, config, folder, tokenizer, console.print)
-    step, settled = make_fitting_step(model, config, stages, team)
-    if settled != config and team.writes:
+    step, settled = make_fitting_step(model, config, stages, process_group)
+    if settled != config and process_group.writes:
         folder.write_config(settled)
     config, training = settled, settled.training
     summary = describe(config, stages, model)
     console.print(summary)
-    if team.replicas > 1:
-        of = f", of {team.processes} processes" if team.processes > 1 else ""
-        console.print(f"{team.replicas} devices share every update{of}")
+    if process_group.replicas > 1:
+        of = f", of {process_group.processes} processes" if process_group.processes > 1 else ""
+        console.print(f"{process_group.replicas} devices share every update{of}")
     if any(one.skipped > LONG_SHARE * (one.pairs + one.skipped) for one in stages):
         longest = max(training.row_lengths)
         console.print(
@@ -287,13 +291,13 @@ def _make_trainer(
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, training.evaluation_sentences),
         translator=Translator.from_config(KerasEngine(model), tokenizer, config),
-        team=team,
+        process_group=process_group,
         console=console,
         summary=summary,
     )
 
 
-def describe(config: Config, stages: Sequence[Plan], model: Model) -> str:
+def describe(config: Config, stages: Sequence[BatchPlan], model: Model) -> str:
     """Say in a few lines what is trained on, and what is trained.
 
     Args:
@@ -319,7 +323,7 @@ def describe(config: Config, stages: Sequence[Plan], model: Model) -> str:
     )
 
 
-def _say_batches(batches: Plan) -> str:
+def _say_batches(batches: BatchPlan) -> str:
     shapes = ", ".join(f"{rows} x {length}" for rows, length in batches.shapes)
     return (
         f"{batches.pairs:,} pairs in {batches.steps_per_epoch:,} batches per epoch of {shapes} "

@@ -11,7 +11,7 @@ from nmt.analysis.pictures.heatmaps import draw_kind, render_png
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
-from nmt.errors import naming
+from nmt.errors import attach_filename
 from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
@@ -163,7 +163,7 @@ class Journal(NoJournal):
         self._run.samples.mkdir(exist_ok=True)
         path = self._run.samples / f"step_{step:08d}.tsv"
         text = "".join("\t".join(row) + "\n" for row in [("source", "reference", "output"), *rows])
-        with naming(path):
+        with attach_filename(path):
             path.write_text(text, encoding="utf-8")
 
     def _draw_heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from nmt.config import Config
-from nmt.data.batches import Batch, Places, Plan
+from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
 from nmt.inference.metrics import corpus_scores
@@ -27,16 +27,16 @@ from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
-from nmt.runs.files import replace_whole
+from nmt.runs.files import replace_atomically
 from nmt.runs.folder import RunFolder
 from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence
 from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.journal import Journal, NoJournal, TrainingWindow, Validation
 from nmt.training.prefetching import Prefetcher
+from nmt.training.process_group import ProcessGroup
 from nmt.training.schedule import Limits, dropout_share, learning_rate
 from nmt.training.step import Step, Update, list_micro_batches
-from nmt.training.team import Team
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 UNSOUND = "unsound_update"  # names the files that say what was wrong with one
@@ -106,7 +106,7 @@ class Trainer:
         dev_batches: validation batches; None without a dev split.
         dev: the dev pairs that are translated at an evaluation.
         translator: translates with `model`.
-        team: who trains together; the process that writes does so alone.
+        process_group: who trains together; the process that writes does so alone.
         console: where progress is shown.
         summary: of data and model, for TensorBoard.
     """
@@ -118,11 +118,11 @@ class Trainer:
         config: Config,
         model: Model,
         step: Step,
-        stages: Sequence[Plan],
-        dev_batches: Plan | None,
+        stages: Sequence[BatchPlan],
+        dev_batches: BatchPlan | None,
         dev: Sequence[Pair],
         translator: Translator,
-        team: Team,
+        process_group: ProcessGroup,
         console: Console,
         summary: str,
     ) -> None:
@@ -135,7 +135,7 @@ class Trainer:
         self._dev_batches = dev_batches
         self._dev = dev
         self._translator = translator
-        self._team = team
+        self._process_group = process_group
         self._console = console
         self._limits = Limits.of(config.training)
         self.position = Position()
@@ -237,25 +237,27 @@ class Trainer:
             self._evaluate()
         elif self._is_attention_due() and not self._is_complete():
             self._log_attention()
-        if self._team.processes == 1 or reports or evaluates:
+        if self._process_group.processes == 1 or reports or evaluates:
             self._agree(stop)
 
     def _open_journal(self, resumed_at: int | None) -> NoJournal:
-        return Journal(self._run, resumed_at=resumed_at) if self._team.writes else NoJournal()
+        return (
+            Journal(self._run, resumed_at=resumed_at) if self._process_group.writes else NoJournal()
+        )
 
     def _tick(self) -> float:
         """Count the wall-clock seconds since the last tick."""
         now = time.monotonic()
         elapsed, self._ticked = now - self._ticked, now
         self._clock += elapsed
-        if self._team.processes == 1:
+        if self._process_group.processes == 1:
             self.position.seconds = self._clock
         return elapsed
 
     def _agree_on_clock(self) -> None:
         """Count the time until now; the clock of process 0 wins."""
         self._tick()
-        self._clock = self.position.seconds = self._team.exchange(self._clock)[0]
+        self._clock = self.position.seconds = self._process_group.exchange(self._clock)[0]
 
     def _measure_update(self) -> float:
         """Return the seconds of an update since the last interruption; 0 without an update."""
@@ -265,7 +267,7 @@ class Trainer:
 
     def _agree(self, stop: _StopRequest) -> None:
         """Synchronise clocks and stop requests among processes; the clock of process 0 wins."""
-        said = self._team.exchange((self._clock, stop.number))
+        said = self._process_group.exchange((self._clock, stop.number))
         self._clock = self.position.seconds = said[0][0]
         numbers = [number for _, number in said if number is not None]
         self.stopped_by = numbers[0] if numbers else None
@@ -290,7 +292,7 @@ class Trainer:
     def _update(self, rate: float) -> None:
         """Make the next update."""
         position = self.position
-        batch, share = self._plan(position.step, self._step.places)
+        batch, share = self._plan(position.step, self._step.local_rows)
         number, shape = position.step + 1, batch["labels"].shape
         # The first one of a shape shows whether there is room for it; it may leave nothing behind.
         before = None if shape in self._made else self._step.state()
@@ -326,7 +328,7 @@ class Trainer:
         step = self.position.step
         whole = self._step.is_whole()
         stored = None if whole else self._run.checkpoints.latest(self._console.print)
-        if self._team.processes > 1 or not (whole or stored):
+        if self._process_group.processes > 1 or not (whole or stored):
             raise UserError(
                 f"out of memory after update {step}; start a new run with "
                 f"training.accumulate={training.accumulate} "
@@ -345,14 +347,14 @@ class Trainer:
             "update"
         )
 
-    def _plan(self, step: int, places: Places | None = None) -> tuple[Batch, float]:
+    def _plan(self, step: int, local_rows: RowSelection | None = None) -> tuple[Batch, float]:
         """Return the batch of the update after ``step``, of this stage, and its dropout share."""
         position = self.position
-        address = position.stage, step - position.stage_step, position.order, places
+        address = position.stage, step - position.stage_step, position.order, local_rows
         return self._prefetcher.get(address), dropout_share(self._training, self._epochs(step))
 
-    def _lay_out(self, stage: int, step: int, order: int, places: Places | None) -> Batch:
-        return self._stages[stage].batch(step, order, places)
+    def _lay_out(self, stage: int, step: int, order: int, local_rows: RowSelection | None) -> Batch:
+        return self._stages[stage].batch(step, order, local_rows)
 
     def _is_complete(self) -> bool:
         in_last = self.position.stage == len(self._stages) - 1
@@ -467,8 +469,8 @@ class Trainer:
         batch, share = self._plan(step - 1)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
         norms = self._step.gradient_norms(batch, step, share)
-        if self._team.writes:
-            with replace_whole(path) as file:
+        if self._process_group.writes:
+            with replace_atomically(path) as file:
                 np.savez(file, **batch)  # type: ignore[arg-type]
             self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
         raise UserError(
@@ -490,7 +492,7 @@ class Trainer:
         norms = [*self.position.norms, *(float(update.gradient_norm) for update in made[-1:])]
         self.position.norms = norms[-MEDIAN_OF:]
         # Each process has counted its own rows.
-        every = self._team.exchange((window.real, window.positions))
+        every = self._process_group.exchange((window.real, window.positions))
         real, positions = (sum(counts) for counts in zip(*every, strict=True))
         tokens = sum(float(update.tokens) for update in made)
         nll = sum(float(update.nll) for update in made) / tokens if made else math.nan
@@ -572,7 +574,9 @@ class Trainer:
         share = self._training.stop_behind
         if share is None:
             return False
-        behind = self._team.exchange(self._team.writes and is_behind(self._run, share))[0]
+        behind = self._process_group.exchange(
+            self._process_group.writes and is_behind(self._run, share)
+        )[0]
         if behind:
             self._console.print(f"update {self.position.step}: behind the runs beside it")
         return behind
@@ -590,8 +594,8 @@ class Trainer:
                 f"{UNSTABLE}; what was saved before is intact"
             )
         sources = [pair.source for pair in self._dev]
-        found = self._translator.translate(self._team.share(sources), beam_size=1)
-        outputs = self._team.collect(found, len(sources))
+        found = self._translator.translate(self._process_group.share(sources), beam_size=1)
+        outputs = self._process_group.collect(found, len(sources))
         scores = []
         if self._dev:
             references = [pair.target for pair in self._dev]
@@ -610,7 +614,7 @@ class Trainer:
 
     def _read_probes(self) -> list[tuple[str, Attention]]:
         """Return the sentences to look into, and their attention, where that is written down."""
-        sentences = (self._training.probes or []) if self._team.writes else []
+        sentences = (self._training.probes or []) if self._process_group.writes else []
         found = self._translator.hypotheses(sentences, beam_size=1)
         probes = []
         for sentence, best in zip(sentences, found, strict=True):
@@ -622,17 +626,17 @@ class Trainer:
     def _save(self) -> None:
         self._count_skipped()
         state = self._step.state()
-        self._team.check_alike(state)
-        if self._team.writes:
+        self._process_group.check_alike(state)
+        if self._process_group.writes:
             keep, position = self._training.keep_checkpoints, self.position
             self._run.checkpoints.save(position.step, state, asdict(position), keep=keep)
-        self._team.wait()
+        self._process_group.wait()
         self._saved = self.position.step
         self._returns = 0
 
     def _keep_best(self) -> None:
         """Write the averaged weights as the best; the checkpoint that says so is there already."""
-        if not self._team.writes:
+        if not self._process_group.writes:
             return
         with self._step.use_averages():
             weights = self._model.trained_weights()

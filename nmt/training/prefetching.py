@@ -7,9 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from nmt.data.batches import Batch, Places
+from nmt.data.batches import Batch, RowSelection
 
-Address = tuple[int, int, int, Places | None]  # of a batch: stage, step in it, order, places
+Address = tuple[
+    int, int, int, RowSelection | None
+]  # of a batch: stage, step in it, order, local_rows
 
 
 class Prefetcher:
@@ -22,7 +24,7 @@ class Prefetcher:
         lay_out: returns the batch of an address; called from the thread while this is a context.
     """
 
-    def __init__(self, lay_out: Callable[[int, int, int, Places | None], Batch]) -> None:
+    def __init__(self, lay_out: Callable[[int, int, int, RowSelection | None], Batch]) -> None:
         self._lay_out = lay_out
         self._thread: ThreadPoolExecutor | None = None
         self._next: tuple[Address, Future[Batch]] | None = None
@@ -45,13 +47,13 @@ class Prefetcher:
 
     def get(self, address: Address) -> Batch:
         """Return a batch, and begin to lay out the one after it."""
-        stage, step, order, places = address
+        stage, step, order, local_rows = address
         ahead, self._next = self._next, None
         if ahead is not None and ahead[0] == address:
             batch = ahead[1].result()
         else:
             batch = self._lay_out(*address)
         if self._thread is not None:
-            following = (stage, step + 1, order, places)
+            following = (stage, step + 1, order, local_rows)
             self._next = following, self._thread.submit(self._lay_out, *following)
         return batch

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nmt.config import Config
 from nmt.config.data import list_tags
-from nmt.data.batches import Batches, Plan
+from nmt.data.batches import Batches, BatchPlan
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
 from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
@@ -57,7 +57,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     return load_tokenizer(folder)
 
 
-def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[Plan]:
+def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:
     """Encode the training split and plan the batches of each stage; there is at least one.
 
     Raises:
@@ -68,7 +68,7 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
     return [_plan_stage(config, parts, tokenizer) for parts in corpus.stages or (corpus.parts,)]
 
 
-def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[Plan]:
+def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:
     if tokenizer.fingerprint != corpus.manifest["tokenizer"]:
         raise UserError(
             f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
@@ -82,13 +82,13 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
     ]
 
 
-def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> Plan:
+def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> BatchPlan:
     encoded = load_encoded(list_pairs(parts), tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(parts)
     return _checked(config, _batches(config, encoded))
 
 
-def _checked(config: Config, batches: Plan) -> Plan:
+def _checked(config: Config, batches: BatchPlan) -> BatchPlan:
     if not batches.pairs:
         raise UserError(
             "every training pair is longer than training.row_lengths="

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from nmt.config import TrainingConfig
-from nmt.data.batches import Batch, Places
+from nmt.data.batches import Batch, RowSelection
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey, fold
-from nmt.training.team import Team
+from nmt.training.process_group import ProcessGroup
 
 
 class Update(NamedTuple):
@@ -34,10 +34,10 @@ class Step(Protocol):
     """The compiled functions of one backend.
 
     Attributes:
-        places: of a batch, the rows that this process lays out for `update`; None: all.
+        local_rows: of a batch, the rows that this process lays out for `update`; None: all.
     """
 
-    places: Places | None
+    local_rows: RowSelection | None
 
     def update(
         self,
@@ -50,7 +50,7 @@ class Step(Protocol):
         """Change the weights by one update, or by none where the loss or its gradient is unsound.
 
         Args:
-            batch: from `Plan.batch`, of `places`.
+            batch: from `BatchPlan.batch`, of `local_rows`.
             learning_rate: of this update.
             step: counted from 1; keys the dropout masks.
             dropout_share: of the full dropout rates, 0 to 1.
@@ -108,22 +108,26 @@ def key_of_update(seed: Any, share: Any, step: Any) -> DropoutKey:
     return cast(DropoutKey, fold(fold(fold(key, step), 0), 0))
 
 
-def own_places(team: Team, multiple: int, blocks: int = 1) -> Places | None:
+def select_local_rows(
+    process_group: ProcessGroup, multiple: int, blocks: int = 1
+) -> RowSelection | None:
     """Return which rows of a batch belong to a process; None where there is but one.
 
     Args:
-        team: who shares the batch, each process as much of it.
+        process_group: who shares the batch, each process as much of it.
         multiple: to which batches are filled up.
         blocks: in which batches are cut, of each of which every process has its part.
     """
-    if team.processes == 1:
+    if process_group.processes == 1:
         return None
 
-    def places(rows: int) -> np.ndarray:
+    def local_rows(rows: int) -> np.ndarray:
         filled = np.arange(-(-rows // multiple) * multiple)
-        return filled.reshape(blocks, team.processes, -1)[:, team.process].reshape(-1)
+        return filled.reshape(blocks, process_group.processes, -1)[
+            :, process_group.process
+        ].reshape(-1)
 
-    return places
+    return local_rows
 
 
 def fill_up(batch: Batch, multiple: int) -> Batch:

@@ -24,6 +24,7 @@ from nmt.training.optimizer import (
     make_optimizer,
     sum_in_parts,
 )
+from nmt.training.process_group import ProcessGroup
 from nmt.training.step import (
     Update,
     check_fits,
@@ -31,16 +32,20 @@ from nmt.training.step import (
     fill_up,
     key_of_update,
     name_state,
-    own_places,
+    select_local_rows,
 )
-from nmt.training.team import Team
 
 
 class TensorFlowStep:
     """The update as TensorFlow functions, under whichever `tf.distribute` strategy is in scope."""
 
     def __init__(
-        self, model: Model, config: TrainingConfig, *, seed: int, team: Team | None = None
+        self,
+        model: Model,
+        config: TrainingConfig,
+        *,
+        seed: int,
+        process_group: ProcessGroup | None = None,
     ) -> None:
         import tensorflow as tf
 
@@ -50,7 +55,7 @@ class TensorFlowStep:
         self._model = model
         self._seed = seed
         self._strategy = tf.distribute.get_strategy()
-        self._team = team or Team()
+        self._process_group = process_group or ProcessGroup()
         self._optimizer = make_optimizer(config)
         self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         inner = self._optimizer.inner_optimizer if self._scaled else self._optimizer
@@ -76,7 +81,9 @@ class TensorFlowStep:
         tf = self._tf
         self._config = config
         # A replica has a part of the whole batch, of which it makes its micro-batches.
-        self.places = own_places(self._team, config.accumulate * self._team.replicas)
+        self.local_rows = select_local_rows(
+            self._process_group, config.accumulate * self._process_group.replicas
+        )
         self._normalizer = float(config.tokens_together)  # one for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
@@ -102,7 +109,7 @@ class TensorFlowStep:
         """Change the weights by one update, unless it is unsound."""
         tf = self._tf
         arguments = (
-            self._take(batch, self._config.accumulate, own=self.places is not None),
+            self._take(batch, self._config.accumulate, own=self.local_rows is not None),
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
@@ -141,8 +148,8 @@ class TensorFlowStep:
             own: which of the two.
         """
         replicas = self._strategy.num_replicas_in_sync
-        here = replicas // self._team.processes if own else replicas
-        first = self._team.process * here if own else 0
+        here = replicas // self._process_group.processes if own else replicas
+        first = self._process_group.process * here if own else 0
         filled = fill_up(batch, micro_batches * here)
         rows = len(filled["labels"]) // here
 

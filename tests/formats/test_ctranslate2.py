@@ -20,7 +20,7 @@ from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
 from nmt.formats.manifest import read_samples
-from nmt.inference.contract import Beam, Found
+from nmt.inference.contract import Beam, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.engine import KerasEngine
 from nmt.model.sizes import RecurrentSizes
@@ -267,7 +267,7 @@ def check_hypotheses(
     model: Transformer,
     sources: Sequence[np.ndarray],
     limits: np.ndarray,
-    found: Sequence[Sequence[Found]],
+    found: Sequence[Sequence[Hypothesis]],
     alpha: float,
 ) -> None:
     flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import Beam, Found, Sampling
+from nmt.inference.contract import Beam, Hypothesis, Sampling
 from nmt.inference.engine import KerasEngine, make_algorithm, search_in_graph, start_state
 from nmt.inference.search import FREE, Rules, run
 
@@ -122,7 +122,7 @@ class Walk:
 
     def best(
         self, source: Sequence[int], limit: int, alpha: float, beta: float, count: int
-    ) -> list[Found]:
+    ) -> list[Hypothesis]:
         """Return the best of all outputs."""
         found = []
         for tokens, log_prob in self.everything(source, limit):
@@ -130,10 +130,10 @@ class Walk:
             for s in range(len(source)):
                 received = sum(t % 4 == s for t in range(len(tokens))) / 3
                 score += beta * math.log(min(max(received, 1e-6), 1)) if beta else 0
-            found.append(Found(tokens, log_prob, score))
+            found.append(Hypothesis(tokens, log_prob, score))
         return sorted(found, key=lambda one: -one.score)[:count]
 
-    def greedy(self, source: Sequence[int], limit: int) -> Found:
+    def greedy(self, source: Sequence[int], limit: int) -> Hypothesis:
         tokens: Tokens = ()
         log_prob = 0.0
         while EOS not in tokens:
@@ -141,11 +141,11 @@ class Walk:
             allowed = [EOS] if len(tokens) == limit - 1 else [EOS, A, B]
             token = max(allowed, key=following.__getitem__)
             tokens, log_prob = (*tokens, token), log_prob + following[token]
-        return Found(tokens, log_prob, log_prob)
+        return Hypothesis(tokens, log_prob, log_prob)
 
     def sample(
         self, source: Sequence[int], limit: int, key: int, temperature: float, top_p: float
-    ) -> Found:
+    ) -> Hypothesis:
         """Draw by `key`: the largest of logit plus noise."""
         tokens: Tokens = ()
         log_prob = 0.0
@@ -162,7 +162,7 @@ class Walk:
             token = int(np.argmax(heat + noise)) if len(tokens) < limit - 1 else EOS
             log_prob += self.log_probs(source, tokens)[token]
             tokens = (*tokens, token)
-        return Found(tokens, log_prob, log_prob)
+        return Hypothesis(tokens, log_prob, log_prob)
 
 
 class Weightless(Walk):
@@ -198,7 +198,7 @@ def whole(source: Array) -> list[int]:
     return [*map(int, source), EOS]
 
 
-def check(found: Sequence[Found], expected: Sequence[Found]) -> None:
+def check(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
     assert [one.tokens for one in found] == [one.tokens for one in expected]
     for name in ("log_prob", "score"):
         ours, theirs = ([getattr(one, name) for one in side] for side in (found, expected))
@@ -243,7 +243,7 @@ def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> N
     expected = engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     for row, best in enumerate(expected):
         found = [
-            Found(tuple(map(int, ids[:length])), float(log_prob), float(score))
+            Hypothesis(tuple(map(int, ids[:length])), float(log_prob), float(score))
             for ids, length, log_prob, score in zip(
                 tokens[row], lengths[row], log_probs[row], scores[row], strict=True
             )

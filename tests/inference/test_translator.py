@@ -21,7 +21,7 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Found, Sampling, Search
+from nmt.inference.contract import Beam, Hypothesis, Sampling, Search
 from nmt.inference.cutting import Cutter
 from nmt.inference.engine import KerasEngine
 from nmt.inference.lines import open_output, translate_file
@@ -405,8 +405,8 @@ class Foreign:
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
-        return [[Found((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
+    ) -> list[list[Hypothesis]]:
+        return [[Hypothesis((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
 
     def score(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -425,7 +425,7 @@ class Meeting(Foreign):
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         self.sizes.append(len(sources))
         self.barrier.wait()
         return super().search(sources, limits, beam, prefix)
@@ -450,7 +450,7 @@ class Interrupted(Foreign):
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         self.batches += 1
         raise KeyboardInterrupt
 
@@ -540,8 +540,8 @@ class Writer(KerasEngine):
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
-        return [[Found((*self.ids, EOS), -1.0, -1.0)] * beam.n_best for _ in sources]
+    ) -> list[list[Hypothesis]]:
+        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * beam.n_best for _ in sources]
 
     def sample(
         self,
@@ -550,8 +550,8 @@ class Writer(KerasEngine):
         sampling: Sampling,
         prefix: np.ndarray,
         keys: np.ndarray,
-    ) -> list[list[Found]]:
-        return [[Found((*self.ids, EOS), -1.0, -1.0)] * sampling.samples for _ in sources]
+    ) -> list[list[Hypothesis]]:
+        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * sampling.samples for _ in sources]
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -599,9 +599,9 @@ class Recording(Foreign):
 
     def search(
         self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Found]]:
+    ) -> list[list[Hypothesis]]:
         self.sources += [ids.tolist() for ids in sources]
-        return [[Found((*map(int, ids), EOS), -1.0, -1.0)] for ids in sources]
+        return [[Hypothesis((*map(int, ids), EOS), -1.0, -1.0)] for ids in sources]
 
 
 @pytest.mark.filterwarnings("ignore:a text of")

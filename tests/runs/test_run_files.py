@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import UserError
-from nmt.runs.files import replace_whole, write_inside, write_json, write_text
+from nmt.runs.files import replace_atomically, write_inside, write_json, write_text
 
 
 def test_text_is_written_as_it_is(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_file_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
     write_text(path, "old")
 
     def fail() -> None:
-        with replace_whole(path) as file:
+        with replace_atomically(path) as file:
             file.write(b"half")
             raise KeyboardInterrupt
 
@@ -49,7 +49,7 @@ def test_a_file_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
 
 def test_two_writers_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    with replace_whole(path) as one, replace_whole(path) as other:
+    with replace_atomically(path) as one, replace_atomically(path) as other:
         one.write(b"one")
         other.write(b"other")
     assert path.read_text() == "one"  # closed last

@@ -35,7 +35,7 @@ from nmt.training.fitting import (
     split_further,
     split_update,
 )
-from nmt.training.team import Team
+from nmt.training.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -140,7 +140,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     before = {name: np.array(weight) for name, weight in model.named_weights().items()}
     ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
     planned = Batches(EncodedCorpus(ids, ids), row_lengths=[64], tokens=512, seed=1)
-    step, settled = make_fitting_step(model, config, [planned], Team())
+    step, settled = make_fitting_step(model, config, [planned], ProcessGroup())
     assert tried == [1, 2, 4]
     assert (settled.training.accumulate, settled.training.batch_tokens) == (4, 128)
     assert step._config == settled.training  # type: ignore[attr-defined]
@@ -159,7 +159,7 @@ def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPat
         SimpleNamespace(make_step=lambda model, given, **more: made.append(given)),
     )
     model: Any = None
-    assert make_fitting_step(model, config, [], Team()) == (None, config)
+    assert make_fitting_step(model, config, [], ProcessGroup()) == (None, config)
     assert made == [config.training]
 
 

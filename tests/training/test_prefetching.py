@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from nmt.data.batches import Batch, Places
+from nmt.data.batches import Batch, RowSelection
 from nmt.training.prefetching import Prefetcher
 
 WAIT = 30  # seconds, after which a test gives up
@@ -20,7 +20,7 @@ class Layout:
         self.calls: list[tuple[int, bool]] = []
         self.laid_out = threading.Semaphore(0)
 
-    def __call__(self, stage: int, step: int, order: int, places: Places | None) -> Batch:
+    def __call__(self, stage: int, step: int, order: int, local_rows: RowSelection | None) -> Batch:
         here = threading.current_thread() is threading.main_thread()
         if step == 13:
             raise OSError("a damaged shard")

@@ -26,8 +26,8 @@ from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import finish_config
 from nmt.training.optimizer import EMA_WARMUP
-from nmt.training.step import Step, count_parts, own_places
-from nmt.training.team import Team
+from nmt.training.process_group import ProcessGroup
+from nmt.training.step import Step, count_parts, select_local_rows
 
 pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
 
@@ -636,13 +636,15 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
 def test_processes_share_a_batch(blocks: int, rows: int) -> None:
     """Each has as many rows of every block, one process behind the other; no row has two."""
     replicas, processes = 4, 2
-    teams = [Team(("",) * replicas, None, process, processes) for process in range(processes)]
+    teams = [
+        ProcessGroup(("",) * replicas, None, process, processes) for process in range(processes)
+    ]
     multiple = blocks * replicas
     shares = []
-    for team in teams:
-        places = own_places(team, multiple, blocks)
-        assert places is not None
-        shares.append(places(rows).reshape(blocks, -1))
+    for process_group in teams:
+        local_rows = select_local_rows(process_group, multiple, blocks)
+        assert local_rows is not None
+        shares.append(local_rows(rows).reshape(blocks, -1))
     together = np.concatenate(shares, axis=1).reshape(-1)
     np.testing.assert_array_equal(together, np.arange(-(-rows // multiple) * multiple))
-    assert own_places(Team(), multiple, blocks) is None
+    assert select_local_rows(ProcessGroup(), multiple, blocks) is None

@@ -66,10 +66,10 @@ class Workshop:
                 self._made[key] = self.build_model(config, size, precision=precision)
             return self._made[key]
 
-        def make_step(model: Any, config: TrainingConfig, *, seed: int, team: Any) -> Any:
+        def make_step(model: Any, config: TrainingConfig, *, seed: int, process_group: Any) -> Any:
             key = f"{id(model)} {[getattr(config, name) for name in OF_A_STEP]} {seed}"
             if key not in self._made:
-                step = self.make_step(model, config, seed=seed, team=team)
+                step = self.make_step(model, config, seed=seed, process_group=process_group)
                 self._made[key] = step, step.state()
             step, state = self._made[key]
             step.restore(state)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 
 CONFIG_FILE = "projector_config.pbtxt"  # the name the projector looks for in a folder with events
 FOLDER = "embeddings"  # its paths must lie below the configuration's folder
@@ -84,7 +84,7 @@ def write_projector(
         path.relative_to(folder).as_posix() for path in paths[1:]
     )
     try:
-        with naming(folder):
+        with attach_filename(folder):
             paths[1].parent.mkdir(parents=True, exist_ok=True)
             # As text: of bytes, the projector finds out by failing to decode, which may succeed.
             np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")

@@ -14,7 +14,7 @@ import numpy as np
 from nmt.config import Config
 from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
-from nmt.errors import UserError, naming
+from nmt.errors import UserError, attach_filename
 from nmt.formats.marian.names import (
     ACTIVATIONS,
     BIAS,
@@ -70,7 +70,7 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
     if output.exists():
         raise UserError(f"{output} is there already: name another folder with --output")
     found = read_marian(folder, languages)
-    with naming(output):
+    with attach_filename(output):
         output.mkdir(parents=True)
         found.tokenizer.save(output)
     run = RunFolder(output.resolve())

@@ -31,7 +31,7 @@ from nmt.model.sizes import (
 )
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
-from nmt.runs.files import replace_whole
+from nmt.runs.files import replace_atomically
 from nmt.runs.folder import RunFolder
 
 FORM_FILE = "best.ctranslate2"
@@ -189,7 +189,7 @@ def _read(path: Path, origin: str) -> dict[str, bytes]:
 
 def _write(path: Path, origin: str, files: Mapping[str, bytes]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replace_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with replace_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, content in {_MADE_FROM: origin.encode(), **files}.items():
             archive.writestr(zipfile.ZipInfo(name), content)  # which has no time of its own
 

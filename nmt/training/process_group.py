@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """Who shares an update; without devices, it is the one that the backend takes by itself.
 
     Attributes:
@@ -155,7 +155,7 @@ class Team:
         return tf.function(lambda array: self.strategy.run(gather, args=(array,)), autograph=False)
 
 
-def make_team(devices: str) -> Team:
+def make_process_group(devices: str) -> ProcessGroup:
     """Return the devices that ``training.devices`` names. Must come before anything is computed.
 
     Args:
@@ -175,7 +175,7 @@ def make_team(devices: str) -> Team:
     found = len(gpus())
     wanted = max(1, found) if devices == "auto" else int(devices)
     if wanted == 1:
-        return Team()
+        return ProcessGroup()
     if not found and undivided:
         raise undivided
     if found and wanted > found:
@@ -184,14 +184,14 @@ def make_team(devices: str) -> Team:
     if keras.config.backend() == "jax":
         import jax
 
-        return Team(devices=jax.devices(kind)[:wanted])
+        return ProcessGroup(devices=jax.devices(kind)[:wanted])
     import tensorflow as tf
 
     names = [f"{kind.upper()}:{number}" for number in range(wanted)]
-    return Team(strategy=tf.distribute.MirroredStrategy(names))
+    return ProcessGroup(strategy=tf.distribute.MirroredStrategy(names))
 
 
-def _join(cluster: Cluster) -> Team:
+def _join(cluster: Cluster) -> ProcessGroup:
     """Join the other processes."""
     process, processes = cluster.index, len(cluster.workers)
     watch = Watch(cluster.workers, process)
@@ -204,10 +204,10 @@ def _join(cluster: Cluster) -> Team:
             process_id=process,
             heartbeat_timeout_seconds=round(2 * PATIENCE),  # the watch is quicker, and says who
         )
-        team = Team(jax.devices(), None, process, processes, watch)
-        team.wait()  # now: it gives up where some come to their first exchange much later
-        return team
+        process_group = ProcessGroup(jax.devices(), None, process, processes, watch)
+        process_group.wait()  # now: it gives up where some come to their first exchange much later
+        return process_group
     import tensorflow as tf
 
     os.environ[VARIABLE] = cluster.as_variable()
-    return Team((), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, watch)
+    return ProcessGroup((), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, watch)

@@ -18,7 +18,7 @@ from conftest import tiny_overrides
 from nmt.errors import UserError
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
-from nmt.training.team import Team, make_team
+from nmt.training.process_group import ProcessGroup, make_process_group
 
 pytestmark = [pytest.mark.xdist_group("devices"), pytest.mark.backend]
 
@@ -74,15 +74,15 @@ def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_by_itself_a_cpu_is_one_device() -> None:
-    assert make_team("auto") == make_team("1") == Team()
-    with Team().scope():
+    assert make_process_group("auto") == make_process_group("1") == ProcessGroup()
+    with ProcessGroup().scope():
         assert keras.config.backend() in ("tensorflow", "jax")
 
 
 def test_more_devices_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.team.gpus", lambda: ["GPU"] * 2)
+    monkeypatch.setattr("nmt.training.process_group.gpus", lambda: ["GPU"] * 2)
     with pytest.raises(UserError, match=r"training\.devices=3: there are 2 GPUs"):
-        make_team("3")
+        make_process_group("3")
 
 
 def test_processes_that_have_come_apart_are_found_out() -> None:
@@ -90,20 +90,20 @@ def test_processes_that_have_come_apart_are_found_out() -> None:
     state = {"model/a": np.ones((2, 3), np.float32), "optimizer/0000": np.float32(1)}
     told: list[int] = []
 
-    class Pair(Team):
+    class Pair(ProcessGroup):
         def exchange(self, value: int) -> list[int]:  # type: ignore[override]
             told.append(value)
             return told[-2:]
 
-    team = Pair((), None, 0, 2)
+    process_group = Pair((), None, 0, 2)
     told.append(0)
     with pytest.raises(RuntimeError, match="different weights"):
-        team.check_alike(state)
-    team.check_alike(dict(state))
+        process_group.check_alike(state)
+    process_group.check_alike(dict(state))
     apart = np.nextafter(state["model/a"], 2).astype(np.float32)
     with pytest.raises(RuntimeError, match="different weights"):
-        team.check_alike(state | {"model/a": apart})
-    Team().check_alike(state)
+        process_group.check_alike(state | {"model/a": apart})
+    ProcessGroup().check_alike(state)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_what_may_be_the_fault_of_another_process_is_waited_for(
 ) -> None:
     """The watch then says who is gone, and ends this process; else this one has failed itself."""
     order: list[str] = []
-    monkeypatch.setattr("nmt.training.team.time.sleep", lambda _: order.append("waited"))
+    monkeypatch.setattr("nmt.training.process_group.time.sleep", lambda _: order.append("waited"))
     watch: Any = SimpleNamespace(fail=lambda: order.append("failed"))
-    with pytest.raises(type(error)), Team(watch=watch).together():
+    with pytest.raises(type(error)), ProcessGroup(watch=watch).together():
         raise error
     assert order == ["waited", "failed"] if waits else ["failed"]
