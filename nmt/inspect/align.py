@@ -18,8 +18,8 @@ from nmt.data.cleaning import clean_text
 from nmt.data.corpus import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.files import write_json
 from nmt.inference.lines import open_output, refuse_same_file
-from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from nmt.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from nmt.errors import UserError
+from nmt.files import replace_atomically
 from nmt.model.sinusoids import sinusoids
 from nmt.model.sizes import (
     RELATIVE_BUCKETS,
@@ -31,7 +32,6 @@ from nmt.model.sizes import (
 )
 from nmt.runs.building import check_weight, choose_weights, make_sizes
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
-from nmt.runs.files import replace_atomically
 from nmt.runs.folder import RunFolder
 
 FORM_FILE = "best.ctranslate2"
