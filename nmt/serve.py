@@ -144,10 +144,10 @@ def run(arguments: argparse.Namespace) -> None:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
     from nmt.inference.translator import Translator
-    from nmt.serving.parts import PartTranslator
+    from nmt.serving.parts import SegmentTranslator
 
     translator = Translator.load(folder.path, **chosen_engine(arguments))
-    parts = PartTranslator(translator)
+    parts = SegmentTranslator(translator)
     if translator.engine.own:
         parts.load_attention()
     else:

@@ -102,7 +102,7 @@ class RunEngine:
         """Read the newest checkpoint, and compare it with the sound ones."""
         from nmt.runs.folder import RunFolder
 
-        found = RunFolder.open(path).checkpoints.latest()
+        found = RunFolder.open(path).checkpoints.load_latest()
         if found is None:
             return "other"
         ages = [age for age, sound in enumerate(self._checkpoints) if are_equal(found, sound)]

@@ -21,7 +21,7 @@ ARRAYS = {
 
 
 def latest_step(checkpoints: Checkpoints) -> int:
-    latest = checkpoints.latest()
+    latest = checkpoints.load_latest()
     assert latest is not None
     return int(latest[1]["step"])
 
@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_takes_no_place_of_a_sound_one(tmp_path: Path) -> N
     checkpoints.path(1000).write_bytes(b"")
     checkpoints.path(2300).write_bytes(b"")
     with pytest.raises(UserError, match="damaged"):
-        checkpoints.latest()
+        checkpoints.load_latest()
     checkpoints.save(2300, ARRAYS, {"step": 2300}, keep=2)  # sound again
     checkpoints.save(2400, ARRAYS, {"step": 2400}, keep=2)
     assert checkpoints.steps() == [2300, 2400]
