@@ -13,7 +13,7 @@ from nmt.arguments import Parser, add_beam, add_run
 from nmt.errors import UserError, exit_on_user_error
 from nmt.formats.folder import check_output
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras", "transformers")
@@ -88,7 +88,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

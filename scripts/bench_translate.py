@@ -65,10 +65,10 @@ def main() -> None:
     from nmt.config.decoding import QUANTIZATIONS
     from nmt.errors import UserError, fail
     from nmt.runs.folder import RunFolder
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
-    start_translating()
+    set_up_translation()
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():

@@ -207,10 +207,10 @@ def finds(folder: Path, name: str) -> bool:
 
 def serve(kind: type, path: Path, pipe: Connection) -> None:
     """Answer trials, one after the other."""
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
-    start_translating()
+    set_up_translation()
     with quiet_start():
         engine = kind(path)
         pipe.send(None)
