@@ -22,7 +22,7 @@ from nmt.arguments import (
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def print_forced(forced: Forced, console: Console) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

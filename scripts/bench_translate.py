@@ -65,10 +65,10 @@ def main() -> None:
     from nmt.config.decoding import QUANTIZATIONS
     from nmt.errors import UserError, fail
     from nmt.runs.folder import RunFolder
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
-    start_translating()
+    set_up_translation()
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
@@ -397,14 +397,14 @@ def whole_command(folder: Any, lines: Path, turns: int) -> None:
     """Print how fast a file is translated: the command, and CTranslate2 given tokens."""
     import ctranslate2
 
-    from nmt.formats.weights.ctranslate2 import read_form
+    from nmt.formats.weights.converted import load_or_convert
     from nmt.startup.devices import cores
 
     tokenizer = folder.load_tokenizer()
     texts = lines.read_text(encoding="utf-8").splitlines()
     tokens = [[*tokenizer.pieces(ids), "</s>"] for ids in tokenizer.encode(texts)]
     translator = ctranslate2.Translator(
-        "run", files=read_form(folder, tokenizer), inter_threads=cores(), intra_threads=1
+        "run", files=load_or_convert(folder, tokenizer), inter_threads=cores(), intra_threads=1
     )
     rates: dict[str, list[float]] = {"command": [], "translate_batch": []}
     with tempfile.TemporaryDirectory() as scratch:

@@ -16,7 +16,7 @@ MANIFEST_FILE = "manifest.json"
 CONFIG_FILE = "config.yaml"  # of the run, with the export's search
 
 
-def check_place(place: Path) -> None:
+def check_output(place: Path) -> None:
     """Refuse to overwrite what is no export.
 
     Raises:
@@ -70,7 +70,7 @@ def check_files(place: Path) -> None:
 
 
 @contextmanager
-def replacing(place: Path) -> Iterator[Path]:
+def replace_folder(place: Path) -> Iterator[Path]:
     """Yield an empty folder beside ``place`` that takes its place in the end.
 
     If anything is raised, it is removed, and ``place`` stays as it was.

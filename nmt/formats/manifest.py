@@ -114,7 +114,7 @@ def read_samples(
     return [source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < longest]
 
 
-def make_content(
+def make_manifest(
     folder: Path,
     run: str,
     config: Config,

@@ -29,7 +29,7 @@ from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 
 pytestmark = pytest.mark.backend
 
@@ -370,7 +370,7 @@ def corpus(pairs: int, words: int, longest: int) -> EncodedCorpus:
 
 def training(*overrides: str) -> Any:
     plain = ["model=tiny", "training.jit_compile=off", "training.parallel_parts=1"]
-    return finish_config(compose_config([*plain, *overrides]), pairs=40).training
+    return resolve_config(compose_config([*plain, *overrides]), pairs=40).training
 
 
 def test_repeated_steps_lower_the_loss() -> None:
