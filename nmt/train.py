@@ -14,7 +14,7 @@ from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.config.hydra_job import HydraJob
 from nmt.data.splitting import evenly
 from nmt.runs.resuming import job_config
-from nmt.startup.commands import start_training, warn_in_one_line
+from nmt.startup.commands import set_up_training, warn_in_one_line
 from nmt.startup.signals import exit_stopped
 from nmt.sweeps.sweep import run_sweep_job
 from nmt.sweeps.trials import Trial, write_record
@@ -35,7 +35,7 @@ def run_job(composed: DictConfig) -> float | None:
         return run_sweep_job(job, configuration, runs_dir, console)
     with failing_inside_hydra():
         config = job_config(composed, job.overrides)
-        start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
+        set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
         if run.written_here:
             write_record(Trial(run.path.name, run.complete, run.best_score))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from nmt.startup.watch import STATUS_REQUEUE
+from nmt.startup.liveness import STATUS_REQUEUE
 
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 STATUS_INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it

@@ -1,8 +1,8 @@
 """A trial of a sweep: a run in a process of its own, and a record of how it ended.
 
 A process frees all the memory that compiling a model took, and a crash ends one trial alone. With
-the records (``sweeps/trials/*.json`` in the folder of runs, one for each configuration) a sweep that
-is started again resumes.
+the records (``sweeps/trials/*.json`` in the folder of runs, one for each configuration) a sweep
+resumes when it is started again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nmt.runs.files import write_json
+from nmt.files import write_json
 from nmt.startup.signals import handle_stop_signals
 
 RECORD_VARIABLE = "NMT_TRIAL"  # environment variable: where a run writes its record

@@ -18,7 +18,7 @@ from nmt.model.contract import Model
 from nmt.model.costs import count_training_flops_per_token
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
-from nmt.training.adapting import settle_weights
+from nmt.training.adapting import initialize_weights
 from nmt.training.fitting import make_fitting_step
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_training, plan_validation
@@ -41,9 +41,9 @@ def make_trainer(
     dev_batches = plan_validation(config, corpus, tokenizer)
     precision = config.training.precision
     model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
-    settle_weights(model, config, folder, tokenizer, console.print)
+    initialize_weights(model, config, folder, tokenizer, console.print)
     step, fitted = make_fitting_step(model, config, stages, process_group)
-    if fitted != config and process_group.writes:
+    if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
     summary = describe(fitted, stages, model)
     console.print(summary)

@@ -53,11 +53,11 @@ class Coordinator:
     def synchronize_clock(self) -> None:
         """Advance the clock, the same in all processes."""
         self.tick()
-        self._seconds = self._position.seconds = self._process_group.exchange(self._seconds)[0]
+        self._seconds = self._position.seconds = self._process_group.all_gather(self._seconds)[0]
 
     def synchronize(self) -> None:
         """Exchange clocks and stop requests, without advancing the clock."""
-        messages = self._process_group.exchange((self._seconds, self._received))
+        messages = self._process_group.all_gather((self._seconds, self._received))
         self._seconds = self._position.seconds = messages[0][0]
         signals = [number for _, number in messages if number is not None]
         self.stop_signal = signals[0] if signals else None

@@ -11,7 +11,7 @@ from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
-from nmt.runs.checkpoint import UNSTABLE
+from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.journal import Validation
 from nmt.training.session import Session
 from nmt.training.step import list_micro_batches
@@ -62,7 +62,7 @@ class Evaluator:
 
         Only the process that writes computes it; others return an empty list.
         """
-        writes = self._session.process_group.writes
+        writes = self._session.process_group.is_main_process
         sentences = (self._session.training.probes or []) if writes else []
         hypotheses = self._translator.hypotheses(sentences, beam_size=1)
         probes = []
@@ -83,15 +83,15 @@ class Evaluator:
         if not math.isfinite(nll):
             raise UserError(
                 f"the loss is not finite on the dev split after update {session.position.step}: "
-                f"{UNSTABLE}; earlier checkpoints are intact"
+                f"{STABILITY_ADVICE}; earlier checkpoints are intact"
             )
         return nll / tokens if tokens else math.nan
 
     def _translate(self) -> list[str]:
         sources = [pair.source for pair in self._pairs]
         group = self._session.process_group
-        outputs = self._translator.translate(group.share(sources), beam_size=1)
-        return group.collect(outputs, len(sources))
+        outputs = self._translator.translate(group.shard(sources), beam_size=1)
+        return group.gather_shards(outputs, len(sources))
 
     def _score(self, outputs: Sequence[str]) -> list[Score]:
         if not self._pairs:

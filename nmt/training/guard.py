@@ -12,8 +12,8 @@ import numpy as np
 
 from nmt.data.batches import Batch
 from nmt.errors import UserError
-from nmt.runs.checkpoint import UNSTABLE
-from nmt.runs.files import replace_atomically
+from nmt.files import replace_atomically
+from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.journal import TrainingWindow
 from nmt.training.session import Session
 from nmt.training.step import Update
@@ -118,7 +118,7 @@ class Guard:
         norms = [float(update.gradient_norm) for update in window.applied[-1:]]
         self._position.norms = [*self._position.norms, *norms][-MEDIAN_OF:]
         # Each process has counted the rows that it built.
-        counts = self._session.process_group.exchange((window.tokens, window.positions))
+        counts = self._session.process_group.all_gather((window.tokens, window.positions))
         tokens, positions = (sum(column) for column in zip(*counts, strict=True))
         target_tokens = sum(float(update.tokens) for update in window.applied)
         nll = sum(float(update.nll) for update in window.applied)
@@ -141,7 +141,7 @@ class Guard:
         batch, dropout_share = self._get_update(number)
         path = self._session.run.path / f"{DUMP_NAME}_{number:08d}.npz"
         norms = self._session.step.gradient_norms(batch, number, dropout_share)
-        if self._session.process_group.writes:
+        if self._session.process_group.is_main_process:
             with replace_atomically(path) as file:
                 np.savez(file, **batch)  # type: ignore[arg-type]
             self._session.run.write_json(
@@ -149,7 +149,7 @@ class Guard:
             )
         raise UserError(
             f"{self._session.training.max_skipped} updates in a row were skipped, the last of "
-            f"them update {number}, {self._reason}: {UNSTABLE}; {path} has its batch, and "
+            f"them update {number}, {self._reason}: {STABILITY_ADVICE}; {path} has its batch, and "
             f"{path.stem}.json the gradient norm of each weight; earlier checkpoints are intact"
         )
 

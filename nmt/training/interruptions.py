@@ -110,7 +110,7 @@ class Interruptions:
         if share is None:
             return False
         group = session.process_group
-        behind = group.exchange(group.writes and is_behind(session.run, share))[0]
+        behind = group.all_gather(group.is_main_process and is_behind(session.run, share))[0]
         if behind:
             session.console.print(f"update {self._position.step}: behind the runs beside it")
         return behind

@@ -96,10 +96,10 @@ def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run
         UserError: an unknown key, an invalid value, or a fault in the corpus or the run.
     """
     from nmt.runs.resuming import compose_config
-    from nmt.startup.commands import start_training
+    from nmt.startup.commands import set_up_training
 
     config = compose_config(overrides)
-    start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
+    set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     return train(config, console or Console(highlight=False, markup=False, soft_wrap=True))
 
 
@@ -120,23 +120,23 @@ def train(config: Config, console: Console) -> Run:
         from nmt.runs.building import set_seed
         from nmt.startup.devices import report_devices
         from nmt.training.assembly import make_trainer
-        from nmt.training.defaults import finish_config
+        from nmt.training.defaults import resolve_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.process_group import make_process_group
         from nmt.training.scoring import score_run
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: it destroys them
-    if not process_group.writes:
+    if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
     report_devices(process_group.replicas // process_group.processes, console.print)
     with contextlib.ExitStack() as resources:
-        resources.enter_context(process_group.together())
+        resources.enter_context(process_group.fail_together())
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            resolved = finish_config(config, corpus.epoch_pairs, corpus.dev)
+            resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
         folder = _prepare_run(resolved, corpus, process_group, resources, console)
         with process_group.scope():
             session, trainer = make_trainer(resolved, corpus, folder, process_group, console)
@@ -144,8 +144,14 @@ def train(config: Config, console: Console) -> Run:
         is_scored = is_complete and not session.position.behind
         tests = score_run(session, corpus) if is_scored else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
-    best_score = session.position.best_score
-    return Run(folder, trainer.stop_signal, best_score, evaluation, tests, process_group.writes)
+    return Run(
+        folder,
+        stopped_by=trainer.stop_signal,
+        best_score=session.position.best_score,
+        evaluation=evaluation,
+        tests=tests,
+        written_here=process_group.is_main_process,
+    )
 
 
 def _prepare_run(
@@ -160,19 +166,19 @@ def _prepare_run(
     One process creates the folder of a new run, or checks that a run can be resumed; the others
     wait for it.
     """
-    if process_group.writes:
+    if process_group.is_main_process:
         resume = config.training.resume
         folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
         _prepare_folder(folder, config, corpus, console)
-        process_group.exchange(str(folder.path))
+        process_group.all_gather(str(folder.path))
         return folder
-    return RunFolder.open(Path(str(process_group.exchange("")[0])))
+    return RunFolder.open(Path(str(process_group.all_gather("")[0])))
 
 
 def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
     """Write the tokenizer of a new run, or check that a run can be resumed."""
-    from nmt.runs.corpus import has_changed, record_of
+    from nmt.runs.corpus import has_corpus_changed, make_corpus_record
     from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
@@ -183,9 +189,9 @@ def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: 
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with attach_filename(folder.path):
             tokenizer.save(folder.path)
-        folder.write_corpus_record(record_of(corpus))
+        folder.write_corpus_record(make_corpus_record(corpus))
         return
-    if has_changed(folder, corpus):
+    if has_corpus_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so it cannot be resumed "
             "exactly: restore the corpus, or start a new run"

@@ -51,7 +51,7 @@ class Trainer:
         )
         self._saver = Saver(session)
         resumed_at = position.step if self._saver.resume() else None
-        writes = session.process_group.writes
+        writes = session.process_group.is_main_process
         self._journal = Journal(session.run, resumed_at=resumed_at) if writes else NoJournal()
         if resumed_at is None:
             self._journal.log_configuration(session.config, summary)

@@ -63,8 +63,8 @@ class MemoryFitter:
                 raise
             session, position = self._session, self._session.position
             failed_after = position.step
-            checkpoint = None if session.step.is_whole() else saver.read_latest()
-            self._halve(is_recoverable=session.step.is_whole() or checkpoint is not None)
+            checkpoint = None if session.step.is_intact() else saver.read_latest()
+            self._halve(is_recoverable=session.step.is_intact() or checkpoint is not None)
             if checkpoint is not None:
                 rewind(checkpoint, position.order)
             training = session.training

@@ -76,7 +76,7 @@ class TrainingSchedule:
     def progress(self, position: Position) -> float:
         """Return the share of the run that is done, 0 to 1."""
         epochs = self.epochs(position, position.step)
-        return Limits.of(self.training).progress(position.step, epochs, position.seconds)
+        return Limits.from_config(self.training).progress(position.step, epochs, position.seconds)
 
     def learning_rate(self, position: Position) -> float:
         """Return the learning rate of the next update."""

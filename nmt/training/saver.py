@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
+from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
 from nmt.training.session import Session
 
 Checkpoint = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays by name, fields of `Position`
@@ -29,7 +29,7 @@ class Saver:
 
     def read_latest(self) -> Checkpoint | None:
         """Return the newest checkpoint that is intact; None without one."""
-        return self._checkpoints.latest(self._session.console.print)
+        return self._checkpoints.load_latest(self._session.console.print)
 
     def resume(self) -> bool:
         """Restore the newest checkpoint; return whether there is one."""
@@ -60,19 +60,19 @@ class Saver:
         if self._rewinds > most:
             raise UserError(
                 f"training was rewound to update {self._session.position.step} {most} times, and "
-                f"the gradient spiked every time: {UNSTABLE}, or a larger training.spike_factor; "
-                "earlier checkpoints are intact"
+                f"the gradient spiked every time: {STABILITY_ADVICE}, or a larger "
+                "training.spike_factor; earlier checkpoints are intact"
             )
 
     def save(self) -> None:
         """Write a checkpoint, and remove the oldest beyond ``training.keep_checkpoints``."""
         session, position = self._session, self._session.position
         state = session.step.state()
-        session.process_group.check_alike(state)
-        if session.process_group.writes:
+        session.process_group.check_same_state(state)
+        if session.process_group.is_main_process:
             keep = session.training.keep_checkpoints
             self._checkpoints.save(position.step, state, asdict(position), keep=keep)
-        session.process_group.wait()
+        session.process_group.barrier()
         self.saved_step = position.step
         self._rewinds = 0
 
@@ -83,7 +83,7 @@ class Saver:
         repairs the file when it is resumed.
         """
         session = self._session
-        if not session.process_group.writes:
+        if not session.process_group.is_main_process:
             return
         with session.step.use_averages():
             weights = session.model.trained_weights()

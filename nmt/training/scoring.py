@@ -44,16 +44,17 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
     )
 
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
-        sources = [pair.source for pair in process_group.share(pairs)]
+        sources = [pair.source for pair in process_group.shard(pairs)]
         outputs = translate_with_progress(translator, sources, session.console)
-        return judge(pairs, process_group.collect(outputs, len(pairs)), config.data.languages[1])
+        outputs = process_group.gather_shards(outputs, len(pairs))
+        return judge(pairs, outputs, config.data.languages[1])
 
     scores = {}
     for name, pairs in splits.items():
         evaluation = evaluate(translator, pairs)
         before = evaluate(start_translator, pairs) if start_translator else None
         scores[name] = SplitScores(evaluation, before)
-        if process_group.writes:
+        if process_group.is_main_process:
             content = evaluation.as_json()
             if before is not None:
                 content["before"] = {score.name: asdict(score) for score in before.scores}
