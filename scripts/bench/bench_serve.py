@@ -1,6 +1,6 @@
 """Measure the service under load, with and without dynamic batching. One JSON line per row.
 
-    python scripts/bench_serve.py --run runs/latest --clients 64 --seconds 60
+    python scripts/bench/bench_serve.py --run runs/latest --clients 64 --seconds 60
 
 Clients on this machine each send one sentence of the run's test split at a time, and the next as
 soon as the answer is there. The two services run one after the other, never at the same time.

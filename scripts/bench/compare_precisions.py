@@ -1,7 +1,8 @@
-"""Training in each precision must end at the same loss, within a percent.
+"""Check that training in each precision ends at the same loss, within a percent.
 
-    python scripts/compare_precisions.py data=tatoeba data.archive=/path/to/spa-eng.zip --out FOLDER
-    KERAS_BACKEND=jax python scripts/compare_precisions.py --updates 500 --out FOLDER
+    python scripts/bench/compare_precisions.py --out FOLDER \\
+        data=tatoeba data.archive=/path/to/spa-eng.zip
+    KERAS_BACKEND=jax python scripts/bench/compare_precisions.py --updates 500 --out FOLDER
 
 Trains `compact` once in float32, once in `mixed_bfloat16` and once in `mixed_float16`, from one
 seed and on the same batches, each in a process of its own, and compares the losses on the dev split
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_tables import PRECISIONS
+from workloads import PRECISIONS
 
 EVERY = 500  # updates between two evaluations, after which a run can go on
 DEV_LOSS = "dev/loss"

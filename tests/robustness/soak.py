@@ -1,7 +1,7 @@
 """Kill a training run again and again: it must end as if nothing had happened.
 
-    python scripts/soak.py --kills 100
-    python scripts/soak.py --minutes 60 --seed 7
+    python tests/robustness/soak.py --kills 100
+    python tests/robustness/soak.py --minutes 60 --seed 7
 
 Trains a tiny model twice on the embedded phrasebook: once undisturbed, once killed (SIGKILL) at
 random moments and resumed, so that kills fall into starting, resuming, updates, evaluations and
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TIMED = ("seconds", "speed/tokens_per_second")  # what no resumed run can repeat
 TEXTS = ("Hoy hace frío.", "¿Dónde está la estación?", "")
 

@@ -1,6 +1,6 @@
 """Attack the service while good clients saturate it. Prints one table.
 
-    python scripts/attack_serve.py --run runs/latest --minutes 10
+    python tests/robustness/attack_serve.py --run runs/latest --minutes 10
 
 Good clients send one sentence of the run's test split at a time, and compare the answer with what
 the library says. In the first phase they are alone; in the second, every fifth client is none of

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
 from damage import Damage, damage, draw, judged, kind_of, worst
 
 from nmt.errors import UserError

@@ -1,7 +1,7 @@
 """Fill the disk that a run is on, again and again: nothing sound is lost, and the run goes on.
 
     sudo mount -t tmpfs -o size=24m tmpfs /mnt/small
-    python scripts/full_disk.py /mnt/small --fills 40
+    python tests/robustness/full_disk.py /mnt/small --fills 40
 
 Trains a tiny model twice on the embedded phrasebook: once where there is room, once on the small
 disk, of which a file takes all but a random rest before every start. A start that meets the full
@@ -76,23 +76,21 @@ def fill_and_train(folder: Path, disk: Path, arguments: argparse.Namespace) -> l
         if met.total() < arguments.fills:
             shutil.rmtree(victim)
     run = (victim / "runs" / "latest").resolve()
-    for what, command, made in (
-        ("export keras", ["nmt.export", "--format", "keras"], run / "exports" / "keras"),
-        ("export ctranslate2", ["nmt.export", "--format", "ctranslate2"], None),
-        ("export tflite", ["nmt.export", "--format", "tflite"], None),
-        ("export savedmodel", ["nmt.export", "--format", "savedmodel"], None),
-        ("translations", ["nmt.translate", "--file", corpus, "--output", disk / "out"], None),
-    ):
-        command += ["--run", run]
-        if made is not None:
-            run_command(command)
-        before = read(made) if made is not None else {}
+    commands: dict[str, list[str | Path]] = {
+        f"export {name}": ["nmt.export", "--format", name]
+        for name in ("keras", "ctranslate2", "tflite", "savedmodel")
+    }
+    commands["translations"] = ["nmt.translate", "--file", corpus, "--output", disk / "out"]
+    export = run / "exports" / "keras"
+    run_command([*commands["export keras"], "--run", run])
+    before = read(export)
+    for what, command in commands.items():
         with filled(disk, 3000):
-            status, output = run_command(command)
+            status, output = run_command([*command, "--run", run])
         met[f"{what}: {name_file(output, status, disk, wrong)}"] += 1
         soak.say(output.strip().splitlines()[-1])
-        if made is not None and read(made) != before:
-            wrong.append(f"{made} is not what it was")
+        if read(export) != before:
+            wrong.append(f"{export} has changed")
     print("\n| the disk was full at | times |\n|---|---|")
     for kind, count in met.most_common():
         print(f"| {kind} | {count} |")

@@ -1,7 +1,7 @@
 """Predict what many GPUs make of a model: the tables of docs/scaling.md, from formulas.
 
-    python scripts/predict_scaling.py
-    python scripts/predict_scaling.py --gpus 8 64 512 --tokens-per-second base=700000 big=250000
+    python scripts/bench/predict_scaling.py
+    python scripts/bench/predict_scaling.py --gpus 8 64 --tokens-per-second base=700000 big=250000
 
 An update takes as long as the slowest GPU computes, plus the all-reduce of the gradients, which
 begins when all of them are there; or as long as a process needs to lay out the batch, if that is
@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_check import BATCH_TOKENS
+from workloads import BATCH_TOKENS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODELS = ("base", "big")
 GPUS = (8, 64, 512)
 VOCABULARY = 32_000  # pieces of a large corpus, as in Vaswani et al. 2017 (37,000)
-PADDING = 0.024  # share of the positions of packed Tatoeba rows: scripts/bench_train.py
+PADDING = 0.024  # share of the positions of packed Tatoeba rows: scripts/bench/bench_train.py
 NUMBER = 4  # bytes of a float32
 # Of numbers kept per parameter: weight, gradient, two moments of Adam, average; the latter three
 # can be parted among GPUs (ZeRO, stage 1: Rajbhandari et al. 2020).

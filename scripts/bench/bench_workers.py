@@ -1,7 +1,7 @@
 """Measure what it costs that several processes of this machine share every update.
 
-    python scripts/bench_workers.py model=small --workers 1 2
-    KERAS_BACKEND=jax python scripts/bench_workers.py model=small --workers 1 2
+    python scripts/bench/bench_workers.py model=small --workers 1 2
+    KERAS_BACKEND=jax python scripts/bench/bench_workers.py model=small --workers 1 2
 
 Each number of workers shares the batch of one, and then one that is as much for each of them; all
 take turns (A B C A B C ...). Every worker has a core of its own and one thread; they talk over the
@@ -16,13 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import Any, TypeVar
 
 from bench_train import Worker
-from rehearse_workers import free_ports
 
 ONE_THREAD = {
     "TF_NUM_INTRAOP_THREADS": "1",
@@ -32,6 +32,15 @@ ONE_THREAD = {
 PRODUCT = 512  # rows of a product that `bench_train.py` measures, too
 
 T = TypeVar("T")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in sockets]
+    for listener in sockets:
+        listener.close()
+    return ports
 
 
 class Crew:

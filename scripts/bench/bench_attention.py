@@ -1,8 +1,8 @@
 """Measure attention layers, forward and backward: this project's kernels and Keras's own layer.
 
-    python scripts/bench_attention.py
-    KERAS_BACKEND=jax python scripts/bench_attention.py --lengths 512,2048,8192 --causal
-    python scripts/bench_attention.py --precision mixed_bfloat16 --json attention.json
+    python scripts/bench/bench_attention.py
+    KERAS_BACKEND=jax python scripts/bench/bench_attention.py --lengths 512,2048,8192 --causal
+    python scripts/bench/bench_attention.py --precision mixed_bfloat16 --json attention.json
 
 A step is a compiled forward and backward pass of one self-attention layer, without dropout, to the
 gradients of its input and its weights. A batch has as many rows as make --tokens tokens, one at

@@ -1,9 +1,9 @@
 """Measure training speed: one JSON line per configuration, and the ratio of two run in turn.
 
-    python scripts/bench_train.py data=tatoeba data.archive=/path/to/spa-eng.zip model=small
-    python scripts/bench_train.py model=small --against training.batch_tokens=1024
-    python scripts/bench_train.py model=small --backend tensorflow --against-backend jax
-    python scripts/bench_train.py model=small --against-env TF_ENABLE_ONEDNN_OPTS=0
+    python scripts/bench/bench_train.py data=tatoeba data.archive=/path/to/spa-eng.zip model=small
+    python scripts/bench/bench_train.py model=small --against training.batch_tokens=1024
+    python scripts/bench/bench_train.py model=small --backend tensorflow --against-backend jax
+    python scripts/bench/bench_train.py model=small --against-env TF_ENABLE_ONEDNN_OPTS=0
 
 The overrides are those of `python -m nmt.train`; `--against` takes what the second configuration
 changes, `--against-env` what it changes in the environment. Each configuration has a process of its

@@ -1,4 +1,4 @@
-"""What `gpu_check.py` and `gpu_lowering.py` print: their results as lines and as tables."""
+"""Results of `gpu_check.py` and `gpu_lowering.py` as lines and as tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from workloads import PRECISIONS, SIZES
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-# The order of rows.
-SIZES = ("small", "base", "big", "tiny")
-PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-WIDTH = 140  # columns, where there is no terminal
+WIDTH = 140  # columns, if standard output is not a terminal
 PARITY_CELLS = ("error", "tolerance")
 
 
@@ -24,8 +23,8 @@ def format_score(result: dict[str, Any], name: str) -> str:
     return f"{score['value']:.2f}{width}"
 
 
-def say(result: dict[str, Any]) -> str:
-    """Return one line for a result, without its part and name."""
+def describe_result(result: dict[str, Any]) -> str:
+    """Return a line that describes a result, without its part and name."""
     if result["status"] != "ok":
         return f"{result['status']}: {result['note']}"
     if result["part"] == "devices":
@@ -44,11 +43,11 @@ def say(result: dict[str, Any]) -> str:
     return f"BLEU {format_score(result, 'BLEU')}"
 
 
-def tabulate_parity(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_parity(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the parity of one update."""
     from rich.table import Table
 
-    results = [result for result in found if result["part"] == "parity"]
+    results = [result for result in all_results if result["part"] == "parity"]
     if not results:
         return None
     table = Table(title="One update against float32 on the CPU: relative differences")
@@ -57,17 +56,17 @@ def tabulate_parity(found: Sequence[dict[str, Any]]) -> Table | None:
     for result in results:
         cells = [""] * 4
         if "loss" in result:
-            keys = [f"{of}_{kind}" for of in ("loss", "gradient_norm") for kind in PARITY_CELLS]
+            keys = [f"{name}_{cell}" for name in ("loss", "gradient_norm") for cell in PARITY_CELLS]
             cells = [f"{result[key]:.1e}" for key in keys]
         table.add_row(result["what"], *cells, format_status(result))
     return table
 
 
-def tabulate_speeds(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_speeds(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out speed, utilisation and memory, grouped by model."""
     from rich.table import Table
 
-    results = [result for result in found if result["part"] == "speed"]
+    results = [result for result in all_results if result["part"] == "speed"]
     if not results:
         return None
     rates = [result["product_gflops"] for result in results if "product_gflops" in result]
@@ -81,7 +80,7 @@ def tabulate_speeds(found: Sequence[dict[str, Any]]) -> Table | None:
         table.add_column(name, justify="right")
     table.add_column("status")
 
-    def place(result: dict[str, Any]) -> tuple[int, int, bool, bool]:
+    def sort_key(result: dict[str, Any]) -> tuple[int, int, bool, bool]:
         return (
             SIZES.index(result["model"]),
             PRECISIONS.index(result["precision"]),
@@ -89,7 +88,9 @@ def tabulate_speeds(found: Sequence[dict[str, Any]]) -> Table | None:
             not result["xla"],
         )
 
-    for _, group in itertools.groupby(sorted(results, key=place), lambda result: result["model"]):
+    for _, group in itertools.groupby(
+        sorted(results, key=sort_key), lambda result: result["model"]
+    ):
         for result in group:
             cells = [""] * 5
             if result["status"] == "ok":
@@ -102,17 +103,17 @@ def tabulate_speeds(found: Sequence[dict[str, Any]]) -> Table | None:
                     f"{result['compile_s']:.0f} s",
                 ]
             xla = "on" if result["xla"] else "off"
-            named = (result["model"], result["precision"], result["attention"], xla)
-            table.add_row(*named, *cells, format_status(result))
+            labels = (result["model"], result["precision"], result["attention"], xla)
+            table.add_row(*labels, *cells, format_status(result))
         table.add_section()
     return table
 
 
-def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_run(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the training run."""
     from rich.table import Table
 
-    results = [result for result in found if result["part"] == "train"]
+    results = [result for result in all_results if result["part"] == "train"]
     if not results:
         return None
     table = Table(title="Training run and test split")
@@ -133,11 +134,13 @@ def tabulate_run(found: Sequence[dict[str, Any]]) -> Table | None:
     return table
 
 
-def tabulate_scaling(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_scaling(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the speed of several devices against that of one."""
     from rich.table import Table
 
-    results = [result for result in found if result["part"] == "scaling" and "devices" in result]
+    results = [
+        result for result in all_results if result["part"] == "scaling" and "devices" in result
+    ]
     if not results:
         return None
     table = Table(title="Several devices share every update")
@@ -146,24 +149,24 @@ def tabulate_scaling(found: Sequence[dict[str, Any]]) -> Table | None:
     for name in ("devices", "tokens/update", "tokens/s", "of so many alone", "loss"):
         table.add_column(name, justify="right")
     table.add_column("status")
-    alone = [result.get("tokens_per_second") for result in results if result["devices"] == 1]
+    single = [result.get("tokens_per_second") for result in results if result["devices"] == 1]
     for result in results:
         cells = [""] * 4
         if result["status"] == "ok":
             rate = result["tokens_per_second"]
-            share = f"{rate / (result['devices'] * alone[0]):.0%}" if alone and alone[0] else ""
+            share = f"{rate / (result['devices'] * single[0]):.0%}" if single and single[0] else ""
             rows, length = result["batches"][0]
             cells = [f"{rows * length:,}", f"{rate:,}", share, f"{result['loss']:.5f}"]
-        named = (result["model"], result["precision"], str(result["devices"]))
-        table.add_row(*named, *cells, format_status(result))
+        labels = (result["model"], result["precision"], str(result["devices"]))
+        table.add_row(*labels, *cells, format_status(result))
     return table
 
 
-def tabulate_precisions(found: Sequence[dict[str, Any]]) -> Table | None:
+def tabulate_precisions(all_results: Sequence[dict[str, Any]]) -> Table | None:
     """Lay out the losses of the precisions."""
     from rich.table import Table
 
-    results = [result for result in found if result["part"] == "precision"]
+    results = [result for result in all_results if result["part"] == "precision"]
     if not results:
         return None
     table = Table(title="`compact`, trained in each precision")
@@ -178,23 +181,27 @@ def tabulate_precisions(found: Sequence[dict[str, Any]]) -> Table | None:
     return table
 
 
-def tabulate_lowering(backend: str, cells: Sequence[str], found: Sequence[dict[str, Any]]) -> Table:
-    """Lay out what can be lowered for a GPU."""
+def tabulate_lowering(
+    backend: str, cells: Sequence[str], all_results: Sequence[dict[str, Any]]
+) -> Table:
+    """Lay out the programs that were lowered for a GPU."""
     from rich.table import Table
 
     table = Table(
         title=f"Lowered for CUDA by {backend}",
-        caption="cuDNN: calls its attention. What is not ok is named below.",
+        caption="cuDNN: calls its attention. Problems are listed below.",
     )
     for name in ("model", "attention", "precision", *cells):
         table.add_column(name)
-    for _, group in itertools.groupby(found, lambda result: (result["model"], result["attention"])):
+    for _, group in itertools.groupby(
+        all_results, lambda result: (result["model"], result["attention"])
+    ):
         for result in group:
             states = []
             for name in cells:
                 cell = result.get(name, {"problems": [], "kernels": []})
-                with_kernel = any("cudnn" in kernel for kernel in cell["kernels"])
-                state = "not ok" if cell["problems"] else "ok" + ", cuDNN" * with_kernel
+                calls_cudnn = any("cudnn" in kernel for kernel in cell["kernels"])
+                state = "not ok" if cell["problems"] else "ok" + ", cuDNN" * calls_cudnn
                 states.append(state if name in result else "–")
             table.add_row(result["model"], result["attention"], result["precision"], *states)
         table.add_section()
@@ -205,3 +212,6 @@ def format_status(result: dict[str, Any]) -> str:
     """Return the last cell of a row."""
     note = result.get("note")
     return f"{result['status']}: {note}" if note else str(result["status"])
+
+
+TABLES = (tabulate_parity, tabulate_speeds, tabulate_run, tabulate_scaling, tabulate_precisions)

@@ -280,9 +280,10 @@ def compare_beam(run: Any, lines: list[str], expected: list[tuple[str, float]]) 
     from unittest import mock
 
     from nmt.inference import engine
+    from nmt.inference.search import BeamSearch
 
     pairs = list(zip(search(run, lines), expected, strict=True))
-    with mock.patch.object(engine, "BeamSearch", take_their_endings(engine.BeamSearch)):
+    with mock.patch.object(engine, "BeamSearch", take_their_endings(BeamSearch)):
         by_theirs = search(run, lines)
     return {
         "beam equal": sum(ours.text == text for ours, (text, _) in pairs),
@@ -311,11 +312,11 @@ def search(run: Any, lines: list[str]) -> list[Any]:
     return [one[0] for one in translator.hypotheses(lines)]
 
 
-def take_their_endings(kind: type) -> type:
+def take_their_endings(kind: Any) -> type:
     """Return a beam search in which only the k best of 2k candidates may end, as transformers'."""
     from keras import ops
 
-    class Theirs(kind):  # type: ignore[valid-type, misc]
+    class Theirs(kind):
         def endings(self, ends: Any, log_probs: Any) -> Any:
             among = ops.arange(2 * self.size) < self.size
             return ops.logical_and(super().endings(ends, log_probs), among)

@@ -1,6 +1,6 @@
 """Damage copies of a run and of its exports, and count what comes of it.
 
-    python scripts/damage.py --run runs/latest --count 300
+    python tests/robustness/damage.py --run runs/latest --count 300
 
 A trial damages one file of a copy (another byte, a cut, or a deletion) and loads what reads it:
 translations of the run and of its exports in formats that this program loads, its checkpoints as
@@ -29,6 +29,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,8 +195,13 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     return max(outcomes, key=lambda outcome: OUTCOMES.index(outcome[0]))
 
 
+def verdict(folder: Path, name: str) -> str:
+    """Return whether `verify` reports damage, as text."""
+    return str(finds(folder, name))
+
+
 def finds(folder: Path, name: str) -> bool:
-    """Whether `verify` finds that a file is damaged."""
+    """Whether `verify` reports damage."""
     from nmt.errors import UserError
     from nmt.inspect.verify import verify
 
@@ -216,7 +222,7 @@ def serve(kind: type, path: Path, pipe: Connection) -> None:
         pipe.send(None)
         while (name := pipe.recv()) is not None:
             outcome = engine.attempt(path, name)
-            pipe.send((outcome, judged(lambda name=name: str(finds(path, name)))))
+            pipe.send((outcome, judged(partial(verdict, path, name))))
 
 
 class Engine:

@@ -1,7 +1,7 @@
 """Several workers on this machine must train as one does, and stop together.
 
-    python scripts/rehearse_workers.py                      # 2 and 4 workers against 1
-    python scripts/rehearse_workers.py --workers 2 --kills 20
+    python tests/robustness/rehearse_workers.py                      # 2 and 4 workers against 1
+    python tests/robustness/rehearse_workers.py --workers 2 --kills 20
 
 Trains a tiny model on the embedded sentences, dropout and micro-batches on: once in one process,
 once for each number of workers, which talk over the loopback (KERAS_BACKEND chooses the engine),

@@ -1,6 +1,6 @@
 """Measure translation: sentences per second, latency, agreement. One JSON line per row.
 
-    python scripts/bench_translate.py --run runs/latest --sentences 1000
+    python scripts/bench/bench_translate.py --run runs/latest --sentences 1000
 
 Rows take turns (A B C A B C ...), because the speed of a shared machine drifts; every figure is a
 median over turns. Sentences come from the test split of the run, or from two files. Engines:
@@ -27,8 +27,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 PHASES = """
 import time
@@ -227,33 +228,25 @@ class Transformers:
 def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncached: int) -> None:
     """Print sentences per second of every engine, greedy and with a beam of 5."""
     sources = [pair.source for pair in pairs]
-    sides: dict[str, tuple[Callable[[Sequence[str]], Any], Sequence[str]]] = {}
+    rows: dict[str, tuple[Callable[[Sequence[str]], Any], Sequence[str]]] = {}
     for name, translator in translators.items():
         for beam in (1, 5):
-            sides[f"{name}, beam {beam}"] = (
-                lambda texts, translator=translator, beam=beam: translator.translate(
-                    texts, beam_size=beam
-                ),
-                sources,
-            )
+            translate = partial(translator.translate, beam_size=beam)
+            rows[f"{name}, beam {beam}"] = (translate, sources)
     if uncached:
         slow = without_cache(translators["keras"])
         few = sources[:: max(1, len(sources) // uncached)][:uncached]
         for beam in (1, 5):
             for name, translator in (("keras", translators["keras"]), ("without cache", slow)):
-                sides[f"{name}, beam {beam}, {len(few)} sentences"] = (
-                    lambda texts, translator=translator, beam=beam: translator.translate(
-                        texts, beam_size=beam
-                    ),
-                    few,
-                )
-    rates: dict[str, list[float]] = {name: [] for name in sides}
-    for translate, texts in sides.values():
-        translate(texts[:64])  # traces and compiles
+                translate = partial(translator.translate, beam_size=beam)
+                rows[f"{name}, beam {beam}, {len(few)} sentences"] = (translate, few)
+    rates: dict[str, list[float]] = {name: [] for name in rows}
+    for translate_texts, texts in rows.values():
+        translate_texts(texts[:64])  # traces and compiles
     for _ in range(turns):
-        for name, (translate, texts) in sides.items():
+        for name, (translate_texts, texts) in rows.items():
             begin = time.perf_counter()
-            translate(texts)
+            translate_texts(texts)
             rates[name].append(len(texts) / (time.perf_counter() - begin))
     for name, found in rates.items():
         say(
@@ -324,7 +317,7 @@ def without_cache(translator: Any) -> Any:
             return Read(prefixes=2, memory=-1, mask=-1)
 
     engine = KerasEngine(model)
-    engine.model = Uncached()
+    engine.model = cast("Any", Uncached())
     return Translator(engine, translator.tokenizer, translator.decoding)
 
 

@@ -1,8 +1,8 @@
 """How fast nmt.prepare is, in how much memory, what it finds, and whether it survives being killed.
 
-    python scripts/bench_prepare.py --pairs 1000000
-    python scripts/bench_prepare.py --pairs 2000000 --kills 3 --near 0.8
-    python scripts/bench_prepare.py --pairs 100000000 --kills 3 --once 2400 --near 0.8
+    python scripts/bench/bench_prepare.py --pairs 1000000
+    python scripts/bench/bench_prepare.py --pairs 2000000 --kills 3 --near 0.8
+    python scripts/bench/bench_prepare.py --pairs 100000000 --kills 3 --once 2400 --near 0.8
 
 It makes up a corpus of short pairs (words of Zipf's distribution, a word for a word) with planted
 duplicates, near duplicates and sentences of a test file, prepares it in a process of its own, and

@@ -1,7 +1,7 @@
 """Lower for a GPU what training and searching compile, on a machine that has none.
 
-    bash scripts/gpu_check.sh --lower
-    bash scripts/gpu_check.sh --lower --backend jax --rows fused
+    bash scripts/gpu/gpu_check.sh --lower
+    bash scripts/gpu/gpu_check.sh --lower --backend jax --rows fused
 
 Update, evaluation and search of `compact` (by each attention kernel) and of `rnn`, in each
 precision, are built as they would be on a GPU, and called. What they would compile is lowered for
@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from gpu_tables import PRECISIONS, WIDTH, tabulate_lowering
+from gpu_tables import WIDTH, tabulate_lowering
 from lowered import Lowered, NotLoweredError
+from workloads import PRECISIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -245,7 +246,7 @@ def make_calls(
     training = config.training
     model = build_model(config, VOCABULARY, precision=training.precision)
     steps = [make_step(model, replace(training, accumulate=n), seed=1) for n in (1, 2)]
-    batches = [make_batch(n * training.batch_tokens) for n in (1, 2)]
+    batches = [make_batch(n * BATCH_TOKENS) for n in (1, 2)]
     engine = KerasEngine(model)
     sources, limits = [np.arange(5, 12, dtype=np.int32)] * 8, np.full(8, 12, np.int32)
     prefix, keys = np.zeros(0, np.int32), np.zeros(8, np.int32)

@@ -1,16 +1,14 @@
-"""Made-up bytes reach the targets, what they find is kept, and a missing package is named."""
+"""Inputs reach the targets, findings are stored, and a missing package is named."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-
 import fuzz
+import pytest
 
 
 def test_what_to_install_is_said_in_one_line(
@@ -33,22 +31,23 @@ def atheris() -> ModuleType:
 def test_some_hundred_executions_find_nothing(
     atheris: ModuleType, target: str, tmp_path: Path
 ) -> None:
-    found = fuzz.fuzz_target(target, tmp_path, 300, 0)
-    assert found.executions == 300
-    assert found.edges > 0
-    assert found.findings == []
+    result = fuzz.fuzz_target(target, tmp_path, 300, 0)
+    assert result.executions == 300
+    assert result.edges > 0
+    assert result.findings == []
 
 
 def test_a_finding_is_kept(
     atheris: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = Path(fuzz.__file__).read_text(encoding="utf-8")
+    folder = tmp_path / "tests" / "fuzz"
+    shutil.copytree(Path(fuzz.__file__).parent, folder)
+    target = folder / "fuzz_data.py"
+    source = target.read_text(encoding="utf-8")
     true, wrong = "list(range(1, count + 1))", "list(range(2, count + 2))"
     assert true in source
-    script = tmp_path / "scripts" / "fuzz.py"
-    script.parent.mkdir()
-    script.write_text(source.replace(true, wrong), encoding="utf-8")
-    monkeypatch.setattr(fuzz, "__file__", str(script))
+    target.write_text(source.replace(true, wrong), encoding="utf-8")
+    monkeypatch.setattr(fuzz, "__file__", str(folder / "fuzz.py"))
     [(path, reason)] = fuzz.fuzz_target("reading", tmp_path, 300, 0).findings
     assert path.is_file()
-    assert reason.startswith("AssertionError at scripts/fuzz.py:")
+    assert reason.startswith("AssertionError at tests/fuzz/fuzz_data.py:")

@@ -1,6 +1,6 @@
 """Compare what both engines make of the same lines. One JSON line per way to search.
 
-    python scripts/compare_engines.py --run runs/latest --lines FILE --count 2000
+    python scripts/bench/compare_engines.py --run runs/latest --lines FILE --count 2000
 
 Lines are taken from all over the file, from the shortest to the longest, with two empty ones and
 two that are too long for one piece. An answer is equal (the same texts, best first), a tie (other
