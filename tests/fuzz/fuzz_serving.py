@@ -36,7 +36,9 @@ class WordTranslator:
 
 
 def make_service() -> Any:
-    from nmt.serving.app import About, Limits, make_app
+    from nmt.serving.limits import Limits
+
+    from nmt.serving.app import About, make_app
 
     limits = Limits(
         max_body=2000,
