@@ -752,7 +752,8 @@ class WordTranslator:
 
 
 def made_service() -> Any:
-    from nmt.serving.app import About, Limits, make_app
+    from nmt.serving.app import About, make_app
+    from nmt.serving.limits import Limits
 
     limits = Limits(
         max_body=2000,
