@@ -294,9 +294,9 @@ def without_cache(translator: Any) -> Any:
         max_length = model.max_length
         vocabulary_size = model.vocabulary_size
 
-        def start(self, source: Any, *, hypotheses: int, max_length: Any, **_: Any) -> Read:
+        def start(self, source: Any, *, beam_size: int, max_length: Any, **_: Any) -> Read:
             mask = ops.not_equal(source, 0)[:, None, None, :]
-            shape = (ops.shape(source)[0], hypotheses, max_length)
+            shape = (ops.shape(source)[0], beam_size, max_length)
             return Read(ops.zeros(shape, "int32"), model.encode(source, mask)[0], mask)
 
         def step(self, tokens: Any, index: Any, state: Read) -> tuple[Any, Read]:
@@ -312,7 +312,7 @@ def without_cache(translator: Any) -> Any:
             chosen = ops.take_along_axis(state.prefixes, parents[:, :, None], axis=1)
             return state._replace(prefixes=chosen)
 
-        def room(self, state: Read) -> Any:
+        def capacity(self, state: Read) -> Any:
             return ops.shape(state.prefixes)[2]
 
         def grow(self, state: Read, positions: Any) -> Read:

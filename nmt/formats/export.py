@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
+from nmt.files import write_json
 from nmt.formats import manifest
 from nmt.formats.folder import MANIFEST_FILE, replace_folder
 from nmt.formats.manifest import Check
@@ -15,7 +16,6 @@ from nmt.inference.engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.data.digests import digest_file
 from nmt.errors import UserError, attach_filename
+from nmt.files import digest_file
 
 MANIFEST_FILE = "manifest.json"
 CONFIG_FILE = "config.yaml"  # of the run, with the export's search

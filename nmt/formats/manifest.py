@@ -11,9 +11,9 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.data.cleaning import clean_text
-from nmt.data.digests import digest_file
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.files import digest_file
 from nmt.formats.folder import MANIFEST_FILE
 from nmt.inference.results import Translation
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.runs.files import replace_atomically
+from nmt.files import replace_atomically
 
 STABILITY_ADVICE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
+from nmt.data.caching import digest_texts
 from nmt.data.corpus import Corpus, ExtraTest, as_in_sources, load_corpus, read_pairs
-from nmt.data.encoded import digest
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
@@ -35,7 +35,7 @@ def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
 
 
 def _digest(pairs: Sequence[Pair]) -> str:
-    return digest([text for pair in pairs for text in pair])
+    return digest_texts([text for pair in pairs for text in pair])
 
 
 def read_tests(config: DataConfig) -> dict[str, ExtraTest]:

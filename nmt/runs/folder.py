@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
-from nmt.data.digests import digest_file
 from nmt.errors import UserError, attach_filename, nearest
-from nmt.runs.files import format_json, format_json_line, write_inside
+from nmt.files import digest_file, format_json, format_json_line, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
     import numpy as np

@@ -22,12 +22,12 @@ from nmt.config import Config
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
+from nmt.files import replace_atomically
 from nmt.inference.metrics import corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
-from nmt.runs.files import replace_atomically
 from nmt.runs.folder import RunFolder
 from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence

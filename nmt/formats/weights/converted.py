@@ -17,10 +17,10 @@ from pathlib import Path
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.files import replace_atomically
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.runs.building import choose_weights, make_sizes
 from nmt.runs.checkpoint import DAMAGE, digest_arrays
-from nmt.runs.files import replace_atomically
 from nmt.runs.folder import RunFolder
 
 CONVERTED_FILE = "best.ctranslate2"
