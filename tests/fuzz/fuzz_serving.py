@@ -36,9 +36,8 @@ class WordTranslator:
 
 
 def make_service() -> Any:
-    from nmt.serving.limits import Limits
-
     from nmt.serving.app import About, make_app
+    from nmt.serving.limits import Limits
 
     limits = Limits(
         max_body=2000,
