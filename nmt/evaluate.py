@@ -98,10 +98,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
         from nmt.data.corpus import join_pairs, read_parallel
+        from nmt.files import write_json
         from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
-        from nmt.runs.files import write_json
     if arguments.source is not None:
         what = f"file_{arguments.source.stem}"
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)

@@ -30,8 +30,8 @@ from nmt.analysis.tables import Listing
 from nmt.arguments import Parser
 from nmt.config.schema import flatten
 from nmt.errors import UserError, exit_on_user_error
+from nmt.files import write_text
 from nmt.runs.building import make_sizes
-from nmt.runs.files import write_text
 from nmt.runs.folder import CONFIG_FILE, RunFolder
 from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start

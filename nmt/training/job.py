@@ -226,7 +226,7 @@ def _settle_run(
 
 def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
     """Make the tokenizer of a new run, or check that a resumed one can go on."""
-    from nmt.runs.corpus import has_changed, record_of
+    from nmt.runs.corpus import has_corpus_changed, make_corpus_record
     from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
@@ -237,9 +237,9 @@ def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: 
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with attach_filename(folder.path):
             tokenizer.save(folder.path)
-        folder.write_corpus_record(record_of(corpus))
+        folder.write_corpus_record(make_corpus_record(corpus))
         return
-    if has_changed(folder, corpus):
+    if has_corpus_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so that it cannot go on "
             "exactly: restore the corpus, or start a new run"

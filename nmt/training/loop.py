@@ -22,12 +22,12 @@ from nmt.config import Config
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
+from nmt.files import replace_atomically
 from nmt.inference.metrics import corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
-from nmt.runs.files import replace_atomically
+from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
 from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence
@@ -140,7 +140,7 @@ class Trainer:
         self._limits = Limits.from_config(config.training)
         self.position = Position()
 
-        stored = run.checkpoints.latest(console.print)
+        stored = run.checkpoints.load_latest(console.print)
         if stored is not None:
             arrays, metadata = stored
             step.restore(arrays)
@@ -329,7 +329,7 @@ class Trainer:
         training = split_further(self._training)
         step = self.position.step
         whole = self._step.is_intact()
-        stored = None if whole else self._run.checkpoints.latest(self._console.print)
+        stored = None if whole else self._run.checkpoints.load_latest(self._console.print)
         if self._process_group.processes > 1 or not (whole or stored):
             raise UserError(
                 f"out of memory after update {step}; start a new run with "
@@ -435,7 +435,7 @@ class Trainer:
         self._count_skipped()
         if not self._window.spiked:
             return False
-        stored = self._run.checkpoints.latest(self._console.print)
+        stored = self._run.checkpoints.load_latest(self._console.print)
         if stored is None:
             return False  # it is skipped
         spiked = self.position.step
@@ -444,7 +444,7 @@ class Trainer:
         if self._returns > self._training.max_skipped:
             raise UserError(
                 f"training went back to update {self.position.step} {self._training.max_skipped} "
-                f"times, and there was a spike every time: {UNSTABLE}, or a larger "
+                f"times, and there was a spike every time: {STABILITY_ADVICE}, or a larger "
                 "training.spike_factor; what was saved before is intact"
             )
         self._console.print(
@@ -477,8 +477,8 @@ class Trainer:
             self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
         raise UserError(
             f"{self._training.max_skipped} updates in a row skipped, the last of them update "
-            f"{step}, {self._why_skipped()}: {UNSTABLE}; {path} has its batch, and the file beside "
-            "it the gradient norm of each weight; what was saved before is intact"
+            f"{step}, {self._why_skipped()}: {STABILITY_ADVICE}; {path} has its batch, and the "
+            "file beside it the gradient norm of each weight; what was saved before is intact"
         )
 
     def _why_skipped(self) -> str:
@@ -593,7 +593,7 @@ class Trainer:
         if not math.isfinite(nll):
             raise UserError(
                 f"the loss is not finite on the dev split after update {self.position.step}: "
-                f"{UNSTABLE}; what was saved before is intact"
+                f"{STABILITY_ADVICE}; what was saved before is intact"
             )
         sources = [pair.source for pair in self._dev]
         found = self._translator.translate(self._process_group.shard(sources), beam_size=1)

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("startup")
 
-NAMES = ("nmt", "nmt.config", "nmt.config.schema", "nmt.runs.folder", "nmt.runs.files")
+NAMES = ("nmt", "nmt.config", "nmt.config.schema", "nmt.runs.folder", "nmt.files")
 NAMES += ("nmt.data.corpus",)
 CODE = f"""
 import gc, json, os, sys, warnings
