@@ -61,7 +61,7 @@ def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
         for name in ("alone", "shared")
     )
     for name in ("train/loss", "train/gradient_norm", "dev/loss"):
-        expected, losses = (
+        expected, values = (
             [row[name] for row in run.metrics if name in row] for run in (alone, shared)
         )
         assert len(expected) == (2 if name == "dev/loss" else STEPS)
