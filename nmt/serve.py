@@ -148,7 +148,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     translator = Translator.load(folder.path, **chosen_engine(arguments))
     parts = PartTranslator(translator)
-    if translator.engine.own:
+    if translator.engine.keras_engine is not None:
         parts.load_attention()
     else:
         translator.translate([_WARM_UP])

@@ -37,7 +37,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.commands import start_translating
 
 if TYPE_CHECKING:
-    from nmt.inference.contract import Draw, Search
+    from nmt.inference.contract import SamplingRequest, SearchRequest
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
 
@@ -213,7 +213,9 @@ def run(arguments: argparse.Namespace) -> None:
     translate(arguments, translator, describe_search(arguments, beam))
 
 
-def translate(arguments: argparse.Namespace, translator: Translator, how: Search | Draw) -> None:
+def translate(
+    arguments: argparse.Namespace, translator: Translator, how: SearchRequest | SamplingRequest
+) -> None:
     """Translate sentences, a file, a pipe or a terminal, and write the lines."""
     encoding = arguments.encoding or UTF_8
 
@@ -256,12 +258,12 @@ def translate(arguments: argparse.Namespace, translator: Translator, how: Search
                 show_attention(translator, arguments.sentences, best, arguments.attention)
 
 
-def describe_search(arguments: argparse.Namespace, beam: int) -> Search | Draw:
+def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest | SamplingRequest:
     """Return the search or draw that the command line says."""
-    from nmt.inference.contract import Draw, Search
+    from nmt.inference.contract import SamplingRequest, SearchRequest
 
     if arguments.sample or arguments.mbr:
-        return Draw(
+        return SamplingRequest(
             arguments.mbr or arguments.nbest,
             arguments.temperature,
             arguments.top_k or 0,
@@ -270,7 +272,7 @@ def describe_search(arguments: argparse.Namespace, beam: int) -> Search | Draw:
             arguments.prefix,
             agreeing=arguments.mbr is not None,
         )
-    return Search(
+    return SearchRequest(
         beam,
         arguments.length_penalty,
         arguments.coverage_penalty,

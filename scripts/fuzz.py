@@ -215,7 +215,7 @@ def prepare_cleaning(folder: Path) -> Prepared:
     """Cleaned texts, what two of them are compared by, and where they are cut."""
     from nmt.data.cleaning import clean_text
     from nmt.data.splitting import normalized
-    from nmt.inference.cutting import clean_input
+    from nmt.inference.segmenting import clean_input
 
     def check(data: Any) -> None:
         text = text_of(data)
@@ -323,7 +323,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     from nmt.data import tokenizer as tokenizers
     from nmt.data.cleaning import clean_text
     from nmt.data.reading import phrasebook_dir
-    from nmt.inference.cutting import Cutter
+    from nmt.inference.segmenting import Segmenter
 
     tables = sorted(phrasebook_dir().glob("*.tsv"))
     texts = [
@@ -351,7 +351,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         assert len(spans) == len(ids)
         covered = {place for begin, end in spans for place in range(begin, end)}
         assert covered == set(range(len(text))), "a character belongs to no piece"
-        parts = Cutter(tokenizer, room).cut(given)
+        parts = Segmenter(tokenizer, room).segment(given)
         assert all(0 < len(part) <= room for part in parts)
         joined = "".join(tokenizer.decode(parts))
         assert joined.replace(" ", "").replace("\ufffd", "") or "\ufffd" in joined or not text

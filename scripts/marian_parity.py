@@ -279,10 +279,10 @@ def compare_beam(run: Any, lines: list[str], expected: list[tuple[str, float]]) 
     """Translate without weighing lengths, by our rule of what may end and by theirs; count."""
     from unittest import mock
 
-    from nmt.inference import engine
+    from nmt.inference import programs
 
     pairs = list(zip(search(run, lines), expected, strict=True))
-    with mock.patch.object(engine, "BeamSearch", take_their_endings(engine.BeamSearch)):
+    with mock.patch.object(programs, "BeamSearch", take_their_endings(programs.BeamSearch)):
         by_theirs = search(run, lines)
     return {
         "beam equal": sum(ours.text == text for ours, (text, _) in pairs),

@@ -17,7 +17,7 @@ from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.judging import comparable_lengths
 from nmt.data.languages import make_identifier
-from nmt.inference.contract import Draw, Search
+from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -77,7 +77,7 @@ class Synthesis:
     def __init__(
         self,
         translator: Translator,
-        how: Search | Draw,
+        how: SearchRequest | SamplingRequest,
         filters: Filters,
         *,
         noisy: bool = False,
@@ -99,7 +99,7 @@ class Synthesis:
         """
         texts = [clean_text(line) for line in lines]
         how = self.how
-        if isinstance(how, Draw):  # the same line is drawn otherwise elsewhere
+        if isinstance(how, SamplingRequest):  # the same line is drawn otherwise elsewhere
             how = replace(how, seed=how.seed + first)
         found = [one[0] if one else None for one in self.translator.run(texts, how)]
         spoiled = [
@@ -150,7 +150,7 @@ class Synthesis:
             return
         places = [i for i, reason in enumerate(reasons) if not reason]
         there = [one.text for i in places if (one := found[i]) is not None]
-        came = [one[0].text for one in self.back.run(there, Search(beam_size=1))]
+        came = [one[0].text for one in self.back.run(there, SearchRequest(beam_size=1))]
         scores = sentence_scores(came, [texts[i] for i in places]) if places else []
         for i, score in zip(places, scores, strict=True):
             if score < self.filters.min_round_trip:

@@ -20,12 +20,12 @@ class PartTranslator:
 
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
-        self.has_attention = translator.has_attention
+        self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
-        self._own_engine = translator.own_engine
-        self.hypotheses = translator.hypotheses_of_parts
-        self.cut = translator.cut
-        self._join_best = translator.join_best
+        self._keras_engine = translator.keras_engine
+        self.hypotheses = translator.hypotheses_of_segments
+        self.cut = translator.segmenter.segment
+        self._join_best = translator.joiner.join_best
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that it does not keep others waiting.
@@ -33,7 +33,7 @@ class PartTranslator:
         Raises:
             UserError: the engine has no attention.
         """
-        self._own_engine("attention")
+        self._keras_engine("attention")
         self.attention(_TINY)
 
     def join(self, parts: list[list[Translation]], n_best: int) -> list[Translation]:

@@ -252,7 +252,7 @@ def _make_trainer(
 ) -> Trainer:
     """BatchPlan the batches and build the model; say what is trained."""
     from nmt.data.splitting import evenly
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.runs.building import build_model
     from nmt.training.adapting import settle_weights

@@ -10,7 +10,7 @@ from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.serving.parts import PartTranslator
 
@@ -37,7 +37,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         joined = parts.join(of_text, 2)
         assert [one.text for one in joined] == [one.text for one in expected]
         assert [one.score for one in joined] == pytest.approx([one.score for one in expected])
-    assert translator.room == 5, "the translator is as it was"
+    assert translator.segmenter.max_tokens == 5, "the translator is as it was"
     assert translator.hypotheses(["hola"])[0][0].text == found[0][0][0].text
 
 
