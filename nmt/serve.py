@@ -13,8 +13,8 @@ from typing import Any
 from nmt.arguments import Parser, add_engine, add_run, chosen_engine
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_serving
-from nmt.startup.memory import settle
+from nmt.startup.commands import set_up_serving
+from nmt.startup.memory import freeze_heap
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _AT_LEAST_1 = (
@@ -144,10 +144,10 @@ def run(arguments: argparse.Namespace) -> None:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
     from nmt.inference.translator import Translator
-    from nmt.serving.parts import PartTranslator
+    from nmt.serving.parts import SegmentTranslator
 
     translator = Translator.load(folder.path, **chosen_engine(arguments))
-    parts = PartTranslator(translator)
+    parts = SegmentTranslator(translator)
     if translator.engine.keras_engine is not None:
         parts.load_attention()
     else:
@@ -177,7 +177,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     # The server raises the signal again when it has stopped, which would end the process by it.
     signal.signal(signal.SIGTERM, server.handle_exit)
-    settle()
+    freeze_heap()
     listener.listen()
     host, port = listener.getsockname()[:2]
     print(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
@@ -186,7 +186,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_serving()
+    set_up_serving()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

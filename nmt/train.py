@@ -19,8 +19,8 @@ from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.runs.resuming import job_config
-from nmt.startup.commands import start_training, warn_in_one_line
-from nmt.startup.watch import STATUS_REQUEUE
+from nmt.startup.commands import set_up_training, warn_in_one_line
+from nmt.startup.liveness import STATUS_REQUEUE
 from nmt.sweeps.trials import (
     Trial,
     locate_record,
@@ -43,7 +43,7 @@ def run_job(composed: DictConfig) -> float | None:
         return sweep_job(composed, console)
     with failing_inside_hydra():
         config = job_config(composed, list(HydraConfig.get().overrides.task))
-        start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
+        set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
         if run.written_here:
             write_record(Trial(run.path.name, run.complete, run.best_score))

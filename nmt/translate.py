@@ -34,10 +34,11 @@ from nmt.inference.lines import (
     translate_file,
 )
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
     from nmt.inference.contract import SamplingRequest, SearchRequest
+    from nmt.inference.pipeline import Request
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
 
@@ -213,9 +214,7 @@ def run(arguments: argparse.Namespace) -> None:
     translate(arguments, translator, describe_search(arguments, beam))
 
 
-def translate(
-    arguments: argparse.Namespace, translator: Translator, how: SearchRequest | SamplingRequest
-) -> None:
+def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
     """Translate sentences, a file, a pipe or a terminal, and write the lines."""
     encoding = arguments.encoding or UTF_8
 
@@ -225,14 +224,14 @@ def translate(
         ]
 
     def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
-        return translator.stream(chunks, how)
+        return translator.stream(chunks, request)
 
     done, begin = 0, None
     if arguments.resume:
         done, begin = count_done(
             arguments.output,
             arguments.file,
-            lambda lines: formatted(translator.run(lines, how)),
+            lambda lines: formatted(translator.run(lines, request)),
             encoding,
         )
         begin = begin if arguments.output.exists() else None
@@ -251,7 +250,7 @@ def translate(
             shown = out is not sys.stdout or not sys.stdout.isatty()
             translate_file(arguments.file, done, stream, write, shown=shown, encoding=encoding)
         else:
-            found = translator.run(arguments.sentences, how)
+            found = translator.run(arguments.sentences, request)
             write(found)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
@@ -270,7 +269,7 @@ def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest |
             arguments.top_p,
             arguments.seed,
             arguments.prefix,
-            agreeing=arguments.mbr is not None,
+            rank_by_agreement=arguments.mbr is not None,
         )
     return SearchRequest(
         beam,
@@ -296,7 +295,7 @@ def show_attention(
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

@@ -180,14 +180,14 @@ def ask(plan: Row) -> Any:
 
 def work(plan: Row) -> None:
     """Do what is planned, and print the answer as JSON."""
-    from nmt.startup.memory import give_back_large_blocks, keep_freed_memory
+    from nmt.startup.memory import keep_freed_memory, return_large_blocks
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     with contextlib.redirect_stdout(sys.stderr):
         if "device" in plan:
             answer: Any = tell_device()
         elif "kind" in plan:
-            give_back_large_blocks()  # so that what one step leaves is not there for the next
+            return_large_blocks()  # so that what one step leaves is not there for the next
             answer = {"bytes": measure_bytes(make_step(plan))}
         else:
             keep_freed_memory()  # as training does

@@ -323,9 +323,9 @@ def time_step(config: Any, batches: Any) -> float:
     """Return the milliseconds of an update."""
     from nmt.runs.building import build_model
     from nmt.training.backend import make_step
-    from nmt.training.defaults import finish_config
+    from nmt.training.defaults import resolve_config
 
-    finished = finish_config(config, batches.pairs)
+    finished = resolve_config(config, batches.pairs)
     size = config.tokenizer.vocabulary_size
     model = build_model(finished, size, precision=finished.training.precision)
     step = make_step(model, finished.training, seed=1)

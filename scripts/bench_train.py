@@ -161,7 +161,7 @@ def work(overrides: list[str]) -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ready = prepare(overrides)
-    with ready.process_group.together(), ready.process_group.scope():
+    with ready.process_group.fail_together(), ready.process_group.scope():
         _answer(ready, overrides, answers)
 
 
@@ -226,7 +226,7 @@ def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, An
     turn["loss"] = float(update.nll) / float(update.tokens)  # waits for the device
     turn["seconds"] = time.perf_counter() - begin
     turn["cpu_seconds"] = time.process_time() - begin_cpu  # of all threads
-    every = ready.process_group.exchange(counts)
+    every = ready.process_group.all_gather(counts)
     return turn | {name: sum(one[name] for one in every) for name in counts}
 
 
@@ -250,12 +250,12 @@ class Ready:
         """
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
-        from nmt.training.defaults import finish_config
+        from nmt.training.defaults import resolve_config
         from nmt.training.fitting import make_fitting_step
 
         changed = replace(self.config, training=replace(self.config.training, **training))
         with quiet_start():
-            config = finish_config(changed, self.pairs)
+            config = resolve_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
         step, config = make_fitting_step(model, config, [self.batches], self.process_group)
@@ -271,13 +271,13 @@ def prepare(overrides: list[str]) -> Ready:
 
     from nmt.errors import UserError, fail
     from nmt.runs.resuming import compose_config
-    from nmt.startup.commands import start_training
+    from nmt.startup.commands import set_up_training
     from nmt.startup.quiet import quiet_start
 
     console = Console(stderr=True, quiet=True)
     try:
         config = compose_config(overrides)
-        start_training(Path(config.cache_dir))
+        set_up_training(Path(config.cache_dir))
         with quiet_start():
             from nmt.runs.building import set_seed
             from nmt.training.preparation import plan_training, prepare_corpus, prepare_tokenizer
@@ -286,7 +286,7 @@ def prepare(overrides: list[str]) -> Ready:
             process_group = make_process_group(
                 config.training.devices
             )  # before anything is computed
-            process_group.wait()  # at once: JAX waits 30 seconds for processes to meet
+            process_group.barrier()  # at once: JAX waits 30 seconds for processes to meet
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)

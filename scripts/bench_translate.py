@@ -65,10 +65,10 @@ def main() -> None:
     from nmt.config.decoding import QUANTIZATIONS
     from nmt.errors import UserError, fail
     from nmt.runs.folder import RunFolder
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
-    start_translating()
+    set_up_translation()
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
@@ -294,9 +294,9 @@ def without_cache(translator: Any) -> Any:
         max_length = model.max_length
         vocabulary_size = model.vocabulary_size
 
-        def start(self, source: Any, *, hypotheses: int, max_length: Any, **_: Any) -> Read:
+        def start(self, source: Any, *, beam_size: int, max_length: Any, **_: Any) -> Read:
             mask = ops.not_equal(source, 0)[:, None, None, :]
-            shape = (ops.shape(source)[0], hypotheses, max_length)
+            shape = (ops.shape(source)[0], beam_size, max_length)
             return Read(ops.zeros(shape, "int32"), model.encode(source, mask)[0], mask)
 
         def step(self, tokens: Any, index: Any, state: Read) -> tuple[Any, Read]:
@@ -312,7 +312,7 @@ def without_cache(translator: Any) -> Any:
             chosen = ops.take_along_axis(state.prefixes, parents[:, :, None], axis=1)
             return state._replace(prefixes=chosen)
 
-        def room(self, state: Read) -> Any:
+        def capacity(self, state: Read) -> Any:
             return ops.shape(state.prefixes)[2]
 
         def grow(self, state: Read, positions: Any) -> Read:
@@ -397,14 +397,14 @@ def whole_command(folder: Any, lines: Path, turns: int) -> None:
     """Print how fast a file is translated: the command, and CTranslate2 given tokens."""
     import ctranslate2
 
-    from nmt.formats.weights.ctranslate2 import read_form
+    from nmt.formats.weights.converted import load_or_convert
     from nmt.startup.devices import cores
 
     tokenizer = folder.load_tokenizer()
     texts = lines.read_text(encoding="utf-8").splitlines()
     tokens = [[*tokenizer.pieces(ids), "</s>"] for ids in tokenizer.encode(texts)]
     translator = ctranslate2.Translator(
-        "run", files=read_form(folder, tokenizer), inter_threads=cores(), intra_threads=1
+        "run", files=load_or_convert(folder, tokenizer), inter_threads=cores(), intra_threads=1
     )
     rates: dict[str, list[float]] = {"command": [], "translate_batch": []}
     with tempfile.TemporaryDirectory() as scratch:

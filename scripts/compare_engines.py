@@ -27,9 +27,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     arguments = parser.parse_args()
 
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
 
-    start_translating()
+    set_up_translation()
     from nmt.inference.contract import SearchRequest
     from nmt.inference.forcing import count_tokens
     from nmt.inference.translator import Translator

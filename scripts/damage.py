@@ -102,7 +102,7 @@ class RunEngine:
         """Read the newest checkpoint, and compare it with the sound ones."""
         from nmt.runs.folder import RunFolder
 
-        found = RunFolder.open(path).checkpoints.latest()
+        found = RunFolder.open(path).checkpoints.load_latest()
         if found is None:
             return "other"
         ages = [age for age, sound in enumerate(self._checkpoints) if are_equal(found, sound)]
@@ -207,10 +207,10 @@ def finds(folder: Path, name: str) -> bool:
 
 def serve(kind: type, path: Path, pipe: Connection) -> None:
     """Answer trials, one after the other."""
-    from nmt.startup.commands import start_translating
+    from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
-    start_translating()
+    set_up_translation()
     with quiet_start():
         engine = kind(path)
         pipe.send(None)

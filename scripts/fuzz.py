@@ -525,7 +525,7 @@ def prepare_runs(folder: Path) -> Prepared:
     from nmt.data.tokenizer import load_tokenizer
     from nmt.runs.building import set_weights
     from nmt.runs.checkpoint import read_arrays
-    from nmt.runs.corpus import has_changed
+    from nmt.runs.corpus import has_corpus_changed
     from nmt.runs.folder import RunFolder
 
     run = make_run(folder)
@@ -538,13 +538,13 @@ def prepare_runs(folder: Path) -> Prepared:
         set_weights(model, arrays, run.checkpoints.best)
 
     def read_last(run: RunFolder) -> None:
-        run.checkpoints.latest()
+        run.checkpoints.load_latest()
         with replaced(run.checkpoints.best, b""):
             run.checkpoints.best.unlink()
             run.load_weights()
 
     def read_corpus(run: RunFolder) -> None:
-        has_changed(run, empty)
+        has_corpus_changed(run, empty)
         run.load_tokenizer()
 
     def read_metrics(run: RunFolder) -> None:

@@ -238,10 +238,10 @@ def make_calls(
     from nmt.runs.building import build_model
     from nmt.runs.resuming import compose_config
     from nmt.training.backend import make_step
-    from nmt.training.defaults import finish_config
+    from nmt.training.defaults import resolve_config
 
     given = [f"training.batch_tokens={BATCH_TOKENS}", f"model.dropout={DROPOUT}"]
-    config = finish_config(compose_config([*row.overrides, *given, *overrides]), pairs=100_000)
+    config = resolve_config(compose_config([*row.overrides, *given, *overrides]), pairs=100_000)
     training = config.training
     model = build_model(config, VOCABULARY, precision=training.precision)
     steps = [make_step(model, replace(training, accumulate=n), seed=1) for n in (1, 2)]

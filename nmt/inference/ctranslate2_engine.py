@@ -15,12 +15,12 @@ from nmt.errors import UserError
 from nmt.inference.contract import NEVER, Beam, Hypothesis, Sampling
 from nmt.startup.devices import cores
 
-# CTranslate2 finishes a sentence after `patience` times k ended hypotheses; the Keras engine when no
-# live one can win. With a larger patience fewer outputs differ, but the search is slower:
-# docs/performance.md. Lists of several hypotheses need more than a single best one.
+# CTranslate2 finishes a sentence after `patience` times k ended hypotheses; the Keras engine
+# finishes it when no live one can win. With a larger patience fewer outputs differ, but the search
+# is slower. Lists of several hypotheses need more patience than a single best one.
 _PATIENCE, _N_BEST_PATIENCE = 1.5, 2.0
-# No length penalty inside CTranslate2, whose formula is not Wu's. Exactly 0 would stop the search as
-# soon as the best hypothesis has ended; scores are divided by length ** 1e-30 == 1.
+# No length penalty inside CTranslate2, whose formula is not Wu's. Exactly 0 would stop the search
+# as soon as the best hypothesis has ended; scores are divided by length ** 1e-30 == 1.
 _NO_PENALTY = 1e-30
 _IMPOSSIBLE = -1e9  # hypotheses that a prefix forbids have at most this score
 

@@ -16,6 +16,7 @@ from nmt.config import DecodingConfig
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
+from nmt.inference.forcing import count_tokens
 from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
@@ -238,7 +239,7 @@ def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Fo
     most = translator.engine.max_length
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
-        fits = [length <= most for length in translator.lengths(chunk)]
+        fits = [length <= most for length in count_tokens(translator.tokenizer, chunk)]
         scored = iter(
             translator.score([pair for pair, fit in zip(chunk, fits, strict=True) if fit])
         )

@@ -43,7 +43,7 @@ def load_engine(
         UserError: the weights are missing, the engine cannot hold them, the runs have different
             tokenizers, or a quantization is given but CTranslate2 does not search.
     """
-    from nmt.formats.weights.ctranslate2 import NotHeldError
+    from nmt.formats.weights.ctranslate2 import NotConvertibleError
 
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; choose from: {', '.join(ENGINES)}")
@@ -65,7 +65,7 @@ def load_engine(
     if name != "keras":
         try:
             engine = _load_ctranslate2(folder, tokenizer, quantization)
-        except NotHeldError as error:
+        except NotConvertibleError as error:
             if name != "auto":
                 raise
             reason = f": {error}"
@@ -114,12 +114,12 @@ def _refuse_quantization(quantization: str | None, reason: str) -> None:
 def _load_ctranslate2(
     folder: RunFolder, tokenizer: Tokenizer, quantization: str | None
 ) -> CTranslate2Engine:
-    from nmt.formats.weights.ctranslate2 import read_form
+    from nmt.formats.weights.converted import load_or_convert
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
 
     config = folder.config
     return CTranslate2Engine(
-        read_form(folder, tokenizer),
+        load_or_convert(folder, tokenizer),
         tokenizer,
         config.model.max_length,
         quantization=quantization or config.decoding.quantization,

@@ -171,7 +171,7 @@ class SteppedPrograms:
             constraints = Constraints(
                 limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p)
             )
-            more = until - self._model.room(progress.state)
+            more = until - self._model.capacity(progress.state)
             state = self._model.grow(progress.state, more)
             algorithm = make_algorithm(self._model, options)
             progress = algorithm.advance(
@@ -236,7 +236,7 @@ def start_state(model: Decoder, source: Any, options: StaticOptions, max_length:
     """Return the model's state after reading ``source`` int32 [B, S], with room for a search."""
     return model.start(
         source,
-        hypotheses=options.hypotheses,
+        beam_size=options.hypotheses,
         max_length=max_length,
         track_coverage=options.tracks_coverage,
     )

@@ -84,8 +84,8 @@ class Segmenter:
             raise UserError("the sentence is empty: give one with at least one word")
         if len(segments) > 1:
             raise UserError(
-                f"the sentence is longer than the {self.max_tokens} tokens that are translated in one "
-                "go: give its segments one by one"
+                f"the sentence is longer than the {self.max_tokens} tokens that are translated in "
+                "one go: give its segments one by one"
             )
         return segments[0]
 

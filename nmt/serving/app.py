@@ -43,7 +43,7 @@ from nmt.viewer.page import inline_script, inline_style
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
-    from nmt.serving.parts import PartTranslator
+    from nmt.serving.parts import SegmentTranslator
 
 MAX_BEAM = 16  # memory and time of a search grow with it; beyond, translations get no better
 MAX_LENGTH_PENALTY = 2.0
@@ -203,7 +203,7 @@ class Service:
         limits: what is accepted.
     """
 
-    def __init__(self, translator: PartTranslator, limits: Limits) -> None:
+    def __init__(self, translator: SegmentTranslator, limits: Limits) -> None:
         self.limits = limits
         self.stopping = False
         self._translator = translator
@@ -475,7 +475,7 @@ def _submit(
         raise _unavailable(_STOPPING) from None
 
 
-def make_app(translator: PartTranslator, about: About, limits: Limits) -> FastAPI:
+def make_app(translator: SegmentTranslator, about: About, limits: Limits) -> FastAPI:
     """Build the application; its state holds the `Service`."""
     service = Service(translator, limits)
     page, policy = _make_page()
@@ -506,7 +506,7 @@ def make_app(translator: PartTranslator, about: About, limits: Limits) -> FastAP
     return app
 
 
-def _describe(translator: PartTranslator, about: About, limits: Limits) -> dict[str, Any]:
+def _describe(translator: SegmentTranslator, about: About, limits: Limits) -> dict[str, Any]:
     """Return what ``/info`` says."""
     return {
         "run": about.run,

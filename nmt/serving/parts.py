@@ -8,7 +8,7 @@ from nmt.inference.translator import Translator
 _TINY = "a"  # any text compiles the search; this one is short
 
 
-class PartTranslator:
+class SegmentTranslator:
     """A translator in three steps, which give together what `Translator.hypotheses` gives.
 
     `cut` and `load_attention` may be called on any thread, `hypotheses` and `attention` each on one

@@ -7,14 +7,14 @@ import sys
 import warnings
 from pathlib import Path
 
-from nmt.startup.compilation import keep_compiled
+from nmt.startup.compilation import use_compilation_cache
 from nmt.startup.devices import one_thread_per_operation
-from nmt.startup.memory import collect_rarely, give_back_large_blocks, keep_freed_memory
+from nmt.startup.memory import collect_rarely, keep_freed_memory, return_large_blocks
 
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
 
-def start_training(cache_dir: Path, *, deterministic: bool = False) -> None:
+def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     """Set memory for training, and keep compiled programs in ``cache_dir``.
 
     ``deterministic`` is told to XLA here, and to TensorFlow where its update is made.
@@ -27,18 +27,18 @@ def start_training(cache_dir: Path, *, deterministic: bool = False) -> None:
     collect_rarely()
     if deterministic:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_DETERMINISTIC}".strip()
-    keep_compiled(cache_dir / "compiled")
+    use_compilation_cache(cache_dir / "compiled")
 
 
-def start_translating() -> None:
+def set_up_translation() -> None:
     """Set memory and threads for decoding, and let each warning be one line."""
     keep_freed_memory(one_pool=False)
     _start_decoding()
 
 
-def start_serving() -> None:
+def set_up_serving() -> None:
     """Do the same for requests of any size: what a large one needed goes back to the system."""
-    give_back_large_blocks()
+    return_large_blocks()
     _start_decoding()
 
 

@@ -13,7 +13,7 @@ from nmt.startup.nvidia import nvidia_driver
 _FLAGS = "TF_XLA_FLAGS"
 
 
-def keep_compiled(folder: Path) -> None:
+def use_compilation_cache(folder: Path) -> None:
     """Keep the programs that XLA compiles in ``folder``, and take them from there if they fit.
 
     Must be called before TensorFlow or JAX is imported. A program is found again by a hash of what

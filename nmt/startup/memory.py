@@ -57,7 +57,7 @@ def collect_rarely() -> None:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
 
 
-def settle() -> None:
+def freeze_heap() -> None:
     """Look for unreachable cycles as often as Python usually does, but among new objects alone.
 
     For a process that has started and goes on for long: what is there now stays, and is not looked
@@ -105,7 +105,7 @@ def share_gpu_memory() -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
-def give_back_large_blocks() -> bool:
+def return_large_blocks() -> bool:
     """Give freed blocks of 4 MiB and more back to the system at once.
 
     The GNU allocator does so by default until it has freed the first of a size; larger ones then

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
-from nmt.runs.files import write_json
+from nmt.files import write_json
 
 RECORD_VARIABLE = "NMT_TRIAL"  # of the environment: where a run writes its record
 PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")  # those that training stops at, and saves

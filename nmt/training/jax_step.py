@@ -23,25 +23,25 @@ from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE
-from nmt.training.groups import Groups
 from nmt.training.objective import TokenLoss, cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
     compute_norm_and_factor,
-    is_sound,
+    is_valid_update,
     make_optimizer,
     sum_in_parts,
 )
 from nmt.training.process_group import ProcessGroup
 from nmt.training.step import (
     Update,
-    check_fits,
-    count_parts,
-    fill_up,
-    key_of_update,
-    name_state,
+    check_state_names,
+    count_parallel_parts,
+    list_state_names,
+    make_dropout_key,
+    pad_rows,
     select_local_rows,
 )
+from nmt.training.weight_groups import WeightGroups
 
 Arrays = list[Any]
 
@@ -74,7 +74,7 @@ class JaxStep:
         self._optimizer = make_optimizer(config)
         self._weights = list(model.trained_weights().values())
         self._frozen = [weight for weight in model.named_weights().values() if not weight.trainable]
-        self._groups = Groups(self._weights, config.optimizer)
+        self._groups = WeightGroups(self._weights, config.optimizer)
         joined = self._groups.make_variables(self._weights)
         self._optimizer.build(joined)
         scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
@@ -139,7 +139,7 @@ class JaxStep:
             weights, slots, self._fixed, self._share(batch, self._config.accumulate), key
         )
         scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
-        norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.part(gradients)]
+        norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.split(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
@@ -167,7 +167,7 @@ class JaxStep:
             own: which of the two.
         """
         here = self._replicas // self._process_group.processes if own else self._replicas
-        filled = fill_up(batch, micro_batches * here)
+        filled = pad_rows(batch, micro_batches * here)
         if self._mesh is None:
             return filled
         if micro_batches > 1:
@@ -208,7 +208,7 @@ class JaxStep:
             loss_scale=scale,
             clip_norm=self._config.clip_norm,
         )
-        sound = applies = is_sound(nll, norm, norm_limit)
+        sound = applies = is_valid_update(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
             applies = jnp.logical_or(sound, jnp.logical_not(jnp.isfinite(norm)))
 
@@ -221,7 +221,7 @@ class JaxStep:
         return (weights, slots, averages), Update(nll, tokens, norm, jnp.logical_not(sound))
 
     def _key(self, step: Any, share: Any) -> Any:
-        return key_of_update(self._seed, share, step)
+        return make_dropout_key(self._seed, share, step)
 
     def _change(
         self, state: tuple[Arrays, Arrays, Arrays], gradients: Arrays, learning_rate: Any
@@ -245,7 +245,7 @@ class JaxStep:
     ) -> Any:
         """Sum gradients of the (scaled) objective, nll and tokens over parts and micro-batches."""
         scale = self._loss_scale(slots)
-        parted = self._groups.part(weights)
+        parted = self._groups.split(weights)
 
         def objective(weights: Arrays, part: Any, key: Any) -> Any:
             read = hide_words(part, self._config.word_dropout, key)
@@ -276,7 +276,7 @@ class JaxStep:
             return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
 
         alone = self._replicas == 1
-        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
+        parts = count_parallel_parts(self._config, batch["labels"].shape[0]) if alone else 1
         return sum_in_parts(sum_micro_batches, batch, key, parts)
 
     def _loss(
@@ -295,7 +295,7 @@ class JaxStep:
         )
 
     def _nll(self, weights: Arrays, fixed: Arrays, batch: Any) -> tuple[Any, Any]:
-        loss = self._loss(self._groups.part(weights), fixed, batch, None, 0.0)
+        loss = self._loss(self._groups.split(weights), fixed, batch, None, 0.0)
         return loss.nll, loss.tokens
 
     def _loss_scale(self, slots: Arrays) -> Any:
@@ -308,7 +308,7 @@ class JaxStep:
 
     def _synchronise(self) -> None:
         """Give the variables of the model the values of the arrays, in host memory."""
-        weights = self._groups.part(self._state[0])
+        weights = self._groups.split(self._state[0])
         with jax.default_device(_host()):
             for variable, array in zip(self._weights, weights, strict=True):
                 variable.assign(jnp.array(np.asarray(array)))
@@ -318,9 +318,9 @@ class JaxStep:
         return jnp.array(array if self._whole is None else np.asarray(array))
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return name_state(self._model, len(self._slots), bool(self._state[2]))
+        return list_state_names(self._model, len(self._slots), bool(self._state[2]))
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the state is there: its memory is given to each update, which may fail."""
         try:
             jax.block_until_ready(self._state)
@@ -332,9 +332,9 @@ class JaxStep:
         """Return weights, averages and optimizer state."""
         weights, slots, averages = self._state
         now = (
-            self._groups.part(averages if self._averaging else weights),
+            self._groups.split(averages if self._averaging else weights),
             slots,
-            self._groups.part(averages) if averages else [],
+            self._groups.split(averages) if averages else [],
         )
         return {
             name: np.asarray(array)
@@ -345,7 +345,7 @@ class JaxStep:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
         names = self._names()
-        check_fits([name for part in names for name in part], state)
+        check_state_names([name for part in names for name in part], state)
         weights, slots, averages = ([jnp.array(state[name]) for name in part] for part in names)
         join = self._groups.join
         found = (join(weights), slots, join(averages) if averages else [])
@@ -357,7 +357,7 @@ class JaxStep:
         """Give the model its averaged weights, or those of training without averaging."""
         averages = self._state[2]
         for weight, array in zip(
-            self._weights, self._groups.part(averages or self._state[0]), strict=True
+            self._weights, self._groups.split(averages or self._state[0]), strict=True
         ):
             weight.assign(self._copy(array))
         self._averaging = bool(averages)

@@ -108,10 +108,10 @@ def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run
         UserError: a wrong key or value, or what is wrong with the corpus or the run.
     """
     from nmt.runs.resuming import compose_config
-    from nmt.startup.commands import start_training
+    from nmt.startup.commands import set_up_training
 
     config = compose_config(overrides)
-    start_training(Path(config.cache_dir), deterministic=config.training.deterministic)
+    set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     return train(config, console or Console(highlight=False, markup=False, soft_wrap=True))
 
 
@@ -131,22 +131,22 @@ def train(config: Config, console: Console) -> Run:
 
         from nmt.runs.building import set_seed
         from nmt.startup.devices import report_devices
-        from nmt.training.defaults import finish_config
+        from nmt.training.defaults import resolve_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.process_group import make_process_group
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: it destroys them
-    if not process_group.writes:
+    if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
     report_devices(process_group.replicas // process_group.processes, console.print)
     with contextlib.ExitStack() as held:
-        held.enter_context(process_group.together())
+        held.enter_context(process_group.fail_together())
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
-            finished = finish_config(config, corpus.epoch_pairs, corpus.dev)
+            finished = resolve_config(config, corpus.epoch_pairs, corpus.dev)
         folder = _settle_run(finished, corpus, process_group, held, console)
         with process_group.scope():
             trainer = _make_trainer(finished, corpus, folder, process_group, console)
@@ -155,7 +155,9 @@ def train(config: Config, console: Console) -> Run:
         tests = _test(folder, finished, corpus, process_group, console) if whole else {}
     evaluation = tests[TEST].evaluation if TEST in tests else None
     best_score = trainer.position.best_score
-    return Run(folder, trainer.stopped_by, best_score, evaluation, tests, process_group.writes)
+    return Run(
+        folder, trainer.stopped_by, best_score, evaluation, tests, process_group.is_main_process
+    )
 
 
 def _test(
@@ -179,16 +181,18 @@ def _test(
     earlier = Translator.load(start, engine=engine) if start and Path(start).is_dir() else None
 
     def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
-        sources = [pair.source for pair in process_group.share(pairs)]
+        sources = [pair.source for pair in process_group.shard(pairs)]
         outputs = translate_with_progress(translator, sources, console)
-        return judge(pairs, process_group.collect(outputs, len(pairs)), config.data.languages[1])
+        return judge(
+            pairs, process_group.gather_shards(outputs, len(pairs)), config.data.languages[1]
+        )
 
     found = {}
     for name, pairs in sets.items():
         evaluation = evaluate(translator, pairs)
         before = evaluate(earlier, pairs) if earlier else None
         found[name] = Tested(evaluation, before)
-        if not process_group.writes:
+        if not process_group.is_main_process:
             continue
         file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
         content = evaluation.as_json()
@@ -210,19 +214,19 @@ def _settle_run(
     One process makes the folder of a new run, or checks that a resumed one can go on; the others
     wait for it.
     """
-    if process_group.writes:
+    if process_group.is_main_process:
         resume = config.training.resume
         folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
         held.enter_context(lock_run(folder.path))
         _prepare_folder(folder, config, corpus, console)
-        process_group.exchange(str(folder.path))
+        process_group.all_gather(str(folder.path))
         return folder
-    return RunFolder.open(Path(str(process_group.exchange("")[0])))
+    return RunFolder.open(Path(str(process_group.all_gather("")[0])))
 
 
 def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
     """Make the tokenizer of a new run, or check that a resumed one can go on."""
-    from nmt.runs.corpus import has_changed, record_of
+    from nmt.runs.corpus import has_corpus_changed, make_corpus_record
     from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
@@ -233,9 +237,9 @@ def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: 
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with attach_filename(folder.path):
             tokenizer.save(folder.path)
-        folder.write_corpus_record(record_of(corpus))
+        folder.write_corpus_record(make_corpus_record(corpus))
         return
-    if has_changed(folder, corpus):
+    if has_corpus_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so that it cannot go on "
             "exactly: restore the corpus, or start a new run"
@@ -255,7 +259,7 @@ def _make_trainer(
     from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.runs.building import build_model
-    from nmt.training.adapting import settle_weights
+    from nmt.training.adapting import initialize_weights
     from nmt.training.fitting import make_fitting_step
     from nmt.training.loop import Trainer
     from nmt.training.preparation import plan_training, plan_validation
@@ -265,9 +269,9 @@ def _make_trainer(
     stages = plan_training(config, corpus, tokenizer)
     dev_batches = plan_validation(config, corpus, tokenizer)
     model = build_model(config, tokenizer.vocabulary_size, precision=training.precision)
-    settle_weights(model, config, folder, tokenizer, console.print)
+    initialize_weights(model, config, folder, tokenizer, console.print)
     step, settled = make_fitting_step(model, config, stages, process_group)
-    if settled != config and process_group.writes:
+    if settled != config and process_group.is_main_process:
         folder.write_config(settled)
     config, training = settled, settled.training
     summary = describe(config, stages, model)

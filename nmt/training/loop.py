@@ -22,12 +22,12 @@ from nmt.config import Config
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair, evenly
 from nmt.errors import UserError
+from nmt.files import replace_atomically
 from nmt.inference.metrics import corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.runs.checkpoint import UNSTABLE, read_arrays, write_arrays
-from nmt.runs.files import replace_atomically
+from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
 from nmt.runs.folder import RunFolder
 from nmt.sweeps.median_stopping import is_behind
 from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, Cadence
@@ -137,10 +137,10 @@ class Trainer:
         self._translator = translator
         self._process_group = process_group
         self._console = console
-        self._limits = Limits.of(config.training)
+        self._limits = Limits.from_config(config.training)
         self.position = Position()
 
-        stored = run.checkpoints.latest(console.print)
+        stored = run.checkpoints.load_latest(console.print)
         if stored is not None:
             arrays, metadata = stored
             step.restore(arrays)
@@ -242,7 +242,9 @@ class Trainer:
 
     def _open_journal(self, resumed_at: int | None) -> NoJournal:
         return (
-            Journal(self._run, resumed_at=resumed_at) if self._process_group.writes else NoJournal()
+            Journal(self._run, resumed_at=resumed_at)
+            if self._process_group.is_main_process
+            else NoJournal()
         )
 
     def _tick(self) -> float:
@@ -257,7 +259,7 @@ class Trainer:
     def _agree_on_clock(self) -> None:
         """Count the time until now; the clock of process 0 wins."""
         self._tick()
-        self._clock = self.position.seconds = self._process_group.exchange(self._clock)[0]
+        self._clock = self.position.seconds = self._process_group.all_gather(self._clock)[0]
 
     def _measure_update(self) -> float:
         """Return the seconds of an update since the last interruption; 0 without an update."""
@@ -267,7 +269,7 @@ class Trainer:
 
     def _agree(self, stop: _StopRequest) -> None:
         """Synchronise clocks and stop requests among processes; the clock of process 0 wins."""
-        said = self._process_group.exchange((self._clock, stop.number))
+        said = self._process_group.all_gather((self._clock, stop.number))
         self._clock = self.position.seconds = said[0][0]
         numbers = [number for _, number in said if number is not None]
         self.stopped_by = numbers[0] if numbers else None
@@ -326,8 +328,8 @@ class Trainer:
         """
         training = split_further(self._training)
         step = self.position.step
-        whole = self._step.is_whole()
-        stored = None if whole else self._run.checkpoints.latest(self._console.print)
+        whole = self._step.is_intact()
+        stored = None if whole else self._run.checkpoints.load_latest(self._console.print)
         if self._process_group.processes > 1 or not (whole or stored):
             raise UserError(
                 f"out of memory after update {step}; start a new run with "
@@ -433,7 +435,7 @@ class Trainer:
         self._count_skipped()
         if not self._window.spiked:
             return False
-        stored = self._run.checkpoints.latest(self._console.print)
+        stored = self._run.checkpoints.load_latest(self._console.print)
         if stored is None:
             return False  # it is skipped
         spiked = self.position.step
@@ -442,7 +444,7 @@ class Trainer:
         if self._returns > self._training.max_skipped:
             raise UserError(
                 f"training went back to update {self.position.step} {self._training.max_skipped} "
-                f"times, and there was a spike every time: {UNSTABLE}, or a larger "
+                f"times, and there was a spike every time: {STABILITY_ADVICE}, or a larger "
                 "training.spike_factor; what was saved before is intact"
             )
         self._console.print(
@@ -469,14 +471,14 @@ class Trainer:
         batch, share = self._plan(step - 1)
         path = self._run.path / f"{UNSOUND}_{step:08d}.npz"
         norms = self._step.gradient_norms(batch, step, share)
-        if self._process_group.writes:
+        if self._process_group.is_main_process:
             with replace_atomically(path) as file:
                 np.savez(file, **batch)  # type: ignore[arg-type]
             self._run.write_json(f"{path.stem}.json", {"step": step, "gradient_norms": norms})
         raise UserError(
             f"{self._training.max_skipped} updates in a row skipped, the last of them update "
-            f"{step}, {self._why_skipped()}: {UNSTABLE}; {path} has its batch, and the file beside "
-            "it the gradient norm of each weight; what was saved before is intact"
+            f"{step}, {self._why_skipped()}: {STABILITY_ADVICE}; {path} has its batch, and the "
+            "file beside it the gradient norm of each weight; what was saved before is intact"
         )
 
     def _why_skipped(self) -> str:
@@ -492,7 +494,7 @@ class Trainer:
         norms = [*self.position.norms, *(float(update.gradient_norm) for update in made[-1:])]
         self.position.norms = norms[-MEDIAN_OF:]
         # Each process has counted its own rows.
-        every = self._process_group.exchange((window.real, window.positions))
+        every = self._process_group.all_gather((window.real, window.positions))
         real, positions = (sum(counts) for counts in zip(*every, strict=True))
         tokens = sum(float(update.tokens) for update in made)
         nll = sum(float(update.nll) for update in made) / tokens if made else math.nan
@@ -574,8 +576,8 @@ class Trainer:
         share = self._training.stop_behind
         if share is None:
             return False
-        behind = self._process_group.exchange(
-            self._process_group.writes and is_behind(self._run, share)
+        behind = self._process_group.all_gather(
+            self._process_group.is_main_process and is_behind(self._run, share)
         )[0]
         if behind:
             self._console.print(f"update {self.position.step}: behind the runs beside it")
@@ -591,11 +593,11 @@ class Trainer:
         if not math.isfinite(nll):
             raise UserError(
                 f"the loss is not finite on the dev split after update {self.position.step}: "
-                f"{UNSTABLE}; what was saved before is intact"
+                f"{STABILITY_ADVICE}; what was saved before is intact"
             )
         sources = [pair.source for pair in self._dev]
-        found = self._translator.translate(self._process_group.share(sources), beam_size=1)
-        outputs = self._process_group.collect(found, len(sources))
+        found = self._translator.translate(self._process_group.shard(sources), beam_size=1)
+        outputs = self._process_group.gather_shards(found, len(sources))
         scores = []
         if self._dev:
             references = [pair.target for pair in self._dev]
@@ -614,7 +616,7 @@ class Trainer:
 
     def _read_probes(self) -> list[tuple[str, Attention]]:
         """Return the sentences to look into, and their attention, where that is written down."""
-        sentences = (self._training.probes or []) if self._process_group.writes else []
+        sentences = (self._training.probes or []) if self._process_group.is_main_process else []
         found = self._translator.hypotheses(sentences, beam_size=1)
         probes = []
         for sentence, best in zip(sentences, found, strict=True):
@@ -626,17 +628,17 @@ class Trainer:
     def _save(self) -> None:
         self._count_skipped()
         state = self._step.state()
-        self._process_group.check_alike(state)
-        if self._process_group.writes:
+        self._process_group.check_same_state(state)
+        if self._process_group.is_main_process:
             keep, position = self._training.keep_checkpoints, self.position
             self._run.checkpoints.save(position.step, state, asdict(position), keep=keep)
-        self._process_group.wait()
+        self._process_group.barrier()
         self._saved = self.position.step
         self._returns = 0
 
     def _keep_best(self) -> None:
         """Write the averaged weights as the best; the checkpoint that says so is there already."""
-        if not self._process_group.writes:
+        if not self._process_group.is_main_process:
             return
         with self._step.use_averages():
             weights = self._model.trained_weights()

@@ -41,7 +41,7 @@ def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
         optimizer = keras.optimizers.Adam(**betas, **arguments)
     # Decay is for matrices that map; not for biases, norms and the tied table.
     optimizer.exclude_from_weight_decay(
-        var_names=["bias", "gamma", "beta", "table", "^undecayed"]  # the last one: `Groups`
+        var_names=["bias", "gamma", "beta", "table", "^undecayed"]  # the last one: `WeightGroups`
     )
     if config.precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
@@ -98,7 +98,7 @@ def compute_norm_and_factor(
     return norm, factor
 
 
-def is_sound(nll: Tensor, norm: Tensor, norm_limit: Tensor) -> Tensor:
+def is_valid_update(nll: Tensor, norm: Tensor, norm_limit: Tensor) -> Tensor:
     """Whether an update may be made: its loss is finite, its gradient's norm below the limit.
 
     Args:

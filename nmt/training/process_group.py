@@ -23,7 +23,7 @@ import numpy as np
 from nmt.errors import UserError
 from nmt.startup.cluster import VARIABLE, Cluster, find_cluster
 from nmt.startup.devices import divide_cpu, gpus
-from nmt.startup.watch import PATIENCE, Watch
+from nmt.startup.liveness import TIMEOUT, PeerMonitor
 
 MULTIWORKER = "multiworker"
 _HEARING = 3.0  # seconds that news of another process may take
@@ -47,7 +47,7 @@ class ProcessGroup:
     strategy: Any = None
     process: int = 0
     processes: int = 1
-    watch: Watch | None = None
+    monitor: PeerMonitor | None = None
 
     @property
     def replicas(self) -> int:
@@ -57,7 +57,7 @@ class ProcessGroup:
         return max(1, len(self.devices))
 
     @property
-    def writes(self) -> bool:
+    def is_main_process(self) -> bool:
         """Whether this process writes files, and says what is going on."""
         return self.process == 0
 
@@ -65,7 +65,7 @@ class ProcessGroup:
         """Return the context in which the model and its update are made, and are used."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
-    def exchange(self, value: T) -> list[T]:
+    def all_gather(self, value: T) -> list[T]:
         """Return what each process gives here, in their order; all wait for each other.
 
         Args:
@@ -86,18 +86,18 @@ class ProcessGroup:
             for row, size in zip(found, sizes, strict=True)
         ]
 
-    def share(self, items: Sequence[T]) -> Sequence[T]:
+    def shard(self, items: Sequence[T]) -> Sequence[T]:
         """Return the items that this process works on."""
         return items[self.process :: self.processes]
 
-    def collect(self, results: Sequence[T], count: int) -> list[T]:
+    def gather_shards(self, results: Sequence[T], count: int) -> list[T]:
         """Return the results for all items, from each process those for what `share` gave it."""
         if self.processes == 1:
             return list(results)
-        every = self.exchange(list(results))
+        every = self.all_gather(list(results))
         return [every[i % self.processes][i // self.processes] for i in range(count)]
 
-    def check_alike(self, state: Mapping[str, np.ndarray]) -> None:
+    def check_same_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Check that all processes have the same state, to the bit.
 
         Raises:
@@ -108,30 +108,30 @@ class ProcessGroup:
         mark = 0
         for name in sorted(state):
             mark = zlib.crc32(state[name].tobytes(), mark)
-        marks = self.exchange(mark)
+        marks = self.all_gather(mark)
         if len(set(marks)) > 1:
             raise RuntimeError(f"processes that train together have different weights: {marks}")
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all processes are here."""
-        self.exchange(None)
+        self.all_gather(None)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def fail_together(self) -> Iterator[None]:
         """Begin together and end together: what fails in one process stops all."""
         try:
             yield
-            self.wait()
+            self.barrier()
         except BaseException as error:
-            if self.watch is not None:
+            if self.monitor is not None:
                 if isinstance(error, Exception) and not isinstance(error, UserError):
-                    # The engine may fail because another process is gone: the watch hears of it
+                    # The engine may fail because another process is gone: the monitor hears of it
                     # at the same time, and ends this one with the line that says so.
                     time.sleep(_HEARING)
-                self.watch.fail()
+                self.monitor.fail()
             raise
-        if self.watch is not None:
-            self.watch.close()
+        if self.monitor is not None:
+            self.monitor.close()
 
     def _gather(self, array: np.ndarray) -> np.ndarray:
         """Return int32 [processes, ...] of the arrays int32 [...] of all processes."""
@@ -194,7 +194,7 @@ def make_process_group(devices: str) -> ProcessGroup:
 def _join(cluster: Cluster) -> ProcessGroup:
     """Join the other processes."""
     process, processes = cluster.index, len(cluster.workers)
-    watch = Watch(cluster.workers, process)
+    monitor = PeerMonitor(cluster.workers, process)
     if keras.config.backend() == "jax":
         import jax
 
@@ -202,12 +202,14 @@ def _join(cluster: Cluster) -> ProcessGroup:
             cluster.workers[0],
             num_processes=processes,
             process_id=process,
-            heartbeat_timeout_seconds=round(2 * PATIENCE),  # the watch is quicker, and says who
+            heartbeat_timeout_seconds=round(2 * TIMEOUT),  # the monitor is quicker, and says who
         )
-        process_group = ProcessGroup(jax.devices(), None, process, processes, watch)
-        process_group.wait()  # now: it gives up where some come to their first exchange much later
+        process_group = ProcessGroup(jax.devices(), None, process, processes, monitor)
+        process_group.barrier()  # at once: JAX gives up if processes arrive 30 seconds apart
         return process_group
     import tensorflow as tf
 
     os.environ[VARIABLE] = cluster.as_variable()
-    return ProcessGroup((), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, watch)
+    return ProcessGroup(
+        (), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, monitor
+    )

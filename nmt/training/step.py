@@ -27,7 +27,7 @@ class Update(NamedTuple):
     nll: Any  # nats, summed over target tokens
     tokens: Any  # target tokens
     gradient_norm: Any  # of the mean gradient, before clipping
-    skipped: Any  # bool: nothing was changed, see `nmt.training.optimizer.is_sound`
+    skipped: Any  # bool: nothing was changed, see `nmt.training.optimizer.is_valid_update`
 
 
 class Step(Protocol):
@@ -75,7 +75,7 @@ class Step(Protocol):
         """Take the updates in other micro-batches from now on: see `fitting.split_update`."""
         ...
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the state is there: waits for it.
 
         An update that has failed may have taken it along, or have been made in part.
@@ -95,7 +95,7 @@ class Step(Protocol):
         ...
 
 
-def key_of_update(seed: Any, share: Any, step: Any) -> DropoutKey:
+def make_dropout_key(seed: Any, share: Any, step: Any) -> DropoutKey:
     """Return what the dropout masks of an update are drawn from.
 
     Args:
@@ -130,7 +130,7 @@ def select_local_rows(
     return local_rows
 
 
-def fill_up(batch: Batch, multiple: int) -> Batch:
+def pad_rows(batch: Batch, multiple: int) -> Batch:
     """Add empty rows until their number is a multiple: batches do not depend on who shares them."""
     missing = -len(batch["labels"]) % multiple
     if not missing:
@@ -140,7 +140,7 @@ def fill_up(batch: Batch, multiple: int) -> Batch:
 
 def list_micro_batches(batch: Batch, count: int) -> list[Batch]:
     """Return the rows of a batch in so many parts; the last ones may be of empty rows."""
-    filled = fill_up(batch, count)
+    filled = pad_rows(batch, count)
     rows = len(filled["labels"]) // count
     return [
         {name: array[i * rows : (i + 1) * rows] for name, array in filled.items()}
@@ -148,7 +148,7 @@ def list_micro_batches(batch: Batch, count: int) -> list[Batch]:
     ]
 
 
-def count_parts(config: TrainingConfig, rows: int) -> int:
+def count_parallel_parts(config: TrainingConfig, rows: int) -> int:
     """Return how many parts of a batch of ``rows`` are worked on at the same time.
 
     The largest number up to ``training.parallel_parts`` that divides the rows of a micro-batch.
@@ -159,7 +159,9 @@ def count_parts(config: TrainingConfig, rows: int) -> int:
     return next(parts for parts in range(most, 0, -1) if micro_rows % parts == 0)
 
 
-def name_state(model: Model, slots: int, averaging: bool) -> tuple[list[str], list[str], list[str]]:
+def list_state_names(
+    model: Model, slots: int, averaging: bool
+) -> tuple[list[str], list[str], list[str]]:
     """Return the names in a checkpoint of the weights, the optimizer's slots and the averages.
 
     Weights that are not trained are not in it: they are kept once.
@@ -172,7 +174,7 @@ def name_state(model: Model, slots: int, averaging: bool) -> tuple[list[str], li
     )
 
 
-def check_fits(named: Iterable[str], state: Iterable[str]) -> None:
+def check_state_names(named: Iterable[str], state: Iterable[str]) -> None:
     """Check that a stored state has just the names of this one.
 
     Raises:

@@ -15,25 +15,25 @@ from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.startup.devices import gpus
-from nmt.training.groups import Groups
 from nmt.training.objective import cross_entropy, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
     compute_norm_and_factor,
-    is_sound,
+    is_valid_update,
     make_optimizer,
     sum_in_parts,
 )
 from nmt.training.process_group import ProcessGroup
 from nmt.training.step import (
     Update,
-    check_fits,
-    count_parts,
-    fill_up,
-    key_of_update,
-    name_state,
+    check_state_names,
+    count_parallel_parts,
+    list_state_names,
+    make_dropout_key,
+    pad_rows,
     select_local_rows,
 )
+from nmt.training.weight_groups import WeightGroups
 
 
 class TensorFlowStep:
@@ -68,7 +68,7 @@ class TensorFlowStep:
         replicas = self._strategy.num_replicas_in_sync
         self._selects = self._scaled or replicas > 1 or bool(gpus())
         self._weights = list(model.trained_weights().values())
-        self._groups = Groups(self._weights, config.optimizer)
+        self._groups = WeightGroups(self._weights, config.optimizer)
         self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
@@ -130,13 +130,13 @@ class TensorFlowStep:
         """Return the norm of the mean gradient of each weight, by its name."""
         tf = self._tf
         share = tf.constant(round(dropout_share * FULL_SHARE), tf.uint32)
-        filled = fill_up(batch, self._config.accumulate)
+        filled = pad_rows(batch, self._config.accumulate)
         tensors = {name: tf.constant(array) for name, array in filled.items()}
         key = self._key(tf.constant(step, tf.uint32), share)
         gradients, _, tokens = self._sums(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
         names = self._model.trained_weights()
-        norms = [scale * float(tf.norm(part)) for part in self._groups.part(gradients)]
+        norms = [scale * float(tf.norm(part)) for part in self._groups.split(gradients)]
         return dict(zip(names, norms, strict=True))
 
     def _take(self, batch: Batch, micro_batches: int, *, own: bool = False) -> Any:
@@ -150,7 +150,7 @@ class TensorFlowStep:
         replicas = self._strategy.num_replicas_in_sync
         here = replicas // self._process_group.processes if own else replicas
         first = self._process_group.process * here if own else 0
-        filled = fill_up(batch, micro_batches * here)
+        filled = pad_rows(batch, micro_batches * here)
         rows = len(filled["labels"]) // here
 
         def take(replica: int) -> dict[str, Any]:
@@ -204,12 +204,12 @@ class TensorFlowStep:
 
     def _key(self, step: Any, share: Any) -> DropoutKey:
         seed = self._tf.constant(self._seed & 0xFFFFFFFF, self._tf.uint32)
-        return key_of_update(seed, share, step)
+        return make_dropout_key(seed, share, step)
 
     def _sums(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         """Sum gradients of the (scaled) objective, nll and tokens over one replica's batch."""
         alone = self._strategy.num_replicas_in_sync == 1
-        parts = count_parts(self._config, batch["labels"].shape[0]) if alone else 1
+        parts = count_parallel_parts(self._config, batch["labels"].shape[0]) if alone else 1
         return sum_in_parts(self._gradients, batch, key, parts)
 
     def _gradients_of(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
@@ -268,7 +268,7 @@ class TensorFlowStep:
             loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
-        sound = applies = is_sound(nll, norm, norm_limit)
+        sound = applies = is_valid_update(nll, norm, norm_limit)
         if self._scaled:  # its optimizer skips what overflows, and needs to see it
             applies = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
         return norm, factor, sound, applies
@@ -297,8 +297,8 @@ class TensorFlowStep:
                 average.assign(average + (1 - decay) * (variable.value - average))
         for variable, condition, value in before:
             variable.assign(tf.where(condition, tf.convert_to_tensor(variable), value))
-        weights = self._groups.part([variable.value for variable in self._joined])
-        for i in self._groups.list_copied():
+        weights = self._groups.split([variable.value for variable in self._joined])
+        for i in self._groups.copied_indices():
             self._weights[i].assign(weights[i])
         return tf.constant(True)
 
@@ -316,7 +316,7 @@ class TensorFlowStep:
         )
         return loss.nll, loss.tokens
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the state is there, and not that of an update which was made in part."""
         return self._whole
 
@@ -326,13 +326,13 @@ class TensorFlowStep:
         values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
         values |= zip(slots, self._optimizer.variables, strict=True)
         if averages:
-            values |= zip(averages, self._groups.part(self._averages), strict=True)
+            values |= zip(averages, self._groups.split(self._averages), strict=True)
         return {name: np.asarray(value) for name, value in values.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set what `state` returned."""
         weights, slots, averages = self._names()
-        check_fits([*weights, *slots, *averages], state)
+        check_state_names([*weights, *slots, *averages], state)
 
         def assign(variables: list[Any], names: list[str], *, joined: bool) -> None:
             values = [state[name] for name in names]
@@ -348,7 +348,7 @@ class TensorFlowStep:
         self._whole = True
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return name_state(self._model, len(self._optimizer.variables), bool(self._averages))
+        return list_state_names(self._model, len(self._optimizer.variables), bool(self._averages))
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
@@ -358,7 +358,7 @@ class TensorFlowStep:
             return
         kept = [np.asarray(weight) for weight in self._weights]
         try:
-            averages = self._groups.part(self._averages)
+            averages = self._groups.split(self._averages)
             for weight, average in zip(self._weights, averages, strict=True):
                 weight.assign(average)
             yield

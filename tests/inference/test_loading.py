@@ -11,7 +11,7 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.formats.weights.ctranslate2 import FORM_FILE
+from nmt.formats.weights.converted import CONVERTED_FILE
 from nmt.inference.contract import SearchRequest
 from nmt.inference.keras_engine import KerasEngine
 from nmt.runs.folder import RunFolder
@@ -41,7 +41,7 @@ def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
     translator = Translator.load(parrot_run, log=said.append)
     assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
     assert translator.engine.keras_engine is None
-    assert (parrot_run / "checkpoints" / FORM_FILE).is_file()
+    assert (parrot_run / "checkpoints" / CONVERTED_FILE).is_file()
     own = fast.with_keras_engine()
     assert isinstance(own.engine, KerasEngine)
     assert own.engine is fast.keras_engine()
@@ -91,7 +91,7 @@ def test_the_model_itself_where_it_is_asked_for(parrot_run: Path) -> None:
 def test_ctranslate2_alone_gives_nothing_else(parrot_run: Path) -> None:
     translator = Translator.load(parrot_run, engine="ctranslate2", quantization="int8")
     assert translator.translate(["Hoy hace frío."])
-    with pytest.raises(UserError, match="^sampling needs the Keras engine"):
+    with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
         translator.samples(["Hoy hace frío."], 2)
 
 

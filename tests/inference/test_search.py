@@ -173,12 +173,12 @@ def numpy(found: Hypotheses) -> Hypotheses:
 
 
 def constraints(
-    limits: Sequence[int], prefix: Any = None, numbers: SearchParameters | None = None
+    limits: Sequence[int], prefix: Any = None, parameters: SearchParameters | None = None
 ) -> Constraints:
     """Limits, and prefixes [B, P] (none by default)."""
     given = np.full((len(limits), FORCED), FREE) if prefix is None else np.array(prefix)
     parts = (ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given))
-    return Constraints(*parts, numbers or SearchParameters())
+    return Constraints(*parts, parameters or SearchParameters())
 
 
 def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,7 +218,7 @@ def run_beam(
     reorder: Any = same,
     length: int = ROOM,
     n_best: int = 0,
-    kept: int = 0,
+    ended_size: int = 0,
     prefix: Any = None,
     **more: Any,
 ) -> Hypotheses:
@@ -228,7 +228,7 @@ def run_beam(
         bos=BOS,
         eos=EOS,
         size=size,
-        ended_size=kept or size,
+        ended_size=ended_size or size,
         **more,
     )
     given = constraints(
@@ -623,7 +623,7 @@ def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
         logits, state = model.step(tokens, index, state)
         return without_padding(logits), state
 
-    state = model.start(source, hypotheses=max(1, size), max_length=length)
+    state = model.start(source, beam_size=max(1, size), max_length=length)
     marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
     algorithm = (
         BeamSearch(reorder=model.reorder, size=size, ended_size=size, **marks)
@@ -777,7 +777,7 @@ def test_a_search_in_pieces_is_the_search_in_one() -> None:
     algorithm = BeamSearch(
         step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=5, ended_size=5
     )
-    given = constraints([9, 4, 7, 8] * 5, numbers=SearchParameters(length_penalty=0.6, n_best=5))
+    given = constraints([9, 4, 7, 8] * 5, parameters=SearchParameters(length_penalty=0.6, n_best=5))
     state = steps.state(SENTENCES, 5)
     whole = numpy(program(algorithm, ROOM)(state, given))
     progress = algorithm.begin(state, given, ROOM)
@@ -818,7 +818,7 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
         ended_size=2,
         coverage=coverage,
     )
-    given = constraints([4], numbers=SearchParameters(coverage_penalty=1.0, n_best=2))
+    given = constraints([4], parameters=SearchParameters(coverage_penalty=1.0, n_best=2))
     found = numpy(run(algorithm, ops.zeros((1, 2), "int32"), given, max_length=4))
     assert sequences(found)[0] == [A, EOS]
     np.testing.assert_allclose(found.scores[0, 0], math.log(0.24), rtol=1e-5)
@@ -849,7 +849,7 @@ def drawn(
     count: int = 4000, key: int = 1, *, temperature: float = 1.0, top_p: float = 1.0, **more: Any
 ) -> list[int]:
     """Return how often end, a and b were drawn first."""
-    given = constraints([3], numbers=SearchParameters(temperature=temperature, top_p=top_p))
+    given = constraints([3], parameters=SearchParameters(temperature=temperature, top_p=top_p))
     keys = ops.convert_to_tensor(np.array([key], np.uint32))
     draw = drawer(samples=count, uses_top_p=top_p < 1, **more)
     found = numpy(draw(COIN.state, given, keys))
@@ -923,7 +923,7 @@ def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None
     keys = ops.convert_to_tensor(np.array([1], np.uint32))
 
     def first(temperature: float) -> list[int]:
-        given = constraints([2], numbers=SearchParameters(temperature=temperature, top_p=top_p))
+        given = constraints([2], parameters=SearchParameters(temperature=temperature, top_p=top_p))
         found = numpy(draw(Bigrams(likely, likely, likely).state, given, keys))
         return np.bincount(found.tokens[0, :, 0], minlength=V).tolist()
 
@@ -981,7 +981,7 @@ def test_a_wide_beam_finds_the_same_without_groups(
     for long in (nmt.inference.search._LONG, math.inf):
         monkeypatch.setattr(nmt.inference.search, "_LONG", long)
         search = BeamSearch(step=step, reorder=same, bos=BOS, eos=EOS, size=size, ended_size=size)
-        given = constraints([3], numbers=SearchParameters(n_best=size))
+        given = constraints([3], parameters=SearchParameters(n_best=size))
         compiled = jitted(
             lambda state, given, search=search: run(search, state, given, max_length=3)
         )

@@ -507,11 +507,11 @@ def test_only_the_own_engine_samples_penalises_coverage_and_shows_attention(
     translator: Translator,
 ) -> None:
     other = Translator(Foreign(), translator.tokenizer, translator.decoding)
-    with pytest.raises(UserError, match="^sampling needs the Keras engine"):
+    with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
         other.samples(["Hola."], 2)
-    with pytest.raises(UserError, match="^a coverage penalty needs the Keras engine"):
+    with pytest.raises(UserError, match=r"^a coverage penalty needs the Keras engine"):
         other.hypotheses(["Hola."], coverage_penalty=0.2)
-    with pytest.raises(UserError, match="^attention needs the Keras engine"):
+    with pytest.raises(UserError, match=r"^attention needs the Keras engine"):
         other.attention("Hola.")
 
 

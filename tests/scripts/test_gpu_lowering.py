@@ -14,7 +14,7 @@ import pytest
 from nmt.config import Config
 from nmt.inference.keras_engine import KerasEngine
 from nmt.startup.devices import Gpu
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 
 if TYPE_CHECKING:
     from nmt import Translator
@@ -134,9 +134,9 @@ def test_the_program_believes_in_the_gpu(
     gpu: Gpu, precision: str, compose: Callable[..., Config], letters: Translator
 ) -> None:
     model = letters.engine.model
-    assert finish_config(compose(), 100).training.precision == "float32"
+    assert resolve_config(compose(), 100).training.precision == "float32"
     with believe_in(gpu):
-        training = finish_config(compose(), 100).training
+        training = resolve_config(compose(), 100).training
         assert (training.precision, training.parallel_parts) == (precision, 1)
         assert KerasEngine(model).parallel == 1
 

@@ -20,7 +20,7 @@ from nmt.config import DecodingConfig
 from nmt.errors import UserError
 from nmt.inference.keras_engine import KerasEngine
 from nmt.serving import app
-from nmt.serving.parts import PartTranslator
+from nmt.serving.parts import SegmentTranslator
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
         beam_size=3, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
     served, fresh = (Translator(KerasEngine(model), Letters(), decoding) for _ in range(2))
-    with serving(PartTranslator(served)) as running:
+    with serving(SegmentTranslator(served)) as running:
 
         def ask(penalty: float) -> dict[str, Any]:
             return running.translate("hola", length_penalty=penalty, scores=True)[0][0]

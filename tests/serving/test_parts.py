@@ -12,7 +12,7 @@ from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
-from nmt.serving.parts import PartTranslator
+from nmt.serving.parts import SegmentTranslator
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -25,7 +25,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
     translator = Translator(KerasEngine(model), Letters(), decoding, longest=6)
-    parts = PartTranslator(translator)
+    parts = SegmentTranslator(translator)
     texts = ["hola", "", "holaholaholahola"]
     cut = [parts.cut(text) for text in texts]
     assert [len(of_text) for of_text in cut] == [1, 0, 4]
@@ -47,16 +47,16 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
         beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
     alone, both = (
-        PartTranslator(Translator(KerasEngine(model), Letters(), decoding)) for _ in "ab"
+        SegmentTranslator(Translator(KerasEngine(model), Letters(), decoding)) for _ in "ab"
     )
     best = Translation("abc", -1.0, -1.0, (4, 5, 6, 2))
     texts = ["hola", "adios", "holahola"]
 
-    def search(parts: PartTranslator) -> list[list[Translation]]:
+    def search(parts: SegmentTranslator) -> list[list[Translation]]:
         ids = [part for text in texts for part in parts.cut(text)]
         return parts.hypotheses(ids, beam_size=2, length_penalty=0.6, n_best=2)
 
-    def attend(parts: PartTranslator) -> list[np.ndarray]:
+    def attend(parts: SegmentTranslator) -> list[np.ndarray]:
         return [attention.cross for text in texts if (attention := parts.attention(text, best))]
 
     both.load_attention()

@@ -17,9 +17,9 @@ import pytest
 from nmt.startup.memory import (
     available_memory,
     collect_rarely,
-    give_back_large_blocks,
+    freeze_heap,
     keep_freed_memory,
-    settle,
+    return_large_blocks,
     share_gpu_memory,
 )
 
@@ -124,7 +124,7 @@ def test_several_pools_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert keep_freed_memory(one_pool=False)
     assert dict(Library.asked) == {option: value for option, value in whole.items() if value != 1}
     assert len(whole) == 3
-    assert give_back_large_blocks()
+    assert return_large_blocks()
     [(option, size)] = Library.asked
     assert option not in whole
     assert size >= 1 << 20
@@ -136,7 +136,7 @@ def test_a_settled_process_finds_new_garbage_soon_and_leaves_the_old_alone(
     collect_rarely()
     before = cycle()
     try:
-        settle()
+        freeze_heap()
         assert before() is None
         assert gc.get_freeze_count() > 10_000
         new = cycle()

@@ -60,7 +60,7 @@ def reported(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def latest(run: RunFolder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    found = run.checkpoints.latest()
+    found = run.checkpoints.load_latest()
     assert found is not None
     return found
 

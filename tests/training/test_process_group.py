@@ -91,19 +91,19 @@ def test_processes_that_have_come_apart_are_found_out() -> None:
     told: list[int] = []
 
     class Pair(ProcessGroup):
-        def exchange(self, value: int) -> list[int]:  # type: ignore[override]
+        def all_gather(self, value: int) -> list[int]:  # type: ignore[override]
             told.append(value)
             return told[-2:]
 
     process_group = Pair((), None, 0, 2)
     told.append(0)
     with pytest.raises(RuntimeError, match="different weights"):
-        process_group.check_alike(state)
-    process_group.check_alike(dict(state))
+        process_group.check_same_state(state)
+    process_group.check_same_state(dict(state))
     apart = np.nextafter(state["model/a"], 2).astype(np.float32)
     with pytest.raises(RuntimeError, match="different weights"):
-        process_group.check_alike(state | {"model/a": apart})
-    ProcessGroup().check_alike(state)
+        process_group.check_same_state(state | {"model/a": apart})
+    ProcessGroup().check_same_state(state)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_may_be_the_fault_of_another_process_is_waited_for(
     """The watch then says who is gone, and ends this process; else this one has failed itself."""
     order: list[str] = []
     monkeypatch.setattr("nmt.training.process_group.time.sleep", lambda _: order.append("waited"))
-    watch: Any = SimpleNamespace(fail=lambda: order.append("failed"))
-    with pytest.raises(type(error)), ProcessGroup(watch=watch).together():
+    monitor: Any = SimpleNamespace(fail=lambda: order.append("failed"))
+    with pytest.raises(type(error)), ProcessGroup(monitor=monitor).fail_together():
         raise error
     assert order == ["waited", "failed"] if waits else ["failed"]

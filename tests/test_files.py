@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.errors import UserError
-from nmt.runs.files import replace_atomically, write_inside, write_json, write_text
+from nmt.files import replace_atomically, write_inside, write_json, write_text
 
 
 def test_text_is_written_as_it_is(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from nmt.errors import UserError
-from nmt.startup.watch import Watch
+from nmt.startup.liveness import PeerMonitor
 
 
 def find_engine_port() -> int:
@@ -26,24 +26,22 @@ def find_engine_port() -> int:
 class Three:
     """Three processes' watches, in threads of one."""
 
-    def __init__(self, patience: float = 5.0) -> None:
+    def __init__(self, timeout: float = 5.0) -> None:
         self.workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1", "127.0.0.1:2")
         self.heard: list[list[tuple[str, int]]] = [[], [], []]
-        self.watches: list[Watch | None] = [None, None, None]
-        threads = [
-            threading.Thread(target=self._make, args=(index, patience)) for index in range(3)
-        ]
+        self.watches: list[PeerMonitor | None] = [None, None, None]
+        threads = [threading.Thread(target=self._make, args=(index, timeout)) for index in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(10)
 
-    def _make(self, index: int, patience: float) -> None:
-        self.watches[index] = Watch(
+    def _make(self, index: int, timeout: float) -> None:
+        self.watches[index] = PeerMonitor(
             self.workers,
             index,
             stop=lambda *said: self.heard[index].append(said),
-            patience=patience,
+            timeout=timeout,
         )
 
     def die(self, index: int) -> None:
@@ -97,12 +95,12 @@ def test_what_fails_in_one_process_is_not_tried_again(three: Three, failed: int)
 ASSEMBLING = """
 import os, sys, time
 from nmt.startup.quiet import quiet_start
-from nmt.startup.watch import Watch
+from nmt.startup.liveness import PeerMonitor
 with quiet_start():
     os.write(2, b"a note of native code\\n")
     with quiet_start():
         os.write(2, b"another\\n")
-        watch = Watch(tuple(sys.argv[1:]), 0)
+        watch = PeerMonitor(tuple(sys.argv[1:]), 0)
         time.sleep(60)
 """
 
@@ -114,7 +112,7 @@ def test_a_loss_is_reported_while_start_up_notes_are_held_back() -> None:
         [sys.executable, "-c", ASSEMBLING, *workers], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            watch = Watch(workers, 1, stop=lambda line, status: None)
+            watch = PeerMonitor(workers, 1, stop=lambda line, status: None)
             watch._over.set()
             watch._peers[0].shutdown(socket.SHUT_RDWR)
             _, errors = process.communicate(timeout=50)
@@ -136,13 +134,13 @@ def test_who_ends_well_is_not_missed(three: Three) -> None:
 
 
 def test_silence_counts_as_death() -> None:
-    three = Three(patience=0.3)  # less than what lies between two signs of life
+    three = Three(timeout=0.3)  # less than what lies between two signs of life
     three.wait(3)
     assert all(three.heard)
 
 
 def test_who_never_comes_is_missed() -> None:
     with pytest.raises(UserError, match=r"these workers have not come: 127.0.0.1:1"):
-        Watch(("127.0.0.1:23456", "127.0.0.1:1"), 0, patience=0.05)
+        PeerMonitor(("127.0.0.1:23456", "127.0.0.1:1"), 0, timeout=0.05)
     with pytest.raises(UserError, match="does not answer"):
-        Watch(("127.0.0.1:23457", "127.0.0.1:1"), 1, patience=0.05)
+        PeerMonitor(("127.0.0.1:23457", "127.0.0.1:1"), 1, timeout=0.05)

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from nmt.errors import UserError
 from nmt.startup.quiet import release_stderr
 
-BEAT, PATIENCE = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
-STATUS_MISTAKE = 2
+HEARTBEAT, TIMEOUT = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
+STATUS_FAILURE = 2
 STATUS_REQUEUE = 75  # of a job that may be started again: nothing is wrong with it
 _ALIVE, _DONE, _GONE, _FAILED = b".", b"!", b"x", b"f"  # the last two are followed by who
 _APART = 10_000  # ports between the engine's and the watch's
@@ -34,7 +34,7 @@ def _stop(line: str, status: int) -> None:
         os._exit(status)
 
 
-class Watch:
+class PeerMonitor:
     """The connections between one process and the others: of the first one to all, of all to it.
 
     Args:
@@ -42,7 +42,7 @@ class Watch:
         index: of this process.
         stop: takes a line that says who is gone, and the exit status for it: what has failed would
             fail again, and who was killed may be started anew.
-        patience: seconds until silence counts as death; ten times as long for all to come.
+        timeout: seconds until silence counts as death; ten times as long for all to come.
 
     Raises:
         UserError: not all have come.
@@ -54,23 +54,23 @@ class Watch:
         index: int,
         *,
         stop: Callable[[str, int], None] = _stop,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self._workers, self._index, self._stop = workers, index, stop
-        self._patience = patience
+        self._timeout = timeout
         self._over = threading.Event()
         host, port = workers[0].rsplit(":", 1)
         own = int(port) + _APART if int(port) + _APART < 1 << 16 else int(port) - _APART
         self._peers = dict(self._accept(own) if index == 0 else [(0, self._connect(host, own))])
         for number, peer in self._peers.items():
-            peer.settimeout(patience)
+            peer.settimeout(timeout)
             for work in (self._listen, self._speak):
                 threading.Thread(target=work, args=(number, peer), daemon=True).start()
 
     def _accept(self, port: int) -> Iterator[tuple[int, socket.socket]]:
         """Wait for all others."""
         with socket.create_server(("", port), backlog=len(self._workers)) as server:
-            server.settimeout(10 * self._patience)
+            server.settimeout(10 * self._timeout)
             missing = set(range(1, len(self._workers)))
             while missing:
                 try:
@@ -79,7 +79,7 @@ class Watch:
                     names = ", ".join(self._workers[number] for number in sorted(missing))
                     raise UserError(f"these workers have not come: {names}") from error
                 with contextlib.suppress(OSError):
-                    peer.settimeout(self._patience)
+                    peer.settimeout(self._timeout)
                     number = int.from_bytes(_receive(peer, 4), "big")
                     if number in missing:
                         missing.remove(number)
@@ -89,10 +89,10 @@ class Watch:
 
     def _connect(self, host: str, port: int) -> socket.socket:
         """Reach the first process, which may start later than this one."""
-        deadline = time.monotonic() + 10 * self._patience
+        deadline = time.monotonic() + 10 * self._timeout
         while True:
             try:
-                peer = socket.create_connection((host, port), timeout=self._patience)
+                peer = socket.create_connection((host, port), timeout=self._timeout)
                 peer.sendall(self._index.to_bytes(4, "big"))
                 return peer
             except OSError as error:
@@ -101,7 +101,7 @@ class Watch:
                 time.sleep(0.2)
 
     def _speak(self, number: int, peer: socket.socket) -> None:
-        while not self._over.wait(BEAT):
+        while not self._over.wait(HEARTBEAT):
             try:
                 peer.sendall(_ALIVE)
             except OSError:
@@ -122,7 +122,7 @@ class Watch:
                 self._tell(_FAILED if said == _FAILED else _GONE, gone)
                 name = f"worker {gone} ({self._workers[gone]})"
                 if said == _FAILED:
-                    self._stop(f"{name} has failed, and all stop: it says why", STATUS_MISTAKE)
+                    self._stop(f"{name} has failed, and all stop: it says why", STATUS_FAILURE)
                 else:
                     again = "training.resume=latest goes on from the last checkpoint"
                     self._stop(f"{name} is gone, and all stop: {again}", STATUS_REQUEUE)

@@ -11,7 +11,7 @@ import pytest
 from keras import ops
 
 from nmt.runs.building import build_model
-from nmt.training.groups import LARGE, Groups
+from nmt.training.weight_groups import LARGE, WeightGroups
 
 pytestmark = pytest.mark.backend
 
@@ -26,7 +26,7 @@ def weights_of(compose: Callable[..., Any]) -> dict[str, keras.Variable]:
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
 def test_parting_undoes_joining(compose: Callable[..., Any], optimizer: str) -> None:
     weights = list(weights_of(compose).values())
-    groups = Groups(weights, optimizer)
+    groups = WeightGroups(weights, optimizer)
     generator = np.random.default_rng(0)
     tensors = [
         ops.convert_to_tensor(generator.standard_normal(tuple(w.shape)).astype(np.float32))
@@ -35,7 +35,7 @@ def test_parting_undoes_joining(compose: Callable[..., Any], optimizer: str) -> 
     joined = groups.join(tensors)
     sizes = sum(int(np.prod(tensor.shape)) for tensor in joined)
     assert sizes == sum(int(np.prod(w.shape)) for w in weights)
-    for tensor, again in zip(tensors, groups.part(joined), strict=True):
+    for tensor, again in zip(tensors, groups.split(joined), strict=True):
         np.testing.assert_array_equal(ops.convert_to_numpy(tensor), ops.convert_to_numpy(again))
 
 
@@ -45,7 +45,7 @@ def test_groups_follow_the_optimizer(compose: Callable[..., Any]) -> None:
     kernels = [name for name in named if name.endswith("kernel")]
 
     def shapes(optimizer: str) -> list[tuple[int, ...]]:
-        groups = Groups(weights, optimizer)
+        groups = WeightGroups(weights, optimizer)
         return sorted(tuple(variable.shape) for variable in groups.make_variables(weights))
 
     elements = sum(int(np.prod(w.shape)) for w in weights)
@@ -60,8 +60,8 @@ def test_variables_copy_only_what_is_joined(compose: Callable[..., Any]) -> None
     small = [keras.Variable(np.full(n, float(n), np.float32), name="bias") for n in (2, 3)]
     large = keras.Variable(np.zeros((LARGE // 8, 8), np.float32), name="table")
     weights = [small[0], large, small[1]]
-    groups = Groups(weights, "adam")
+    groups = WeightGroups(weights, "adam")
     joined, alone = groups.make_variables(weights)
     assert alone is large
     np.testing.assert_array_equal(ops.convert_to_numpy(joined), [2, 2, 3, 3, 3])
-    assert groups.list_copied() == [0, 2]
+    assert groups.copied_indices() == [0, 2]

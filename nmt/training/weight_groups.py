@@ -18,7 +18,7 @@ Tensor = Any
 LARGE = 1 << 20  # elements: a weight that is worth an operation of its own, and no copy
 
 
-class Groups:
+class WeightGroups:
     """Which weights are joined.
 
     Args:
@@ -55,7 +55,7 @@ class Groups:
             for members in self._members
         ]
 
-    def part(self, joined: Sequence[Tensor]) -> list[Tensor]:
+    def split(self, joined: Sequence[Tensor]) -> list[Tensor]:
         """Undo `join`: return one tensor per weight, in order and shape."""
         parts: dict[int, Tensor] = {}
         for members, vector in zip(self._members, joined, strict=True):
@@ -69,6 +69,6 @@ class Groups:
                 begin += size
         return [parts[i] for i in range(len(self._shapes))]
 
-    def list_copied(self) -> list[int]:
+    def copied_indices(self) -> list[int]:
         """Return the indices of the weights whose group is a copy."""
         return sorted(i for members in self._members if len(members) > 1 for i in members)
