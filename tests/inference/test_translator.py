@@ -339,7 +339,7 @@ def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
         (alone,) = translator.engine.score([source], [target])
         np.testing.assert_allclose(score.log_probs, alone, atol=1e-4)
         assert score.log_prob == pytest.approx(alone.sum(), abs=1e-3)
-    with pytest.raises(UserError, match="pair 2 is longer"):
+    with pytest.raises(UserError, match="pair 2 must have at most 63 tokens"):
         translator.score([("a", "b"), ("c", "d " * 2000)])
 
 
@@ -363,7 +363,7 @@ def test_attention_of_given_translations_is_what_writing_them_shows(
             np.testing.assert_allclose(found.weights[name], expected, atol=1e-5)
     lengths = [len(found.source) for found in translator.attentions([(s, "") for s in SENTENCES])]
     assert count_tokens(translator.tokenizer, [(source, "") for source in SENTENCES]) == lengths
-    with pytest.raises(UserError, match="pair 2 is longer"):
+    with pytest.raises(UserError, match="pair 2 must have at most 63 tokens"):
         translator.attentions([("a", "b"), ("c", "d " * 2000)])
 
 
