@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from rich.table import Table
 
-from nmt.config.data import SHORT, key_of, with_same_files
+from nmt.config.data import PATTERNS, SHORT, key_of, with_same_files
 from nmt.data.cleaning import clean_text
+from nmt.data.embedded import read_patterns
 from nmt.data.encodings import UTF_8
-from nmt.data.grammar.expand import expand
 from nmt.data.judging import (
     DUPLICATE,
     HELD_OUT,
@@ -35,7 +35,6 @@ from nmt.data.reading import (
     TOO_LONG,
     Line,
     Row,
-    grammar_dir,
     matching_files,
     parse_row,
     read_aligned,
@@ -61,7 +60,7 @@ class Part:
     source: str  # its name
     pairs: list[Pair]
     repeats: int  # how often an epoch has each of them
-    read: bool  # from lines, and not made by a grammar
+    read: bool  # from lines; False: generated
     weights: list[float] | None = None  # of each pair in the loss; None: all alike
 
 
@@ -97,7 +96,7 @@ class Corpus:
 
     @property
     def epoch_pairs(self) -> int:
-        """Pairs of an epoch, repetitions and what a grammar makes included."""
+        """Pairs of an epoch, repetitions and generated pairs included."""
         return len(self.train)
 
     @property
@@ -148,10 +147,10 @@ def load_corpus(
         kept = {
             name: reader.read(name, read(name))
             for name, source in sources.items()
-            if source.kind != "grammar"
+            if source.kind != PATTERNS
         }
         splits = _split_sources(config, reader.leave_out_of_shares(kept), log)
-        splits[TRAIN] |= _expand_grammars(sources)
+        splits[TRAIN] |= _read_patterns(sources)
         reader.leave_out_of_training(splits, [pair for one in tests.values() for pair in one.plain])
     parts = _weigh(config, splits[TRAIN], reader.weights)
     stages = tuple(
@@ -212,8 +211,7 @@ class _Reader:
         self.lines = 0
         # The lines that may turn out to be held out: source -> pair -> line.
         self._kept: dict[str, dict[Pair, Line]] = {}
-        read = [source for source in config.sources.values() if source.kind != "grammar"]
-        self._late = late or any(source.split != "shares" for source in read)
+        self._late = late or any(source.split != "shares" for source in config.sources.values())
 
     def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
         """Return the usable pairs of a source.
@@ -299,7 +297,7 @@ class _Reader:
             for pair in of_source:
                 if all(normalized(text) not in of for text, of in zip(pair, sides, strict=True)):
                     kept[name].append(pair)
-                elif self._config.sources[name].kind != "grammar":
+                elif name in self._kept:
                     self._reject(HELD_OUT, self._kept[name][pair])
         return kept
 
@@ -349,15 +347,15 @@ def _split_sources(
     return splits
 
 
-def _expand_grammars(sources: Mapping[str, SourceConfig]) -> BySource:
-    """Expand the grammar for every source that is one."""
+def _read_patterns(sources: Mapping[str, SourceConfig]) -> BySource:
+    """Return the generated pairs of every source that has them."""
     return {
         name: [
             Pair(*(pair[column] for column in source.columns))
-            for pair in expand(grammar_dir(), source.pairs)
+            for pair in read_patterns(source.pairs, f"data.sources.{name}.pairs")
         ]
         for name, source in sources.items()
-        if source.kind == "grammar" and source.pairs
+        if source.kind == PATTERNS and source.pairs
     }
 
 
@@ -381,7 +379,7 @@ def _weigh(
         pairs = train[name]
         weighed = [in_loss[name][pair] for pair in pairs] if name in in_loss else None
         joined = _join(config, {name: pairs})
-        made = config.sources[name].kind == "grammar"
+        made = config.sources[name].kind == PATTERNS
         parts.append(Part(name, joined, times, read=not made, weights=weighed))
     return tuple(parts)
 
@@ -394,7 +392,7 @@ def count_repeats(
     """Return how often an epoch has each pair of a source.
 
     The source that has most pairs for its weight gives each of them once; the others repeat theirs
-    to come near their weights, but for what a grammar makes: it can make more.
+    to come near their weights. Generated pairs are never repeated: more of them can be had.
 
     Args:
         config: the ``data`` group.
@@ -414,7 +412,7 @@ def count_repeats(
     per_weight = max((sizes[name] / weights[name] for name in weights), default=0)
     return {
         name: 1
-        if sources[name].kind == "grammar"
+        if sources[name].kind == PATTERNS
         else max(1, round(per_weight * weights.get(name, 0) / size))
         for name, size in sizes.items()
     }
@@ -426,7 +424,7 @@ def _weight_of(config: DataConfig, name: str, pairs: int) -> float | None:
     Arivazhagan et al. 2019, Massively Multilingual Neural Machine Translation in the Wild, 4.2.
     """
     source = config.sources[name]
-    if source.weight is not None or config.temperature is None or source.kind == "grammar":
+    if source.weight is not None or config.temperature is None or source.kind == PATTERNS:
         return source.weight
     return pairs ** (1 / config.temperature)
 
