@@ -235,7 +235,9 @@ def prepare_cleaning(folder: Path) -> Prepared:
 def prepare_corpus(folder: Path) -> Prepared:
     """The filters: every line is kept once, or counted under one reason."""
     from nmt.config.data import DataConfig, SourceConfig
-    from nmt.data.corpus import load_corpus, read_parallel, rejection_table
+    from nmt.data.corpus import load_corpus
+    from nmt.data.evaluation_sets import read_parallel
+    from nmt.data.rejections import rejection_table
     from nmt.errors import UserError
 
     path, rejected = folder / "pairs.tsv", folder / "rejected.tsv"
@@ -323,6 +325,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     from nmt.data import tokenizer as tokenizers
     from nmt.data.cleaning import clean_text
     from nmt.data.reading import phrasebook_dir
+    from nmt.data.tokenizer_training import train_tokenizer
     from nmt.inference.cutting import Cutter
 
     tables = sorted(phrasebook_dir().glob("*.tsv"))
@@ -333,7 +336,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         for side in line.split("\t")
     ]
     made = [
-        tokenizers.train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995), texts, log=lambda _: None)
+        train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995), texts, log=lambda _: None)
         for kind in ("unigram", "bpe")
     ]
     pieces = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "▁casa", "▁", *"abc", "##a", "##b", "##casa"]
@@ -355,7 +358,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         assert all(0 < len(part) <= room for part in parts)
         joined = "".join(tokenizer.decode(parts))
         assert joined.replace(" ", "").replace("\ufffd", "") or "\ufffd" in joined or not text
-        words = tokenizers._pretokenized(text)
+        words = tokenizers.split_words(text)
         assert "".join(words) == (" " + text if text else "").replace(" ", "▁")
         wordpiece.decode([[number % len(pieces) for number in given.encode("utf-8", "replace")]])
 
