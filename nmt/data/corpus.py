@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -107,21 +107,19 @@ def load_corpus(
             ``data.dev`` and ``data.test`` are too large for the corpus.
     """
     config = with_same_files(config)
-    sources = config.sources
     archives: dict[str, str] = {}
-    accepted: PairsBySource = {}
     with open_rejected_file(config, rejected_file) as file:
         corpus_filter = _CorpusFilter(config, file, log, has_tests=bool(tests))
-        for name, source in sources.items():
-            if source.kind != "grammar":
-                rows = read_rows(
-                    sources, name, cache_dir, log, hashes=archives, read_only=read_only
-                )
-                accepted[name] = corpus_filter.read(name, rows)
-        splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
-        splits[TRAIN] |= _expand_grammars(sources)
+        read = partial(
+            read_rows,
+            config.sources,
+            cache_dir=cache_dir,
+            log=log,
+            hashes=archives,
+            read_only=read_only,
+        )
         test_pairs = [pair for test in tests.values() for pair in test.source_view]
-        splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
+        splits = _read_splits(config, corpus_filter, read, test_pairs, log)
     mixture, *stages = (
         mix_sources(config, splits[TRAIN], corpus_filter.weights, source_weights)
         for source_weights in ({}, *(stage.weights for stage in config.stages))
@@ -144,6 +142,25 @@ def load_corpus(
     )
     _log_sizes(corpus, log)
     return corpus
+
+
+def _read_splits(
+    config: DataConfig,
+    corpus_filter: _CorpusFilter,
+    read: Callable[[str], Iterator[Row]],
+    test_pairs: Sequence[Pair],
+    log: Callable[[str], None],
+) -> dict[str, PairsBySource]:
+    """Read all sources; return the accepted pairs of each split, by source."""
+    accepted = {
+        name: corpus_filter.read(name, read(name))
+        for name, source in config.sources.items()
+        if source.kind != "grammar"
+    }
+    splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
+    splits[TRAIN] |= _expand_grammars(config.sources)
+    splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
+    return splits
 
 
 class _CorpusFilter:

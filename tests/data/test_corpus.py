@@ -300,8 +300,8 @@ def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
         assert len(split) >= 300
         assert {topics[pair] for pair in split} == set(topics.values())
     written, patterns = corpus.mixture
-    assert (written.source, written.read, patterns.source) == ("written", True, "patterns")
-    assert not patterns.read
+    assert (written.name, written.is_read, patterns.name) == ("written", True, "patterns")
+    assert not patterns.is_read
     assert 3500 < len(patterns.pairs) <= 4000
     assert len(set(corpus.train[-len(patterns.pairs) :])) == len(patterns.pairs)
     for side in range(2):
