@@ -320,11 +320,13 @@ def test_only_configuration_and_the_commands_import_hydra() -> None:
 
 def test_the_web_stays_in_the_application_and_its_command() -> None:
     found = [found for found in IMPORTS if top(found.imported) in WEB_PACKAGES]
-    serving = {"nmt.serving.app", "nmt.serving.connections"}
-    assert {one.importer for one in found} == {*serving, "nmt.serve"}
+    modules = ("app", "connections", "limits", "metrics", "middleware", "problems", "schema")
+    application = {f"nmt.serving.{name}" for name in (*modules, "service")}
+    assert {one.importer for one in found} == {*application, "nmt.serve"}
     assert all(one.lazy for one in found if one.importer == "nmt.serve")
-    applications = {one for one in IMPORTS if one.imported in serving}
-    assert {(one.importer, one.lazy) for one in applications} == {("nmt.serve", True)}
+    importers = {(one.importer, one.lazy) for one in IMPORTS if one.imported in application}
+    outside = {(name, lazy) for name, lazy in importers if room(name) != "serving"}
+    assert outside == {("nmt.serve", True)}
 
 
 def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:

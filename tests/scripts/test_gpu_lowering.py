@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,12 @@ from nmt.training.defaults import resolve_config
 if TYPE_CHECKING:
     from nmt import Translator
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+import gpu_lowering
+from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows
+from lowered import Lowered, NotLoweredError
+from workloads import PRECISIONS
 
-import gpu_lowering  # noqa: E402
-from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows  # noqa: E402
-from gpu_tables import PRECISIONS  # noqa: E402
-from lowered import Lowered, NotLoweredError  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 H100, T4 = Gpu("H100", (9, 0)), Gpu("T4", (7, 5))
 

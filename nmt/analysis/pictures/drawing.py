@@ -73,7 +73,7 @@ def draw(
             for layer in range(1, layers + 1):
                 path = out / f"sentence_{number}_{kind.slug}_layer_{layer}.png"
                 if out.suffix:
-                    if not kind.crosses or layer < layers:
+                    if not kind.is_cross or layer < layers:
                         continue
                     path = out
                 figure = heatmaps.draw_kind(attention, kind, layer, f"{kind.title}, layer {layer}")
