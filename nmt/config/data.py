@@ -10,8 +10,8 @@ from typing import Any
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_one_of
 from nmt.errors import UserError, nearest
 
-SAME = "same"
-KINDS = ("phrasebook", "grammar", "zip", "tsv", "parallel", SAME)
+PATTERNS, SAME = "patterns", "same"
+KINDS = ("phrasebook", PATTERNS, "zip", "tsv", "parallel", SAME)
 SPLITS = ("shares", "train", "dev", "test")
 
 # Keys of a source that may be given to the group itself, ``data.path=FILE``, and then belong to
@@ -22,7 +22,7 @@ SHORT = {
     "opus": ("zip",),
     "sha256": ("zip",),
     "path": ("tsv",),
-    "columns": ("tsv", "zip", "phrasebook", "grammar"),
+    "columns": ("tsv", "zip", "phrasebook", PATTERNS),
     "source_path": ("parallel",),
     "target_path": ("parallel",),
 }
@@ -37,7 +37,7 @@ _OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT)
 class SourceConfig:
     """Where sentence pairs come from, what they are for, and how much of an epoch they are."""
 
-    # phrasebook: the embedded sentences | grammar: patterns expanded by the embedded grammar
+    # phrasebook: the embedded sentences | patterns: the embedded pairs generated from patterns
     # | zip: an archive, zip or .tgz, with one text file of pairs, or two aligned ones
     # | tsv: one table | parallel: two aligned files
     # | same: what another source is made of, to be used once more in another way
@@ -55,13 +55,13 @@ class SourceConfig:
     columns: list[int] = field(default_factory=lambda: [0, 1])
     source_path: str | None = None  # parallel: line-aligned files, or patterns
     target_path: str | None = None
-    pairs: int = 0  # grammar: how many are expanded
+    pairs: int = 0  # patterns: how many, from the first
     of: str | None = None  # same: the other source's name
     # shares: to train on, but for the shares data.dev and data.test | train: to train on
     # | dev | test
     split: str = "shares"
     # Share of an epoch, relative to the other sources' that have one: pairs are repeated to come
-    # near it (those of a grammar never: it can make more). null: every pair once.
+    # near it (generated ones never). null: every pair once.
     weight: float | None = None
     tag: str | None = None  # a word put before every source sentence, such as <2en>
     reverse: bool = False  # to translate the other way; splits are made before
@@ -270,15 +270,15 @@ def _check_source(config: DataConfig, name: str) -> None:
             f"{key_of(config.sources, name, 'columns')}={columns}: give two different column "
             "numbers, source then target, counted from 0; and a third one for weights, if any"
         )
-    if source.kind == "grammar" and max(columns) > 1:
-        raise UserError(f"{key}.columns={columns}: what a grammar makes has the columns 0 and 1")
+    if source.kind == PATTERNS and max(columns) > 1:
+        raise UserError(f"{key}.columns={columns}: generated pairs have the columns 0 and 1")
     if len(columns) == 3 and source.split in ("dev", "test"):
         raise UserError(f"{key}.columns={columns}: weights are for pairs that are trained on")
     check_at_least(f"{key}.pairs", source.pairs, 0)
-    if source.pairs and source.kind != "grammar":
-        raise UserError(f"{key}.pairs={source.pairs} is for sources of kind grammar")
-    if source.kind == "grammar" and source.split != "train":
-        raise UserError(f"{key}.split={source.split}: what a grammar makes is for split=train")
+    if source.pairs and source.kind != PATTERNS:
+        raise UserError(f"{key}.pairs={source.pairs} is for sources of kind {PATTERNS}")
+    if source.kind == PATTERNS and source.split != "train":
+        raise UserError(f"{key}.split={source.split}: generated pairs need split=train")
     check_above_zero(f"{key}.weight", source.weight, ", or null")
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag='{source.tag}' must be one word, or null")
@@ -347,13 +347,22 @@ def _check_files(config: DataConfig, name: str) -> None:
 
 
 def upgrade_data(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``data`` group of a run of before version 0.2, which had one corpus, in sources.
+    """Return the ``data`` group of an older run in today's form.
 
-    Groups that have sources come back as they are.
+    Version 0.1 had one corpus and no sources; 0.2 called the kind ``patterns`` ``grammar``.
 
     Raises:
-        UserError: what is stored cannot be right.
+        UserError: a stored value is invalid.
     """
+    if isinstance(stored.get("sources"), dict):
+        return stored | {
+            "sources": {
+                name: source | {"kind": PATTERNS}
+                if isinstance(source, dict) and source.get("kind") == "grammar"
+                else source
+                for name, source in stored["sources"].items()
+            }
+        }
     if "sources" in stored or "kind" not in stored:
         return stored
     corpus = str(stored["kind"])
@@ -372,7 +381,7 @@ def upgrade_data(stored: dict[str, Any]) -> dict[str, Any]:
                 raise UserError(f"data.pattern_share={share} is no number")
             source["weight"] = 1 - share
             sources["patterns"] = {
-                "kind": "grammar",
+                "kind": PATTERNS,
                 "pairs": stored["patterns"],
                 "split": "train",
                 "weight": share,

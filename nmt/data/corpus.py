@@ -13,7 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from nmt.config.data import with_same_files
+from nmt.config.data import PATTERNS, with_same_files
+from nmt.data.embedded import read_patterns
 from nmt.data.filtering import (
     DUPLICATE,
     HELD_OUT,
@@ -23,9 +24,8 @@ from nmt.data.filtering import (
     filter_line,
     parse_weight,
 )
-from nmt.data.grammar.expand import expand
 from nmt.data.mixture import Mixture, PairsBySource, list_pairs, mix_sources, to_model_view
-from nmt.data.reading import Line, Row, grammar_dir, parse_row, read_rows
+from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, open_rejected_file, write_rejected
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
 from nmt.errors import UserError, nearest
@@ -155,10 +155,10 @@ def _read_splits(
     accepted = {
         name: corpus_filter.read(name, read(name))
         for name, source in config.sources.items()
-        if source.kind != "grammar"
+        if source.kind != PATTERNS
     }
     splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
-    splits[TRAIN] |= _expand_grammars(config.sources)
+    splits[TRAIN] |= _read_patterns(config.sources)
     splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
     return splits
 
@@ -192,7 +192,7 @@ class _CorpusFilter:
         # lines for the report: source -> pair -> line.
         self._lines_of: dict[str, dict[Pair, Line]] = {}
         self._keeps_lines = has_tests or any(
-            source.split != "shares" and source.kind != "grammar"
+            source.split != "shares" and source.kind != PATTERNS
             for source in config.sources.values()
         )
 
@@ -278,7 +278,7 @@ class _CorpusFilter:
             disjoint[name] = []
             for pair in source_pairs:
                 if normalized(pair.source) in sources or normalized(pair.target) in targets:
-                    if self._config.sources[name].kind != "grammar":
+                    if self._config.sources[name].kind != PATTERNS:
                         self._reject(HELD_OUT, self._lines_of[name][pair])
                 else:
                     disjoint[name].append(pair)
@@ -315,15 +315,15 @@ def _split_sources(
     return splits
 
 
-def _expand_grammars(sources: Mapping[str, SourceConfig]) -> PairsBySource:
-    """Expand the grammar for every source that is one."""
+def _read_patterns(sources: Mapping[str, SourceConfig]) -> PairsBySource:
+    """Return the generated pairs of every source of kind patterns."""
     return {
         name: [
             Pair(*(pair[column] for column in source.columns))
-            for pair in expand(grammar_dir(), source.pairs)
+            for pair in read_patterns(source.pairs, f"data.sources.{name}.pairs")
         ]
         for name, source in sources.items()
-        if source.kind == "grammar" and source.pairs
+        if source.kind == PATTERNS and source.pairs
     }
 
 

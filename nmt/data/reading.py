@@ -29,6 +29,7 @@ from nmt.data.archives import (
     open_member,
 )
 from nmt.data.downloading import fetch_archive
+from nmt.data.embedded import phrasebook_dir
 from nmt.data.encodings import open_text
 from nmt.data.lines import is_cut, split_at_any_end
 from nmt.errors import UserError
@@ -67,22 +68,6 @@ class Line(NamedTuple):
     sides: tuple[str, str] | None  # None: a column is missing
     fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG, JOINED
     weight: str = ""  # of the pair, as it stands there; empty: there is none
-
-
-def phrasebook_dir() -> Path:
-    """Return the folder of the embedded corpus: in an installed wheel, or in a checkout."""
-    return _data_dir("phrasebook")
-
-
-def grammar_dir() -> Path:
-    """Return the folder of the bilingual grammar: in an installed wheel, or in a checkout."""
-    return _data_dir("grammar")
-
-
-def _data_dir(name: str) -> Path:
-    package = Path(__file__).parents[1]
-    packaged = package / f"_{name}"
-    return packaged if packaged.is_dir() else package.parent / "data" / name
 
 
 class Row(NamedTuple):

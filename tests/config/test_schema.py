@@ -32,7 +32,7 @@ def test_every_group_has_files() -> None:
 
 
 KINDS_OF = {
-    "phrasebook": {"phrasebook", "grammar"},
+    "phrasebook": {"phrasebook", "patterns"},
     "tatoeba": {"zip"},
     "tsv": {"tsv"},
     "parallel": {"parallel"},

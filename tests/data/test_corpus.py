@@ -30,9 +30,9 @@ from nmt.config import Config, DataConfig, SourceConfig
 from nmt.data import filtering
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.embedded import phrasebook_dir
 from nmt.data.evaluation_sets import join_pairs
 from nmt.data.mixture import SourcePairs
-from nmt.data.reading import phrasebook_dir
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import Pair, normalized
 
@@ -278,14 +278,14 @@ def phrasebook_topics() -> dict[Pair, str]:
     }
 
 
-def grammar(pairs: int, **changes: Any) -> SourceConfig:
-    return SourceConfig(kind="grammar", pairs=pairs, split="train", **changes)
+def generated(pairs: int, **changes: Any) -> SourceConfig:
+    return SourceConfig(kind="patterns", pairs=pairs, split="train", **changes)
 
 
 def embedded(patterns: int, share: float) -> DataConfig:
     """Return the embedded corpus with so many patterns, to be such a share of an epoch."""
     written = SourceConfig(kind="phrasebook", weight=1 - share)
-    made = grammar(patterns, weight=share)
+    made = generated(patterns, weight=share)
     return configure({"written": written, "patterns": made}, dev=400, test=500)
 
 
@@ -335,7 +335,7 @@ def test_without_patterns_every_line_stands_once() -> None:
 def test_patterns_may_be_turned_around(tmp_path: Path) -> None:
     one, other = (
         load_corpus(configure({"patterns": source}), cache_dir=tmp_path)
-        for source in (grammar(200), grammar(200, columns=[1, 0]))
+        for source in (generated(200), generated(200, columns=[1, 0]))
     )
     assert len(one.train) == 200
     assert other.train == [Pair(pair.target, pair.source) for pair in one.train]

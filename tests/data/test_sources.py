@@ -300,9 +300,8 @@ def test_weights_count_what_is_left_to_train_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "repeats"), [(10, 3), (30, 1), (300, 1)])
-def test_what_a_grammar_makes_is_not_repeated(tmp_path: Path, size: int, repeats: int) -> None:
-    """It can make more."""
-    patterns = SourceConfig(kind="grammar", pairs=30, split="train", weight=1)
+def test_generated_pairs_are_not_repeated(tmp_path: Path, size: int, repeats: int) -> None:
+    patterns = SourceConfig(kind="patterns", pairs=30, split="train", weight=1)
     verses = source(tmp_path, "verses", numbered("verses", size), weight=1)
     corpus = load({"verses": verses, "patterns": patterns})
     assert [source.repeats for source in corpus.mixture] == [repeats, 1]
@@ -313,7 +312,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     sources = {
         "talk": source(tmp_path, "talk", numbered("talk", 20), weight=1),
         "verses": source(tmp_path, "verses", numbered("verses", 4), weight=1),
-        "patterns": SourceConfig(kind="grammar", pairs=5, split="train"),
+        "patterns": SourceConfig(kind="patterns", pairs=5, split="train"),
         "news": source(tmp_path, "news", numbered("news", 3), split="test"),
     }
     load_corpus(configure(sources), cache_dir=tmp_path, log=said.append)

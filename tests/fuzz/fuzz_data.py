@@ -179,7 +179,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     from nmt.config import TokenizerConfig
     from nmt.data import tokenizer as tokenizers
     from nmt.data.cleaning import clean_text
-    from nmt.data.reading import phrasebook_dir
+    from nmt.data.embedded import phrasebook_dir
     from nmt.data.tokenizer_training import train_tokenizer
     from nmt.inference.cutting import Cutter
 
