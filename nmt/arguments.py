@@ -115,12 +115,12 @@ def check_draw(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> No
 def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what `nmt.inference.translator.Translator.load` takes, as the command line says it."""
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         if arguments.verbose:
             print(line, file=sys.stderr)
 
     chosen = {name: getattr(arguments, name) for name in ("engine", "quantization", "whole")}
-    return chosen | {"say": say}
+    return chosen | {"log": log}
 
 
 def encoding(text: str) -> str:

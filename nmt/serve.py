@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     translator = Translator.load(run_folder.path, **chosen_engine(arguments))
     segment_translator = SegmentTranslator(translator)
-    if translator.engine.own:
+    if translator.engine.keras_engine is not None:
         segment_translator.load_attention()
     else:
         translator.translate([_WARM_UP])

@@ -30,7 +30,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
-    from nmt.inference.contract import Draw, Search
+    from nmt.inference.contract import SamplingRequest, SearchRequest
     from nmt.inference.synthesis import Filters
 
 KINDS = ("back", "forward")
@@ -144,13 +144,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         console.print(f"  {count:,} rejected: {reason}")
 
 
-def _describe_search(arguments: argparse.Namespace) -> Search | Draw:
-    from nmt.inference.contract import Draw, Search
+def _describe_search(arguments: argparse.Namespace) -> SearchRequest | SamplingRequest:
+    from nmt.inference.contract import SamplingRequest, SearchRequest
 
     if arguments.sample:
         top_k = arguments.top_k or 0
-        return Draw(1, arguments.temperature, top_k, arguments.top_p, arguments.seed)
-    return Search(arguments.beam, arguments.length_penalty)
+        return SamplingRequest(1, arguments.temperature, top_k, arguments.top_p, arguments.seed)
+    return SearchRequest(arguments.beam, arguments.length_penalty)
 
 
 def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:

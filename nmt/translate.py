@@ -37,7 +37,8 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
-    from nmt.inference.contract import Draw, Search
+    from nmt.inference.contract import SamplingRequest, SearchRequest
+    from nmt.inference.pipeline import Request
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
 
@@ -213,7 +214,7 @@ def run(arguments: argparse.Namespace) -> None:
     translate(arguments, translator, describe_search(arguments, beam))
 
 
-def translate(arguments: argparse.Namespace, translator: Translator, how: Search | Draw) -> None:
+def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
     """Translate sentences, a file, a pipe or a terminal, and write the lines."""
     encoding = arguments.encoding or UTF_8
 
@@ -223,14 +224,14 @@ def translate(arguments: argparse.Namespace, translator: Translator, how: Search
         ]
 
     def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
-        return translator.stream(chunks, how)
+        return translator.stream(chunks, request)
 
     done, begin = 0, None
     if arguments.resume:
         done, begin = count_done(
             arguments.output,
             arguments.file,
-            lambda lines: formatted(translator.run(lines, how)),
+            lambda lines: formatted(translator.run(lines, request)),
             encoding,
         )
         begin = begin if arguments.output.exists() else None
@@ -249,28 +250,28 @@ def translate(arguments: argparse.Namespace, translator: Translator, how: Search
             shown = out is not sys.stdout or not sys.stdout.isatty()
             translate_file(arguments.file, done, stream, write, shown=shown, encoding=encoding)
         else:
-            found = translator.run(arguments.sentences, how)
+            found = translator.run(arguments.sentences, request)
             write(found)
             if arguments.attention:
                 best = [one[0] if one else None for one in found]
                 show_attention(translator, arguments.sentences, best, arguments.attention)
 
 
-def describe_search(arguments: argparse.Namespace, beam: int) -> Search | Draw:
+def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest | SamplingRequest:
     """Return the search or draw that the command line says."""
-    from nmt.inference.contract import Draw, Search
+    from nmt.inference.contract import SamplingRequest, SearchRequest
 
     if arguments.sample or arguments.mbr:
-        return Draw(
+        return SamplingRequest(
             arguments.mbr or arguments.nbest,
             arguments.temperature,
             arguments.top_k or 0,
             arguments.top_p,
             arguments.seed,
             arguments.prefix,
-            agreeing=arguments.mbr is not None,
+            rank_by_agreement=arguments.mbr is not None,
         )
-    return Search(
+    return SearchRequest(
         beam,
         arguments.length_penalty,
         arguments.coverage_penalty,

@@ -245,7 +245,7 @@ def look(folder: RunFolder, sentence: str) -> Seen:
 
 def describe_attention(translator: Translator) -> str:
     """Say of each kind of attention how many layers and heads it has."""
-    model = translator.own_engine("attention").model
+    model = translator.keras_engine("attention").model
     layers = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
     return ", ".join(f"{name} {len(of)}×{of[0].num_heads}" for name, of in layers.items())
 

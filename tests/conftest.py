@@ -245,7 +245,7 @@ def letters() -> Translator:
     """A translator of letters with random weights, made in a second on every backend."""
     from nmt import Translator
     from nmt.config import DecodingConfig
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
 
     model = transformer(
         vocabulary_size=Letters.vocabulary_size,

@@ -114,7 +114,7 @@ def test_train_resume_from_the_command_line(tiny_run: Path, tmp_path: Path) -> N
     # The probe is cut. What warns is this program, and no line of its source.
     [warning] = done.stderr.decode().splitlines()
     assert warning.startswith("warning: a text of ")
-    assert warning.endswith(": such texts are translated in parts")
+    assert warning.endswith(": such texts are translated in segments")
 
 
 # --- nmt.translate ------------------------------------------------------------------------------
@@ -172,9 +172,9 @@ def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(
     kept = Translator.load(tiny_run, engine="keras")
 
     def load(
-        run: Path, *, engine: str, quantization: str | None, say: Callable[[str], object], **_: Any
+        run: Path, *, engine: str, quantization: str | None, log: Callable[[str], object], **_: Any
     ) -> Translator:
-        say(f"{engine} {quantization}")
+        log(f"{engine} {quantization}")
         return kept
 
     monkeypatch.setattr(Translator, "load", load)

@@ -166,7 +166,7 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     """
     from nmt.analysis.heads.alignment import list_methods
 
-    model = translator.own_engine("attention").model
+    model = translator.keras_engine("attention").model
     crossing = [kind for kind in model.attention_kinds if kind.is_cross]
     attention = model.attention_layers(crossing[0].name)
     layers, heads = len(attention), attention[0].num_heads

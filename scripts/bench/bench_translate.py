@@ -270,7 +270,7 @@ def without_cache(translator: Any) -> Any:
     """Return a translator whose every step decodes the whole prefix again."""
     from keras import ops
 
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.model.attention import causal_mask
 

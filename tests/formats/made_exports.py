@@ -13,7 +13,7 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.model.contract import Model
 

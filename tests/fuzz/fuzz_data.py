@@ -68,7 +68,7 @@ def prepare_cleaning(folder: Path) -> Prepared:
     """Clean texts, normalize them for comparison, and clean input for cutting."""
     from nmt.data.cleaning import clean_text
     from nmt.data.splitting import normalized
-    from nmt.inference.cutting import clean_input
+    from nmt.inference.segmenting import clean_input
 
     def check(data: Any) -> None:
         text = draw_text(data)
@@ -181,7 +181,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     from nmt.data.cleaning import clean_text
     from nmt.data.embedded import phrasebook_dir
     from nmt.data.tokenizer_training import train_tokenizer
-    from nmt.inference.cutting import Cutter
+    from nmt.inference.segmenting import Segmenter
 
     tables = sorted(phrasebook_dir().glob("*.tsv"))
     texts = [
@@ -209,7 +209,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         assert len(spans) == len(ids)
         covered = {index for begin, end in spans for index in range(begin, end)}
         assert covered == set(range(len(text))), "a character belongs to no token"
-        segments = Cutter(tokenizer, room).cut(raw)
+        segments = Segmenter(tokenizer, room).segment(raw)
         assert all(0 < len(segment) <= room for segment in segments)
         joined = "".join(tokenizer.decode(segments))
         assert joined.replace(" ", "").replace("\ufffd", "") or "\ufffd" in joined or not text

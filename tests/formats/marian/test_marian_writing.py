@@ -17,7 +17,7 @@ from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.formats.marian.reading import convert, read_marian
 from nmt.formats.marian.writing import load, write
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.runs.building import build_model, make_sizes, set_seed
 
 RECORDED = Path(__file__).parent / "recorded"
