@@ -52,7 +52,7 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """All reports in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
-        return self.folder.metrics
+        return self.folder.metrics.read()
 
     @property
     def scores(self) -> dict[str, float | None]:

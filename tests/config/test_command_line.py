@@ -606,16 +606,16 @@ def test_the_run_that_was_checked_is_the_run_that_goes_on(
 
 def test_a_missing_run(run: Run) -> None:
     message = complaint(lambda: resume(run.path.with_name("onne")))
-    assert f"there is no run {run.path.with_name('onne')}" in message
+    assert f"run {run.path.with_name('onne')} does not exist" in message
     assert "did you mean 'one'?" in message
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:
     message = complaint(lambda: resume(tmp_path / "runs" / "one"))
-    assert "there is no run" in message
+    assert "does not exist" in message
     assert "python -m nmt.train" in message
     message = complaint(lambda: resume("latest", f"runs_dir={tmp_path}"))
-    assert f"there is no run {tmp_path / 'latest'}" in message
+    assert f"run {tmp_path / 'latest'} does not exist" in message
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

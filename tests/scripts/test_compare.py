@@ -77,7 +77,7 @@ def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: 
     assert [one.path.name for one in compare.find_runs([runs])] == ["1", "3"]
     found = compare.find_runs([runs / "2", runs, runs / "1"])
     assert [one.path.name for one in found] == ["2", "1", "3"]
-    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "there is no run")):
+    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "does not exist")):
         with pytest.raises(UserError, match=message):
             compare.find_runs([path])
 
