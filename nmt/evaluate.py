@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
-        from nmt.data.corpus import join_pairs, read_parallel
+        from nmt.data.evaluation_sets import join_pairs, read_parallel
         from nmt.files import write_json
         from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     else:
         what = f"split_{arguments.split}"
-        pairs = read_corpus(folder, console.print).pairs_of(arguments.split)
+        pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
     how = ""
     if arguments.join > 1:
         pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from nmt.config.command_line import failing_inside_hydra, run_hydra
 from nmt.config.files import preparation_from
-from nmt.data.corpus import rejection_table
+from nmt.data.rejections import rejection_table
 from nmt.errors import attach_filename
 from nmt.startup.commands import warn_in_one_line
 

@@ -178,7 +178,8 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
 
     from nmt.config import Config
     from nmt.data.cleaning import clean_text
-    from nmt.data.tokenizer import BOS, EOS, train_tokenizer
+    from nmt.data.tokenizer import BOS, EOS
+    from nmt.data.tokenizer_training import train_tokenizer
     from nmt.runs.building import build_model, set_seed
     from nmt.runs.checkpoint import write_arrays
     from nmt.runs.folder import RunFolder

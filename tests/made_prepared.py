@@ -16,7 +16,7 @@ from rich.console import Console
 
 from nmt.config import DataConfig, TokenizerConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
-from nmt.data.corpus import ExtraTest
+from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair
 from nmt.preparing.prepare import prepare
@@ -73,7 +73,7 @@ def prepared(
 ) -> PreparedCorpus:
     """Prepare, and read what came of it; ``data`` are keys of the training that follows."""
     Path(config.output).mkdir(parents=True, exist_ok=True)
-    given = {name: ExtraTest(pairs, pairs) for name, pairs in (tests or {}).items()}
+    given = {name: EvaluationSet(pairs, pairs) for name, pairs in (tests or {}).items()}
     prepare(config, given, Console(quiet=True))
     return load_prepared(replace(config.data, prepared=config.output, **data))
 

@@ -396,7 +396,7 @@ import keras
 imported = heavy()
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import train_tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 config = TokenizerConfig("unigram", 300, 0, 1.0)
 texts = ["Good morning, Ana.", "Good night, Ana."] * 10
 tokenizer = train_tokenizer(config, texts, print)

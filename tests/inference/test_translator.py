@@ -19,7 +19,8 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
+from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
 from nmt.inference.forcing import count_tokens

@@ -359,7 +359,7 @@ def test_several_tests_are_scored_before_and_after(
     ] == [*("test", "verses", "before")]
     assert "BLEU before" in shown.getvalue()
     with pytest.raises(UserError, match="there is no split 'verse'; did you mean 'verses'"):
-        read_corpus(run.folder, str).pairs_of("verse")
+        read_corpus(run.folder, str).scored_pairs("verse")
 
 
 @pytest.mark.parametrize(
