@@ -79,7 +79,7 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
             "it from the weights of another run, set training.new_vocabulary=true"
         )
-    tokens = config.training.tokens_together
+    tokens = config.training.tokens_per_update
     mixtures = corpus.mixtures or (corpus.repeats,)
     return [
         _checked(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
@@ -113,6 +113,6 @@ def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
-        tokens=training.tokens_together,
+        tokens=training.tokens_per_update,
         seed=config.seed,
     )
