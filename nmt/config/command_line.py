@@ -99,7 +99,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: is given what is composed.
     """
     register_schema()
-    # Hydra raises instead of printing and exiting with 1: `convert_hydra_errors` says it in one line.
+    # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
         version_base="1.3", config_path=str(files.conf_dir()), config_name=config_name

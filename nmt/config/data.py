@@ -318,8 +318,7 @@ def _check_files(config: DataConfig, name: str) -> None:
     for key in ("archive", "url", "sha256", "path", "source_path", "target_path"):
         if getattr(source, key) and source.kind not in SHORT_KEYS[key]:
             raise UserError(
-                f"data.sources.{name}.{key} is for sources of kind {SHORT_KEYS[key][0]}, and this one "
-                f"is of kind {source.kind}"
+                f"data.sources.{name}.{key} needs kind={SHORT_KEYS[key][0]}, got kind={source.kind}"
             )
     members = source.members
     if members is not None:
@@ -330,13 +329,13 @@ def _check_files(config: DataConfig, name: str) -> None:
             raise UserError(f"{key}={members}: give how two names end, source then target")
     if source.sha256 and not _SHA256.fullmatch(source.sha256):
         raise UserError(
-            f"{source_key(sources, name, 'sha256')}={source.sha256} is no SHA-256: give 64 hexadecimal "
-            "digits, as sha256sum FILE prints them"
+            f"{source_key(sources, name, 'sha256')} must be the 64 hexadecimal digits that "
+            f"sha256sum prints, got {source.sha256}"
         )
     if source.url and not source.url.lower().startswith(("http://", "https://")):
         raise UserError(
-            f"{source_key(sources, name, 'url')}={source.url} is neither http nor https: give a file "
-            f"of this machine with {source_key(sources, name, 'archive')}=FILE"
+            f"{source_key(sources, name, 'url')} must begin with http:// or https://, got "
+            f"{source.url}: give a local file with {source_key(sources, name, 'archive')}=FILE"
         )
     needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
     keys = needed.get(source.kind, ()) if not source.url else ()
