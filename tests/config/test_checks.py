@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_configurations import PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
 from nmt.config.schema import check

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hydra.errors import ConfigCompositionException, HydraException
-from made_configurations import LANGUAGES, composed, configured
-from made_corpora import complaint
 from omegaconf.errors import OmegaConfBaseException
+from sample_configs import LANGUAGES, composed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 from nmt.config.command_line import convert_hydra_errors, explain_hydra_error

@@ -8,9 +8,9 @@ from dataclasses import fields
 from typing import Any, Union, cast
 
 import pytest
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, configured
-from made_corpora import complaint
 from omegaconf import DictConfig, OmegaConf
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
 from nmt.config.model import MODEL_CONFIGS

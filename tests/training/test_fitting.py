@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_configurations import configured
 from rich.console import Console
+from sample_configs import configured
 from workshop import BackendStep
 
 from nmt.config import TrainingConfig
