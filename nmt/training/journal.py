@@ -18,8 +18,8 @@ from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
 from nmt.viewer import records
 
-# Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times the time
-# and fifty times the bytes of its numbers. The Attention dashboard has the numbers of all probes.
+# Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times as much
+# time as its numbers, and fifty times the bytes. The Attention dashboard has those of all probes.
 DRAWN_PROBES = 2
 
 
@@ -76,6 +76,9 @@ class NoJournal:
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
 
+    def rewind(self, step: int) -> None:
+        """Drop what was reported after update ``step``."""
+
     def close(self) -> None:
         """Flush and close the files."""
 
@@ -90,10 +93,18 @@ class Journal(NoJournal):
 
     def __init__(self, run: RunFolder, *, resumed_at: int | None = None) -> None:
         self._run = run
+        self._open(resumed_at)
+
+    def _open(self, resumed_at: int | None) -> None:
         if resumed_at is not None:
-            run.drop_metrics_after(resumed_at)
+            self._run.metrics.drop_after(resumed_at)
         purge = None if resumed_at is None else resumed_at + 1
-        self._events = EventWriter(run.logs, purge_step=purge)
+        self._events = EventWriter(self._run.logs, purge_step=purge)
+
+    def rewind(self, step: int) -> None:
+        """Drop what was reported after update ``step``."""
+        self.close()
+        self._open(step)
 
     def log_configuration(self, config: Config, summary: str) -> None:
         """See `NoJournal.log_configuration`."""
@@ -143,7 +154,7 @@ class Journal(NoJournal):
         self._events.flush()
 
     def _append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
+        self._run.metrics.append({"step": step, "seconds": round(seconds, 3), **values})
 
     def _log_scalars(self, step: int, values: Mapping[str, float]) -> None:
         for tag, value in values.items():
