@@ -18,8 +18,8 @@ from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
 from nmt.viewer import records
 
-# Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times as much
-# time as its numbers, and fifty times the bytes. The Attention dashboard has those of all probes.
+# Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times the
+# time of its numbers, and fifty times the bytes. The Attention dashboard has those of all probes.
 DRAWN_PROBES = 2
 
 
