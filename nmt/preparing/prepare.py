@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from rich.console import Console
 
-from nmt.config.data import with_same_files
+from nmt.config.data import resolve_same_sources
 from nmt.config.preparation import PreparationConfig
 from nmt.data.caching import digest_texts, is_complete
 from nmt.data.corpus import EvaluationSet
@@ -88,7 +88,7 @@ def prepare(
             no pair is left to train on.
     """
     folder = Path(config.output).expanduser()
-    config = replace(config, data=with_same_files(config.data))
+    config = replace(config, data=resolve_same_sources(config.data))
     begin(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         shutil.rmtree(folder / WORK, ignore_errors=True)
