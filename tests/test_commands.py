@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 from conftest import tiny_overrides, users_environment
-from made_configurations import LANGUAGES
 from processes import Done, command, commands, one_line_error
 from rich.console import Console
+from sample_configs import LANGUAGES
 
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from nmt.config.data import PATTERNS, with_same_files
+from nmt.config.data import PATTERNS, resolve_same_sources
 from nmt.data.embedded import read_patterns
 from nmt.data.filtering import (
     DUPLICATE,
@@ -28,7 +28,7 @@ from nmt.data.mixture import Mixture, PairsBySource, list_pairs, mix_sources, to
 from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, open_rejected_file, write_rejected
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig, SourceConfig
@@ -56,7 +56,7 @@ class Corpus:
         """
         splits = {DEV: self.dev, TEST: self.test} | self.tests
         if name not in splits:
-            raise UserError(f"there is no split '{name}'{nearest(name, splits)}")
+            raise UserError(f"there is no split '{name}'{suggest(name, splits)}")
         return splits[name]
 
     @cached_property
@@ -106,7 +106,7 @@ def load_corpus(
         UserError: a file is missing or damaged, a download fails, no line is usable, or
             ``data.dev`` and ``data.test`` are too large for the corpus.
     """
-    config = with_same_files(config)
+    config = resolve_same_sources(config)
     archives: dict[str, str] = {}
     with open_rejected_file(config, rejected_file) as file:
         corpus_filter = _CorpusFilter(config, file, log, has_tests=bool(tests))

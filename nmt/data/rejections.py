@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
-from nmt.config.data import SHORT, key_of
+from nmt.config.data import SHORT_KEYS, source_key
 from nmt.data.filtering import DUPLICATE
 from nmt.data.reading import Line, matching_files
 from nmt.errors import UserError, attach_filename
@@ -69,8 +69,8 @@ def check_accepted(
     reason, count = rejected.most_common(1)[0]
     if pairs and reason == DUPLICATE:
         return
-    key = f"{key_of(config.sources, name, 'columns')} and "
-    columns = key if config.sources[name].kind in SHORT["columns"] else ""
+    key = f"{source_key(config.sources, name, 'columns')} and "
+    columns = key if config.sources[name].kind in SHORT_KEYS["columns"] else ""
     message = (
         f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
         f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from nmt.config.data import with_same_files
+from nmt.config.data import resolve_same_sources
 from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import MANIFEST_FILE, read_manifest
@@ -41,7 +41,7 @@ def prepare(
             another configuration.
     """
     folder = Path(config.output).expanduser()
-    config = replace(config, data=with_same_files(config.data))
+    config = replace(config, data=resolve_same_sources(config.data))
     record_inputs(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         shutil.rmtree(folder / WORK, ignore_errors=True)

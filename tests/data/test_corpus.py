@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_corpora import (
+from rich.console import Console
+from sample_corpora import (
     compact_pairs,
     complaint,
     configure,
@@ -23,7 +24,6 @@ from made_corpora import (
     singles,
     table,
 )
-from rich.console import Console
 
 import nmt
 from nmt.config import Config, DataConfig, SourceConfig

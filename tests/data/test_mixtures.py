@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_corpora import complaint, configure
+from sample_corpora import complaint, configure
 from test_sources import Pairs, as_pairs, load, numbered, source
 
 from nmt.config.data import SourceConfig, StageConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
+from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
 from nmt.data import embedded, lines

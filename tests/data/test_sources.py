@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_corpora import complaint, configure, singles, table
+from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import SourceConfig
 from nmt.data.cleaning import clean_text

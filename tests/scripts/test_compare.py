@@ -13,9 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import made_up
+import fake_attention
 import pytest
-from made_configurations import changed, configured
+from sample_configs import changed, configured
 
 from nmt.config import Config
 from nmt.errors import UserError
@@ -47,7 +47,7 @@ def made(name: str = "a", **changes: Any) -> Compared:
 
 
 NOTHING = made("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
-SEEN = Seen("cross 2×4", "The <b>red</b> house.", made_up.attention())
+SEEN = Seen("cross 2×4", "The <b>red</b> house.", fake_attention.attention())
 
 
 # --- Reading ------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from made_configurations import changed, configured
-from made_corpora import complaint, configure, singles, table
 from rich.console import Console
+from sample_configs import changed, configured
+from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import Config, SourceConfig
 from nmt.data.corpus import Corpus

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines
-from made_configurations import configured
 from safetensors.numpy import load_file
+from sample_configs import configured
 
 from nmt.config import TokenizerConfig
 from nmt.data.tokenizer import BOS, Tokenizer
