@@ -22,7 +22,7 @@ from nmt.arguments import (
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
         from nmt.data.corpus import join_pairs, read_parallel
+        from nmt.files import write_json
         from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
-        from nmt.runs.files import write_json
     if arguments.source is not None:
         what = f"file_{arguments.source.stem}"
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
@@ -199,7 +199,7 @@ def print_forced(forced: Forced, console: Console) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from nmt.arguments import Parser, add_beam, add_run
 from nmt.errors import UserError, exit_on_user_error
-from nmt.formats.folder import check_place
+from nmt.formats.folder import check_output
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras", "transformers")
@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     quantized = arguments.quantization != "float32"
     name = arguments.format + (f"_{arguments.quantization}" if quantized else "")
     place = (arguments.output or folder.path / "exports" / name).absolute()
-    check_place(place)
+    check_output(place)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
-        from nmt.formats.export import WrongExportError, export_run
+        from nmt.formats.export import ExportMismatchError, export_run
     try:
         found = export_run(
             folder,
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             length_penalty=arguments.length_penalty,
             log=console.print,
         )
-    except WrongExportError as error:
+    except ExportMismatchError as error:
         print(f"error: {error}", file=sys.stderr)
         return _WRONG_STATUS
     equal = found.sentences - len(found.different)
@@ -88,7 +88,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))

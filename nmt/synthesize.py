@@ -27,7 +27,7 @@ from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import check_encoding, check_readable, refuse_same_file
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
     from nmt.inference.contract import Draw, Search
@@ -173,7 +173,7 @@ def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
 def main() -> None:
     """Parse the command line and run."""
     arguments = make_parser().parse_args()
-    start_translating()
+    set_up_translation()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: run(arguments, console))
 

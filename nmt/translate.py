@@ -34,7 +34,7 @@ from nmt.inference.lines import (
     translate_file,
 )
 from nmt.runs.folder import RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
     from nmt.inference.contract import Draw, Search
@@ -294,7 +294,7 @@ def show_attention(
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     exit_on_user_error(lambda: run(arguments))
 

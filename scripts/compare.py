@@ -30,10 +30,10 @@ from nmt.analysis.tables import Listing
 from nmt.arguments import Parser
 from nmt.config.schema import flatten
 from nmt.errors import UserError, exit_on_user_error
+from nmt.files import write_text
 from nmt.runs.building import make_sizes
-from nmt.runs.files import write_text
 from nmt.runs.folder import CONFIG_FILE, RunFolder
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 from nmt.viewer.page import attention_cell, make_document
 
@@ -90,7 +90,7 @@ class Seen:
 
 
 def main() -> None:
-    start_translating()
+    set_up_translation()
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run, or many in one")
     parser.add_argument("--sentence", help="(default: the first probe of the first run)")

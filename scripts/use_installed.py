@@ -58,7 +58,7 @@ def ask(address: str) -> Any:
 
 def check_dashboard() -> None:
     """Ask TensorBoard for the plugin, its runs, and its viewer."""
-    command = [BIN / "tensorboard", "--logdir", "runs", "--port", "0", "--load_fast", "false"]
+    command = [str(BIN / "tensorboard"), "--logdir", "runs", "--port", "0", "--load_fast", "false"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nmt.startup.compilation import keep_compiled
+from nmt.startup.compilation import use_compilation_cache
 
 if TYPE_CHECKING:
     from nmt import Translator
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("CI") and CHROMIUM is None:
         raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
     flags = {name: value for name, value in os.environ.items() if name == "TF_XLA_FLAGS"}
-    keep_compiled(config.cache.mkdir("compiled"))
+    use_compilation_cache(config.cache.mkdir("compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # For JAX alone: TensorFlow, for which tests compile little, speaks of each program it loads.
     os.environ.pop("TF_XLA_FLAGS", None)

@@ -10,7 +10,7 @@ import pytest
 
 from nmt import errors
 from nmt.errors import UserError, attach_filename, explain_full_disk
-from nmt.runs.files import replace_atomically, write_json
+from nmt.files import replace_atomically, write_json
 from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
 

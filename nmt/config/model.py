@@ -27,7 +27,7 @@ class ModelConfig:
     encoder_layers: int = MISSING
     decoder_layers: int = MISSING
     # On embeddings and on every residual branch, or between recurrent layers. null: by the size of
-    # the training split, see `nmt.training.defaults.dropout_for`.
+    # the training split, see `nmt.training.defaults.default_dropout`.
     dropout: float | None = MISSING
     max_length: int = MISSING  # longest sequence in tokens, end mark included
     # Rank of the adapters that are trained in place of the matrices; null: there are none. They are

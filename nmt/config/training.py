@@ -47,7 +47,7 @@ class TrainingConfig:
     dropout_warmup_epochs: float = MISSING  # over which dropout grows from 0 to its full rates
     word_dropout: float = MISSING  # share of the target words that the decoder reads as unknown
     optimizer: str = MISSING  # adam | adamw | muon
-    # Peak rate. null: by the width of the model, see `nmt.training.defaults.learning_rate_for`.
+    # Peak rate. null: by the width of the model, see `nmt.training.defaults.default_learning_rate`.
     learning_rate: float | None = MISSING
     schedule: str = MISSING  # inverse_sqrt | cosine | constant
     warmup_steps: int = MISSING  # updates; at most a tenth of max_steps is used

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import urllib.error
 import urllib.request
@@ -25,6 +24,7 @@ from rich.progress import (
 
 from nmt.data.archives import DAMAGE, Archive, inspect_archive
 from nmt.errors import UserError
+from nmt.files import partial_path
 
 DOWNLOAD_TIMEOUT = 30.0  # seconds without a byte, not for the whole download
 _CHUNK = 1 << 16  # bytes
@@ -89,15 +89,15 @@ def archive_name(url: str) -> str:
 
 def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
     """Fetch an archive; it is whole, and what it is to be, or not there."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with partial.open("wb") as file:
             _fetch(url, file)
-        archive = _inspect_downloaded(part, path, key)
+        archive = _inspect_downloaded(partial, path, key)
         if sha256 not in (None, archive.sha256):
             raise ValueError(f"its SHA-256 is {archive.sha256}, and {sha256} is expected")
-        part.replace(path)
+        partial.replace(path)
         return archive._replace(path=path)
     except (OSError, HTTPException, ValueError) as error:
         why = error.reason if type(error) is urllib.error.URLError else error
@@ -106,10 +106,10 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
         ) from error
     finally:
         with suppress(OSError):
-            part.unlink()
+            partial.unlink()
 
 
-def _inspect_downloaded(part: Path, path: Path, key: str) -> Archive:
+def _inspect_downloaded(partial: Path, path: Path, key: str) -> Archive:
     """Inspect a download that is to be kept as ``path``.
 
     Raises:
@@ -117,12 +117,12 @@ def _inspect_downloaded(part: Path, path: Path, key: str) -> Archive:
         UserError: it unpacks to too much; it is kept, for those who trust it.
     """
     try:
-        return inspect_archive(part, key, whole=True, called=path)
+        return inspect_archive(partial, key, whole=True, called=path)
     except UserError:
-        part.replace(path)
+        partial.replace(path)
         raise
     except (OSError, RuntimeError, *DAMAGE) as error:
-        size = part.stat().st_size
+        size = partial.stat().st_size
         raise ValueError(f"its {size:,} bytes are no whole archive, zip or .tgz") from error
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import secrets
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from nmt.data.caching import cached_folder, digest_texts, save_array
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import attach_filename
 
-_SIZES = ".sizes.json"  # of a folder's files, in bytes
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
 
 
@@ -79,67 +72,10 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     )
 
 
-def digest(texts: Sequence[str], *more: str) -> str:
-    """Return a hash of texts and of whatever else a cached result depends on."""
-    state = hashlib.blake2b(digest_size=16)
-    for text in (*more, *texts):
-        state.update(text.encode("utf-8"))
-        state.update(b"\n")
-    return state.hexdigest()
-
-
-def cached_folder(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Return ``folder``, written by ``write`` under another name and then moved, if it is missing.
-
-    A killed or a second writer leaves no half-written folder behind. One of which a file is missing
-    or cut short is written again.
-    """
-    if not is_whole(folder):
-        partial = folder.parent / f".partial-{secrets.token_hex(4)}"
-        try:
-            with attach_filename(folder):
-                partial.mkdir(parents=True)
-                write(partial)
-                _seal(partial)
-            if not is_whole(folder):  # otherwise another process was quicker
-                shutil.rmtree(folder, ignore_errors=True)
-                partial.replace(folder)
-        except OSError:
-            if not is_whole(folder):  # by another process, at the same moment
-                raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    return folder
-
-
-def save_array(path: Path, array: np.ndarray) -> None:
-    """Write an array. To what it knows as a file numpy writes by itself, and hides a full disk."""
-    with path.open("wb") as file:
-        np.save(SimpleNamespace(write=file.write), array)
-
-
-def _seal(folder: Path) -> None:
-    """Write down how long each file of a folder is, and flush all of them to the disk."""
-    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    (folder / _SIZES).write_text(json.dumps(sizes), encoding="utf-8")
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether a folder of `cached_folder` is there, with every file as long as it was."""
-    try:
-        sizes = json.loads((folder / _SIZES).read_text(encoding="utf-8"))
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):
-        return False
-
-
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
     """Return ``pairs`` encoded, from the cache if they are there."""
     texts = [text for pair in pairs for text in pair]
-    folder = cache / "encoded" / digest(texts, tokenizer.fingerprint)
+    folder = cache / "encoded" / digest_texts(texts, tokenizer.fingerprint)
 
     def write(partial: Path) -> None:
         sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])

@@ -13,8 +13,8 @@ import numpy as np
 
 from nmt.config import DataConfig
 from nmt.data.batches import Batch, BatchPlan, lay_out
+from nmt.data.caching import is_complete
 from nmt.data.corpus import Corpus, count_repeats
-from nmt.data.encoded import is_whole
 from nmt.data.records import map_records, read_records, type_of_ids
 from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -100,7 +100,7 @@ def load_prepared(config: DataConfig) -> PreparedCorpus:
     folder = Path(str(config.prepared)).expanduser()
     manifest = read_manifest(folder)
     for one in manifest["shards"]:
-        if not is_whole(folder / SHARDS / one["name"]):
+        if not is_complete(folder / SHARDS / one["name"]):
             raise UserError(
                 f"data.prepared={folder}: the shard {one['name']} is missing or damaged: copy the "
                 "folder again, or prepare the corpus anew"

@@ -14,7 +14,7 @@ from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.folder import CONFIG_FILE, check_files
-from nmt.formats.weights.ctranslate2 import NotHeldError, check_form, write_model
+from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -36,11 +36,11 @@ def write(
         quantization: one of `QUANTIZATIONS`, of the weights.
 
     Raises:
-        UserError: see `nmt.formats.weights.ctranslate2.check_form`.
+        UserError: see `nmt.formats.weights.ctranslate2.check_supported`.
     """
     try:
-        sizes = check_form(tokenizer, model.sizes)
-    except NotHeldError as error:
+        sizes = check_supported(tokenizer, model.sizes)
+    except NotConvertibleError as error:
         raise UserError(f"{error}: use --format savedmodel") from error
     weights = {
         name: np.asarray(ops.convert_to_numpy(weight))

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
+from nmt.files import write_json
 from nmt.formats import manifest
-from nmt.formats.folder import MANIFEST_FILE, replacing
+from nmt.formats.folder import MANIFEST_FILE, replace_folder
 from nmt.formats.manifest import Check
 from nmt.inference.engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
-from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 
 
-class WrongExportError(Exception):
+class ExportMismatchError(Exception):
     """What was written translates otherwise than the run."""
 
 
@@ -48,7 +48,7 @@ def export_run(
         The comparison of the run's samples.
 
     Raises:
-        WrongExportError: the export translates otherwise, which quantized weights may.
+        ExportMismatchError: the export translates otherwise, which quantized weights may.
         UserError: the run has no weights, or the format cannot hold it.
     """
     config = replace_search(folder.config, beam_size, length_penalty)
@@ -58,18 +58,18 @@ def export_run(
     probes = config.training.probes or []
     sources = manifest.read_samples(folder.samples, probes, tokenizer, longest)
     scores = {name: score["value"] for name, score in folder.test_scores().items()}
-    with replacing(place) as partial:
+    with replace_folder(place) as partial:
         details, check = _write(
             format_name, quantization, model, translator, config, sources, partial
         )
         for difference in check.different:
             log(str(difference))
         if check.wrong and quantization == "float32":
-            raise WrongExportError(
+            raise ExportMismatchError(
                 f"{len(check.wrong)} of {check.sentences} sample sentences, such as "
                 f"'{check.wrong[0].source}', are not translated as the run does; nothing is kept"
             )
-        content = manifest.make_content(
+        content = manifest.make_manifest(
             partial, folder.path.name, config, tokenizer, scores, check, details
         )
         write_json(partial / MANIFEST_FILE, content)

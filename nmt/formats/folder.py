@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmt.data.digests import digest_file
 from nmt.errors import UserError, attach_filename
+from nmt.files import digest_file
 
 MANIFEST_FILE = "manifest.json"
 CONFIG_FILE = "config.yaml"  # of the run, with the export's search
 
 
-def check_place(place: Path) -> None:
+def check_output(place: Path) -> None:
     """Refuse to overwrite what is no export.
 
     Raises:
@@ -70,7 +70,7 @@ def check_files(place: Path) -> None:
 
 
 @contextmanager
-def replacing(place: Path) -> Iterator[Path]:
+def replace_folder(place: Path) -> Iterator[Path]:
     """Yield an empty folder beside ``place`` that takes its place in the end.
 
     If anything is raised, it is removed, and ``place`` stays as it was.

@@ -11,9 +11,9 @@ from typing import Any
 
 from nmt.config import Config
 from nmt.data.cleaning import clean_text
-from nmt.data.digests import digest_file
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.files import digest_file
 from nmt.formats.folder import MANIFEST_FILE
 from nmt.inference.results import Translation
 
@@ -114,7 +114,7 @@ def read_samples(
     return [source for source, ids in zip(sources, encoded, strict=True) if 0 < len(ids) < longest]
 
 
-def make_content(
+def make_manifest(
     folder: Path,
     run: str,
     config: Config,

@@ -16,7 +16,7 @@ import numpy as np
 
 from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
-from nmt.formats.weights.ctranslate2 import FORM_FILE, check_form_file
+from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
@@ -89,8 +89,8 @@ class _Reader:
             _ = self._run.metrics
         elif path.match("checkpoints/*.npz"):
             self._read_checkpoint(path)
-        elif path.match(f"checkpoints/{FORM_FILE}"):
-            check_form_file(path)
+        elif path.match(f"checkpoints/{CONVERTED_FILE}"):
+            check_converted_file(path)
         elif path.match("samples/*.tsv"):
             _read_samples(path)
         elif path.suffix == ".json":

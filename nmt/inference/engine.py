@@ -266,7 +266,7 @@ class KerasEngine:
             alpha, beta, n_best, temperature, top_p = tf.unstack(numbers)
             of_search = Numbers(alpha, beta, tf.cast(n_best, tf.int32), temperature, top_p)
             rules = Rules(limits, prefix, of_search)
-            more = until - self.model.room(progress.state)
+            more = until - self.model.capacity(progress.state)
             progress = progress._replace(index=index, state=self.model.grow(progress.state, more))
             algorithm = make_algorithm(self.model, kind)
             progress = algorithm.advance(progress, rules, until)
@@ -303,7 +303,7 @@ def start_state(model: Decoder, source: Any, kind: Kind, max_length: Any) -> Any
     """Read ``source`` int32 [B, S], and make room for ``max_length`` positions of a search."""
     return model.start(
         source,
-        hypotheses=kind.hypotheses,
+        beam_size=kind.hypotheses,
         max_length=max_length,
         track_coverage=kind.covered,
     )

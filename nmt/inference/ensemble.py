@@ -38,7 +38,7 @@ class Ensemble:
         self,
         source: Tensor,
         *,
-        hypotheses: int,
+        beam_size: int,
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> State:
@@ -46,7 +46,7 @@ class Ensemble:
         return tuple(
             model.start(
                 source,
-                hypotheses=hypotheses,
+                beam_size=beam_size,
                 max_length=max_length,
                 track_coverage=track_coverage,
             )
@@ -70,9 +70,9 @@ class Ensemble:
             model.reorder(own, parents) for model, own in zip(self.models, state, strict=True)
         )
 
-    def room(self, state: State) -> Tensor:
+    def capacity(self, state: State) -> Tensor:
         """Return the positions that a state has room for, the same for all."""
-        return self.models[0].room(state[0])
+        return self.models[0].capacity(state[0])
 
     def grow(self, state: State, positions: Tensor) -> State:
         """Make room for more positions."""

@@ -45,7 +45,7 @@ def load_engine(
         UserError: there are no weights, the engine cannot hold them, or a quantization is given and
             CTranslate2 is not what searches.
     """
-    from nmt.formats.weights.ctranslate2 import NotHeldError
+    from nmt.formats.weights.ctranslate2 import NotConvertibleError
 
     def load_own() -> KerasEngine:
         with quiet_start():
@@ -63,7 +63,7 @@ def load_engine(
     if name != "keras":
         try:
             engine = _load_ctranslate2(folder, tokenizer, quantization)
-        except NotHeldError as error:
+        except NotConvertibleError as error:
             if name != "auto":
                 raise
             reason = f": {error}"
@@ -124,12 +124,12 @@ def _refuse_quantization(quantization: str | None, reason: str) -> None:
 def _load_ctranslate2(
     folder: RunFolder, tokenizer: Tokenizer, quantization: str | None
 ) -> CTranslate2Engine:
-    from nmt.formats.weights.ctranslate2 import read_form
+    from nmt.formats.weights.converted import load_or_convert
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
 
     config = folder.config
     return CTranslate2Engine(
-        read_form(folder, tokenizer),
+        load_or_convert(folder, tokenizer),
         tokenizer,
         config.model.max_length,
         quantization=quantization or config.decoding.quantization,

@@ -10,13 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from nmt.data.digests import digest_file
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, attach_filename
+from nmt.files import digest_file, format_json, write_inside
 from nmt.inference.contract import Search
 from nmt.inference.lines import translate_file
 from nmt.inference.synthesis import Made, Synthesis
-from nmt.runs.files import format_json, write_inside
 from nmt.runs.folder import RunFolder
 
 RECORD, REJECTED = ".json", ".rejected.tsv"  # behind the name of the output

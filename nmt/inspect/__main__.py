@@ -19,7 +19,7 @@ from nmt.inspect import (
     verify,
     weights,
 )
-from nmt.startup.commands import start_translating
+from nmt.startup.commands import set_up_translation
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -33,7 +33,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Run the command line."""
-    start_translating()
+    set_up_translation()
     arguments = make_parser().parse_args()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     exit_on_user_error(lambda: arguments.run_command(arguments, console))

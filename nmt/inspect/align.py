@@ -18,8 +18,8 @@ from nmt.data.cleaning import clean_text
 from nmt.data.corpus import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
+from nmt.files import write_json
 from nmt.inference.lines import open_output, refuse_same_file
-from nmt.runs.files import write_json
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -167,7 +167,7 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     from nmt.analysis.heads.alignment import list_methods
 
     model = translator.own_engine("attention").model
-    crossing = [kind for kind in model.attention_kinds if kind.crosses]
+    crossing = [kind for kind in model.attention_kinds if kind.is_cross]
     attention = model.attention_layers(crossing[0].name)
     layers, heads = len(attention), attention[0].num_heads
     wanted = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))

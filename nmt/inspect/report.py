@@ -12,7 +12,7 @@ from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_run, positive
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
-from nmt.runs.files import write_json, write_text
+from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 

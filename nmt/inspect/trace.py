@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nmt.arguments import Subcommands, add_run, not_negative, positive
 from nmt.errors import UserError
-from nmt.runs.files import write_json, write_text
+from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 

@@ -447,7 +447,7 @@ class MultiHeadAttention(keras.layers.Layer):
         weights = _weights(query, kept.keys, mask, bias, kept=True)
         return self._merged(_weighted(weights, kept.values, kept=True), (-1,)), weights
 
-    def head_parts(self, number: int) -> list[tuple[keras.Variable, Any]]:
+    def head_weights(self, number: int) -> list[tuple[keras.Variable, Any]]:
         """Return the weights that are to be zero for nothing of head ``number`` to come through.
 
         They are the rows of the output kernel that it passes through, or where there are none of

@@ -24,7 +24,7 @@ class AttentionKind(NamedTuple):
     causal: bool = False  # whether a row attends to itself and to what stands before it alone
 
     @property
-    def crosses(self) -> bool:
+    def is_cross(self) -> bool:
         """Whether one side attends to the other."""
         return self.columns.startswith("source") != self.rows.startswith("source")
 
@@ -57,7 +57,7 @@ class Decoder(Protocol):
         self,
         source: Tensor,
         *,
-        hypotheses: int,
+        beam_size: int,
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> State:
@@ -65,7 +65,7 @@ class Decoder(Protocol):
 
         Args:
             source: of B sentences.
-            hypotheses: k, per sentence.
+            beam_size: k, hypotheses per sentence.
             max_length: T, positions there is room for; `grow` makes more.
             track_coverage: whether `coverage` will be asked for.
         """
@@ -83,7 +83,7 @@ class Decoder(Protocol):
         """Let the hypothesis in place i go on from the one in place ``parents`` int [B, k]."""
         ...
 
-    def room(self, state: State) -> Tensor:
+    def capacity(self, state: State) -> Tensor:
         """Return T, the positions that a state has room for: int scalar."""
         ...
 
@@ -120,7 +120,7 @@ class Model(Decoder, Protocol):
     def attention_layers(self, kind: str) -> Sequence[Any]:
         """Return the layers of one kind of attention, the first layer first.
 
-        Each has ``num_heads``, and ``head_parts(number)``: (variable, index) of the weights that
+        Each has ``num_heads``, and ``head_weights(number)``: (variable, index) of the weights that
         are to be zero for nothing of a head to come through, heads counted from 0.
         """
         ...

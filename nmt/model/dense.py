@@ -15,7 +15,7 @@ class Dense(keras.layers.Dense):
     """`keras.layers.Dense`, which on JAX multiplies all rows of a batch as one matrix.
 
     XLA's gradient of a kernel is slower where the input has more axes than two, and attention to
-    short sequences is little else than such products (``scripts/bench_attention.py``).
+    short sequences is little else than such products (``scripts/bench/bench_attention.py``).
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:

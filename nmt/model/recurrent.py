@@ -282,7 +282,7 @@ class Recurrent(EncoderDecoder):
         self,
         source: Tensor,
         *,
-        hypotheses: int,
+        beam_size: int,
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> DecodingState:
@@ -290,13 +290,13 @@ class Recurrent(EncoderDecoder):
 
         Args:
             source: int [B, S], padded with id 0.
-            hypotheses: k, per sentence.
+            beam_size: k, hypotheses per sentence.
             max_length: does not matter: nothing grows.
             track_coverage: whether to sum up the attention that each source token receives.
         """
         sizes, segments = self.sizes, find_segments(source)
         states = self.encode(self.embedding(source), segments)
-        shape = (ops.shape(source)[0], hypotheses)
+        shape = (ops.shape(source)[0], beam_size)
         bridged = self.bridge(states, ops.ones_like(segments[:, :1]), segments)
         blank = ops.zeros((*shape, sizes.state_width), self.compute_dtype)
         each = [
@@ -370,7 +370,7 @@ class Recurrent(EncoderDecoder):
             coverage=ordered(state.coverage),
         )
 
-    def room(self, state: DecodingState) -> Tensor:
+    def capacity(self, state: DecodingState) -> Tensor:
         """Return T, the longest sequence: a state has room for all of it."""
         return ops.convert_to_tensor(self.max_length, "int32")
 

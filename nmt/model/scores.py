@@ -279,14 +279,14 @@ class Reading(Sized):
             )
         self.built = True
 
-    def head_parts(self, number: int) -> list[tuple[keras.Variable, Any]]:
+    def head_weights(self, number: int) -> list[tuple[keras.Variable, Any]]:
         """Return the weights that are to be zero for nothing of head ``number`` to come through.
 
         Returns:
             (variable, index) of each; heads count from 0.
         """
         if self.cross is not None:
-            return self.cross.head_parts(number)
+            return self.cross.head_weights(number)
         return [(self.combine.kernel, slice(0, self.sizes.state_width))]
 
     def reader(self) -> Reader:

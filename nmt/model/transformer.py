@@ -285,7 +285,7 @@ class Transformer(EncoderDecoder):
         self,
         source: Tensor,
         *,
-        hypotheses: int,
+        beam_size: int,
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> DecodingState:
@@ -293,20 +293,20 @@ class Transformer(EncoderDecoder):
 
         Args:
             source: int [B, S], padded with id 0.
-            hypotheses: k, per sentence.
+            beam_size: k, hypotheses per sentence.
             max_length: T, the positions of the cache; `grow` makes more.
             track_coverage: whether to sum up the attention that each source token receives.
         """
         mask = ops.not_equal(source, PAD)[:, None, None, :]  # [B, 1, 1, S]
         memory, _ = self.encode(source, mask)
-        batch, slots = ops.shape(source)[0], max_length * hypotheses
+        batch, slots = ops.shape(source)[0], max_length * beam_size
         sizes = self.sizes.self_attention
         keys = ops.zeros((batch, sizes.groups, sizes.head_width, slots), self.compute_dtype)
         values = ops.zeros((batch, sizes.groups, slots, sizes.value_width), self.compute_dtype)
-        nothing = ops.zeros((batch, hypotheses, ops.shape(source)[1]), "float32")
+        nothing = ops.zeros((batch, beam_size, ops.shape(source)[1]), "float32")
         return DecodingState(
             cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
-            ancestors=ops.full((batch, hypotheses, max_length), -1, "int32"),
+            ancestors=ops.full((batch, beam_size, max_length), -1, "int32"),
             memory=tuple(block.cross_attention.keep(memory) for block in self.decoder_blocks),
             memory_mask=mask,
             coverage=nothing if track_coverage else (),
@@ -361,7 +361,7 @@ class Transformer(EncoderDecoder):
         )
 
     @staticmethod
-    def room(state: DecodingState) -> Tensor:
+    def capacity(state: DecodingState) -> Tensor:
         """Return T, the positions of the cache."""
         return ops.shape(state.ancestors)[2]
 

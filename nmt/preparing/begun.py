@@ -9,12 +9,12 @@ from typing import Any, NoReturn
 
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
+from nmt.data.caching import digest_texts
 from nmt.data.corpus import ExtraTest
-from nmt.data.digests import digest_file
-from nmt.data.encoded import digest
 from nmt.data.prepared import BEGUN_FILE
 from nmt.data.reading import matching_files
 from nmt.errors import UserError
+from nmt.files import digest_file
 from nmt.preparing.work import read_json, write_json
 
 # What may differ between the command that began and the one that goes on: what the result does not
@@ -29,7 +29,7 @@ def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, ExtraTest
         UserError: something differs, which is named.
     """
     wanted = {key: value for key, value in flatten(config) if not _OPEN.fullmatch(key)} | {
-        f"data.tests.{name}": digest([text for pair in one.pairs for text in pair])
+        f"data.tests.{name}": digest_texts([text for pair in one.pairs for text in pair])
         for name, one in tests.items()
     }
     files = list_files(config)

@@ -16,7 +16,7 @@ import numpy as np
 
 from nmt.config import DataConfig
 from nmt.config.preparation import PreparationConfig
-from nmt.data.encoded import save_array
+from nmt.data.caching import save_array
 from nmt.data.judging import NO_WEIGHT, clean_pair, judge, read_weight
 from nmt.data.languages import make_identifier
 from nmt.data.reading import Line, Row, parse_row

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.encoded import save_array
+from nmt.data.caching import save_array
 from nmt.preparing.clean import SIGNATURES_FILE
 from nmt.preparing.minhash import similarities
 

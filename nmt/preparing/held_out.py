@@ -17,8 +17,8 @@ import numpy as np
 
 from nmt.config import DataConfig
 from nmt.config.preparation import PreparationConfig
+from nmt.data.caching import save_array
 from nmt.data.corpus import turn
-from nmt.data.encoded import save_array
 from nmt.data.judging import DUPLICATE, HELD_OUT
 from nmt.data.shuffling import mix
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, wanted_sizes

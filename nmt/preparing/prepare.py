@@ -16,9 +16,8 @@ from rich.console import Console
 
 from nmt.config.data import with_same_files
 from nmt.config.preparation import PreparationConfig
+from nmt.data.caching import digest_texts, is_complete
 from nmt.data.corpus import FEW, MANY, ExtraTest, choose_length_ratio, say_few_pairs
-from nmt.data.digests import digest_file
-from nmt.data.encoded import digest, is_whole
 from nmt.data.prepared import (
     FORMAT,
     MANIFEST_FILE,
@@ -31,6 +30,7 @@ from nmt.data.reading import read_rows
 from nmt.data.splitting import DEV, TEST, TRAIN
 from nmt.data.tokenizer import load_tokenizer, read_training_log
 from nmt.errors import UserError, attach_filename
+from nmt.files import digest_file
 from nmt.preparing.begun import begin, list_files
 from nmt.preparing.clean import (
     INFO_FILE,
@@ -62,7 +62,7 @@ from nmt.preparing.work import (
     Workshop,
     read_json,
     read_packed,
-    save_whole,
+    save_status,
     write_json,
 )
 from nmt.startup.devices import cores
@@ -191,7 +191,7 @@ class _Preparation:
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
                 name = f"{len(names):05}"
                 names.append(name)
-                if is_whole(self._folder / _CLEAN / name):
+                if is_complete(self._folder / _CLEAN / name):
                     yield name, ()
                 else:
                     yield name, (config, source, gather(chunk), ratio)
@@ -262,7 +262,7 @@ class _Preparation:
         self._all(f"{WORK}/{stage}", write, tasks)
         for name, _ in tasks:
             fates[np.load(self._folder / WORK / stage / name / DROPPED_FILE)] = fate
-        save_whole(self._path_of(stage), fates)
+        save_status(self._path_of(stage), fates)
 
     def _recall(self, stage: str, fates: np.ndarray) -> bool:
         """Whether a stage has been run; then what it found is what is known."""
@@ -380,7 +380,7 @@ class _Preparation:
             "shards": shards,
         }
         manifest["configuration"]["prepare"]["processes"] = None
-        manifest["digest"] = digest(
+        manifest["digest"] = digest_texts(
             [digest_file(folder / f"{name}.tsv") for name in (DEV, TEST)],
             tokenizer.fingerprint,
             *(one["sha256"] for one in shards),

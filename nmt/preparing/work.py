@@ -7,7 +7,6 @@ import io
 import json
 import multiprocessing
 import os
-import secrets
 import signal
 import threading
 import time
@@ -18,14 +17,16 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from nmt.data.encoded import cached_folder, is_whole, save_array
+from nmt.data.caching import cached_folder, is_complete
 from nmt.errors import UserError, attach_filename
+from nmt.files import replace_atomically
 
 JOURNAL_FILE = "journal.jsonl"  # what was made when; apart from it, equal input gives equal bytes
 
@@ -90,7 +91,7 @@ class Workshop:
 
             try:
                 for name, arguments in tasks:
-                    if not is_whole(folder := self.folder / stage / name):
+                    if not is_complete(folder := self.folder / stage / name):
                         waiting.append((name, self._submit(folder, write, arguments)))
                     finish(self._ahead)
                 finish(0)
@@ -142,32 +143,21 @@ def _start_worker() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def save_whole(path: Path, array: np.ndarray) -> None:
-    """Write an array that is whole or not there."""
-    with _replacing(path) as passing, attach_filename(path):
-        save_array(passing, array)
+def save_status(path: Path, array: np.ndarray) -> None:
+    """Write a .npy file atomically."""
+    with replace_atomically(path) as file:
+        np.save(SimpleNamespace(write=file.write), array)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file that is whole or not there, the same bytes for the same content."""
-    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    with _replacing(path) as passing, attach_filename(path):
-        passing.write_text(text, encoding="utf-8")
+    """Write a JSON file atomically; the same content gives the same bytes."""
+    with replace_atomically(path) as file:
+        file.write((json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
     """Read what `write_json` wrote."""
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    passing = path.with_name(f".partial-{secrets.token_hex(4)}")
-    try:
-        yield passing
-        passing.replace(path)
-    finally:
-        passing.unlink(missing_ok=True)
 
 
 @contextmanager

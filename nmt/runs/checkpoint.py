@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from nmt.errors import UserError
-from nmt.runs.files import replace_atomically
+from nmt.files import replace_atomically
 
-UNSTABLE = "lower training.learning_rate, or set training.precision=float32"
+STABILITY_ADVICE = "lower training.learning_rate, or set training.precision=float32"
 _METADATA = "metadata.json"
 DAMAGE = (  # what reading a damaged archive raises
     ValueError,
@@ -47,7 +47,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, 
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UserError(
                 f"{path} is not written: {name} holds numbers that are not finite; what was saved "
-                f"before is intact; {UNSTABLE}"
+                f"before is intact; {STABILITY_ADVICE}"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
@@ -143,7 +143,7 @@ class Checkpoints:
         """Write a complete checkpoint, then remove old, damaged and newer ones.
 
         Newer ones belong to a training that was given up: this one was resumed, or went back,
-        before them. `latest` would return to them.
+        before them. `load_latest` would return to them.
 
         Args:
             step: updates made so far.
@@ -160,7 +160,7 @@ class Checkpoints:
         for other in set(self.steps()).difference(before[-keep:]):
             self.path(other).unlink(missing_ok=True)
 
-    def latest(
+    def load_latest(
         self, say: Callable[[str], object] = lambda line: None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """Read the newest complete checkpoint that is sound, or return None if there never was one.

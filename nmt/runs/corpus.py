@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
+from nmt.data.caching import digest_texts
 from nmt.data.corpus import Corpus, ExtraTest, as_in_sources, load_corpus, read_pairs
-from nmt.data.encoded import digest
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 
 
-def record_of(corpus: Corpus) -> dict[str, Any]:
+def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
     """Return what a run folder keeps of its corpus: counts, archives, digests of the splits."""
     splits = {DEV: corpus.dev, TEST: corpus.test}
     splits |= {f"tests.{name}": pairs for name, pairs in corpus.tests.items()}
@@ -35,7 +35,7 @@ def record_of(corpus: Corpus) -> dict[str, Any]:
 
 
 def _digest(pairs: Sequence[Pair]) -> str:
-    return digest([text for pair in pairs for text in pair])
+    return digest_texts([text for pair in pairs for text in pair])
 
 
 def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
@@ -74,9 +74,9 @@ def _turn(pairs: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
 
 
-def has_changed(run: RunFolder, corpus: Corpus) -> bool:
+def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
     """Whether the corpus is no longer the one that the run was trained on."""
-    return run.read_corpus_record().get("digests") != record_of(corpus)["digests"]
+    return run.read_corpus_record().get("digests") != make_corpus_record(corpus)["digests"]
 
 
 def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
@@ -95,6 +95,6 @@ def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
             read_only=True,
             log=log,
         )
-    if has_changed(run, corpus):
+    if has_corpus_changed(run, corpus):
         log("warning: the corpus has changed since this run was trained on it")
     return corpus

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
-from nmt.data.digests import digest_file
 from nmt.errors import UserError, attach_filename, nearest
-from nmt.runs.files import format_json, format_json_line, write_inside
+from nmt.files import digest_file, format_json, format_json_line, write_inside
 
 if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
     import numpy as np
@@ -74,7 +73,7 @@ class RunFolder:
                 raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error
             run = cls(path)
             run.write_config(config)
-            run.point_latest()
+            run.link_latest()
             return run
         raise UserError(f"{parent} already holds a thousand runs of this second")
 
@@ -133,7 +132,7 @@ class RunFolder:
         write_inside(self.path, CONFIG_FILE, f"{_CHECKSUM}{checksum}\n{text}")
         self.__dict__.pop("config", None)  # is read anew
 
-    def point_latest(self) -> None:
+    def link_latest(self) -> None:
         """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""
         pointer = self.path.parent / LATEST
         partial = pointer.with_name(f".{LATEST}-{os.getpid()}")
@@ -236,7 +235,7 @@ class RunFolder:
         path = checkpoints.best
         if path.is_file():
             return checkpoints.read_start() | read_arrays(path)[0], path
-        found = checkpoints.latest(warnings.warn)
+        found = checkpoints.load_latest(warnings.warn)
         if found is None:
             raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
         arrays, position = found

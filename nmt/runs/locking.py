@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import UserError, attach_filename
-from nmt.runs.files import remove_partial
+from nmt.files import remove_partial
 
 fcntl: Any
 try:

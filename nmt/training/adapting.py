@@ -19,7 +19,7 @@ from nmt.runs.folder import RunFolder
 TABLE = "embedding/table"  # the one weight that knows the vocabulary
 
 
-def settle_weights(
+def initialize_weights(
     model: Model, config: Config, run: RunFolder, tokenizer: Tokenizer, say: Callable[[str], object]
 ) -> None:
     """Give a model the weights that it starts from, and settle which of them are trained.
@@ -38,7 +38,7 @@ def settle_weights(
     """
     training = config.training
     if training.resume is None and training.start_from is not None:
-        say(start_from(model, RunFolder.open(Path(training.start_from)), tokenizer))
+        say(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)
@@ -56,7 +56,7 @@ def settle_weights(
         assign_weights(fixed, choose_weights(run.checkpoints.read_start()), path)
 
 
-def start_from(model: Model, source: RunFolder, tokenizer: Tokenizer) -> str:
+def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) -> str:
     """Give a model the best weights of another run; return what there is to say of it.
 
     Args:

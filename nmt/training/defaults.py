@@ -32,7 +32,7 @@ MOST_PARTS = 8
 LEAST_PART = 128  # positions per side; parts of 64 are slower than a whole batch of 128 (`small`)
 
 
-def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
+def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
     """Return the configuration with everything settled that was ``null`` or ``auto``.
 
     Args:
@@ -42,9 +42,9 @@ def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Confi
     """
     model, training = config.model, config.training
     if model.dropout is None:
-        model = replace(model, dropout=dropout_for(pairs))
+        model = replace(model, dropout=default_dropout(pairs))
     if training.learning_rate is None:
-        rate = learning_rate_for(model.d_model)
+        rate = default_learning_rate(model.d_model)
         if isinstance(model, RecurrentConfig):
             rate *= RECURRENT_SHARE
         kept = training.start_from is not None and not training.new_vocabulary
@@ -58,17 +58,17 @@ def finish_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Confi
         # The interval of evaluations follows a clock. Here they must be at the same updates.
         training = replace(training, evaluation_share=None)
     if training.probes is None:
-        training = replace(training, probes=choose_probes(config.data, dev))
+        training = replace(training, probes=default_probes(config.data, dev))
     training = replace(
         training,
         precision=resolve_precision(training.precision),
-        parallel_parts=resolve_parts(training.parallel_parts, training.largest_batch),
+        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.largest_batch),
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)
 
 
-def choose_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
+def default_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
     """Return the source sentences whose attention is shown by default.
 
     Of the dev split, one of usual length, and one that is shorter than three quarters of it.
@@ -81,7 +81,7 @@ def choose_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
     return [by_length[place] for place in places if by_length]
 
 
-def dropout_for(pairs: int) -> float:
+def default_dropout(pairs: int) -> float:
     """Return the dropout rate for a number of training pairs.
 
     0.1 is the base model's of Vaswani et al. 2017; small corpora want 0.3 (Sennrich & Zhang 2019,
@@ -90,7 +90,7 @@ def dropout_for(pairs: int) -> float:
     return 0.3 if pairs < SMALL_CORPUS else 0.1
 
 
-def learning_rate_for(d_model: int) -> float:
+def default_learning_rate(d_model: int) -> float:
     """Return the peak learning rate of Adam for a model width.
 
     The best rate falls with 1 / width (Yang et al. 2022, Tensor Programs V). On the embedded corpus
@@ -111,7 +111,7 @@ def resolve_precision(precision: str) -> str:
     return "mixed_bfloat16" if capable else "mixed_float16"
 
 
-def resolve_parts(parts: int | None, positions: int) -> int:
+def resolve_parallel_parts(parts: int | None, positions: int) -> int:
     """Return how many parts of a batch are worked on at the same time, by default on this machine.
 
     The products of a small model are too small for all cores of a CPU to share: a part for each

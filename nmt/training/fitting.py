@@ -110,7 +110,7 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
     Raises:
         UserError: they have a row each.
     """
-    most = most_micro_batches(config)
+    most = max_micro_batches(config)
     if config.accumulate >= most:
         longest = max(config.row_lengths)
         raise UserError(
@@ -120,7 +120,7 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
     return split_update(config, min(2 * config.accumulate, most))
 
 
-def most_micro_batches(config: TrainingConfig) -> int:
+def max_micro_batches(config: TrainingConfig) -> int:
     """Return how many micro-batches an update can have: each has a row of the longest at least."""
     return max(1, config.tokens_together // max(config.row_lengths))
 
@@ -153,7 +153,7 @@ def choose_by_estimate(config: Config, vocabulary_size: int) -> int:
         UserError: one row is too much.
     """
     room = round((1 - FREE_SHARE) * available_memory())
-    most = most_micro_batches(config.training)
+    most = max_micro_batches(config.training)
     for micro_batches in range(1, most + 1):
         needed = estimate_memory(config, vocabulary_size, micro_batches)
         if needed <= room:

@@ -76,6 +76,9 @@ class NoJournal:
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
         """Log the attention of the probes for the Attention dashboard."""
 
+    def rewind(self, step: int) -> None:
+        """Drop what was reported after update ``step``."""
+
     def close(self) -> None:
         """Finish writing."""
 
@@ -90,10 +93,18 @@ class Journal(NoJournal):
 
     def __init__(self, run: RunFolder, *, resumed_at: int | None = None) -> None:
         self._run = run
+        self._open(resumed_at)
+
+    def _open(self, resumed_at: int | None) -> None:
         if resumed_at is not None:
-            run.drop_metrics_after(resumed_at)
+            self._run.drop_metrics_after(resumed_at)
         purge = None if resumed_at is None else resumed_at + 1
-        self._events = EventWriter(run.logs, purge_step=purge)
+        self._events = EventWriter(self._run.logs, purge_step=purge)
+
+    def rewind(self, step: int) -> None:
+        """Drop what was reported after update ``step``."""
+        self.close()
+        self._open(step)
 
     def log_configuration(self, config: Config, summary: str) -> None:
         """Show the configuration (as text and as hparams) and a summary of data and model."""

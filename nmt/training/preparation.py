@@ -12,8 +12,9 @@ from rich.console import Console
 from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.data.batches import Batches, BatchPlan
+from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
-from nmt.data.encoded import EncodedCorpus, cached_folder, digest, encode_pairs, load_encoded
+from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer, read_training_log, train_into
@@ -42,7 +43,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
     texts = [text for pair in pairs for text in pair]
     tags = list_tags(config.data)
-    key = digest(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
+    key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
 
     def write(folder: Path) -> None:
         lines = 2 * len(corpus.train)

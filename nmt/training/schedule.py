@@ -19,7 +19,7 @@ class Limits:
     minutes: float | None  # wall clock
 
     @classmethod
-    def of(cls, config: TrainingConfig) -> Limits:
+    def from_config(cls, config: TrainingConfig) -> Limits:
         """Take the limits out of a configuration."""
         return cls(config.max_steps, config.max_epochs, config.max_minutes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,6 @@ from nmt.data import encoded as encoded_module
 from nmt.data.encoded import (
     EncodedCorpus,
     Sequences,
-    cached_folder,
-    digest,
     encode_pairs,
     load_encoded,
 )
@@ -186,20 +183,6 @@ def test_nothing_but_the_finished_folder_remains(tmp_path: Path) -> None:
     assert not folders[0].name.startswith(".")
 
 
-def test_a_half_written_folder_is_not_seen(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "b"
-
-    def write(partial: Path) -> None:
-        assert partial.is_dir()
-        assert partial != folder
-        (partial / "one").write_text("1")
-        assert not folder.exists()
-
-    assert cached_folder(folder, write) == folder
-    assert {path.name for path in folder.iterdir()} == {"one", ".sizes.json"}
-    assert [path.name for path in folder.parent.iterdir()] == ["b"]
-
-
 @pytest.mark.parametrize("damage", ["source.ids.npy", "target.offsets.npy", ".sizes.json"])
 @pytest.mark.parametrize("cut", [None, 0, 1])
 def test_what_lost_its_power_is_made_anew(tmp_path: Path, damage: str, cut: int | None) -> None:
@@ -223,39 +206,3 @@ def test_others_may_read_a_cache(tmp_path: Path) -> None:
         os.umask(before)
     [folder] = (tmp_path / "encoded").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o755
-
-
-def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="No space left") as caught:
-        encoded_module.save_array(Path("/dev/full"), np.arange(1 << 20))
-    assert caught.value.errno == errno.ENOSPC
-
-
-def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
-    folder = tmp_path / "key"
-
-    def write(partial: Path) -> None:
-        (partial / "slow").write_text("slow")
-        cached_folder(folder, lambda other: (other / "quick").touch())  # meanwhile
-
-    assert cached_folder(folder, write) == folder
-    assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
-    assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_digest() -> None:
-    assert digest(["ab", "c"], "k") == digest(("ab", "c"), "k")
-    others = [
-        digest(["a", "bc"], "k"),
-        digest(["abc"], "k"),
-        digest(["c", "ab"], "k"),
-        digest(["ab", "c", ""], "k"),
-        digest(["", "ab", "c"], "k"),
-        digest(["ab", "c"], "l"),
-        digest(["ab", "c"]),
-        digest(["ab", "ç"], "k"),
-        digest([], "k"),
-        digest([]),
-    ]
-    assert len({digest(["ab", "c"], "k"), *others}) == len(others) + 1
-    assert all(key.isalnum() and len(key) == 32 for key in others)  # fit for a folder's name

@@ -161,7 +161,7 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
         def pieces(self, ids: Sequence[int]) -> list[str]:
             return [*super().pieces(ids)[:-1], "a"]
 
-    with pytest.raises(UserError, match="two of the same"):
+    with pytest.raises(UserError, match="two tokens of this"):
         ctranslate2.write(random_model(), Twins(), config, tmp_path, "float32")
 
 
@@ -170,17 +170,17 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
     [
         (
             {"heads": "pooled"},
-            "CTranslate2 does not compute heads that are pooled (model.heads=pooled)",
+            "CTranslate2 does not support pooled heads (model.heads=pooled)",
         ),
         (
             {"qk_norm": True},
-            "CTranslate2 does not compute normalised queries and keys (model.qk_norm=true)",
+            "CTranslate2 does not support normalised queries and keys (model.qk_norm=true)",
         ),
         (
             {"positions": "alibi"},
-            "CTranslate2 does not compute linear biases in an encoder (model.positions=alibi)",
+            "CTranslate2 does not support linear biases in an encoder (model.positions=alibi)",
         ),
-        (RecurrentSizes(**RECURRENT), "CTranslate2 does not compute recurrent models"),
+        (RecurrentSizes(**RECURRENT), "CTranslate2 does not support recurrent models"),
     ],
 )
 def test_what_it_does_not_compute_is_refused(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nmt.errors import UserError
-from nmt.formats.folder import MANIFEST_FILE, check_files, check_place, find_damage, replacing
+from nmt.formats.folder import MANIFEST_FILE, check_files, check_output, find_damage, replace_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -18,14 +18,14 @@ def names(folder: Path) -> list[str]:
 
 
 def test_what_is_no_export_is_not_overwritten(tmp_path: Path) -> None:
-    check_place(tmp_path / "new")
-    check_place(tmp_path)  # empty
+    check_output(tmp_path / "new")
+    check_output(tmp_path)  # empty
     (tmp_path / "thesis.txt").write_text("years of work")
     for place in (tmp_path, tmp_path / "thesis.txt"):
         with pytest.raises(UserError, match="is not an export"):
-            check_place(place)
+            check_output(place)
     (tmp_path / MANIFEST_FILE).touch()
-    check_place(tmp_path)
+    check_output(tmp_path)
 
 
 @pytest.mark.parametrize("before", [None, "old"])
@@ -34,7 +34,7 @@ def test_a_finished_export_takes_its_place(tmp_path: Path, before: str | None) -
     if before:
         place.mkdir(parents=True)
         (place / before).touch()
-    with replacing(place) as partial:
+    with replace_folder(place) as partial:
         assert partial.parent == place.parent
         (partial / "new").touch()
         assert names(place) == [before] if before else not place.exists()
@@ -50,7 +50,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path: Path, before: str | None
         (place / before).touch()
 
     def interrupted() -> None:
-        with replacing(place) as partial:
+        with replace_folder(place) as partial:
             (partial / "half").touch()
             raise KeyboardInterrupt
 
@@ -64,7 +64,7 @@ def test_what_was_there_comes_back_if_the_last_move_fails(tmp_path: Path) -> Non
     place = tmp_path / "export"
     place.mkdir()
     (place / "old").touch()
-    with pytest.raises(FileNotFoundError), replacing(place) as partial:
+    with pytest.raises(FileNotFoundError), replace_folder(place) as partial:
         partial.rmdir()
     assert names(tmp_path) == ["export"]
     assert names(place) == ["old"]
@@ -74,7 +74,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(UserError, match=r"export cannot be written"),
-        replacing(tmp_path / "file" / "export"),
+        replace_folder(tmp_path / "file" / "export"),
     ):
         pass
 

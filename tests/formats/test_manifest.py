@@ -77,7 +77,7 @@ def test_content(tmp_path: Path, compose: Callable[..., Config]) -> None:
     (tmp_path / "deep" / "weights").write_bytes(b"123")
     (tmp_path / manifest.MANIFEST_FILE).touch()
     difference = Difference("a", "b", -1.0, "c", -2.0, "search")
-    content = manifest.make_content(
+    content = manifest.make_manifest(
         tmp_path,
         "the run",
         compose("decoding.beam_size=7"),

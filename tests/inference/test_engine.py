@@ -52,13 +52,13 @@ class Walk:
     # --- What `Decoder` names. ---
 
     def start(
-        self, source: Any, *, hypotheses: int, max_length: Any, track_coverage: bool = False
+        self, source: Any, *, beam_size: int, max_length: Any, track_coverage: bool = False
     ) -> Written:
-        unwritten = ops.full((ops.shape(source)[0], hypotheses, max_length), -1, "int32")
+        unwritten = ops.full((ops.shape(source)[0], beam_size, max_length), -1, "int32")
         return Written(ops.convert_to_tensor(source), unwritten)
 
     def step(self, tokens: Any, index: Any, state: Written) -> tuple[Any, Written]:
-        places = ops.arange(self.room(state), dtype="int32")
+        places = ops.arange(self.capacity(state), dtype="int32")
         written = ops.where(ops.equal(places, index), tokens[:, :, None], state.tokens)
         of_source = ops.sum(state.source, axis=1)[:, None]  # [B, 1]
         of_past = ops.sum(ops.where(written < 0, 0, written * (7 * places + 31)), axis=2)
@@ -74,7 +74,7 @@ class Walk:
         tokens = ops.take_along_axis(state.tokens, parents[:, :, None], axis=1)
         return Written(state.source, tokens)
 
-    def room(self, state: Written) -> Any:
+    def capacity(self, state: Written) -> Any:
         return ops.shape(state.tokens)[2]
 
     def grow(self, state: Written, positions: Any) -> Written:
@@ -87,7 +87,7 @@ class Walk:
 
     def coverage(self, state: Written) -> tuple[Any, Any]:
         """Let token t of the output attend to the source's t-th, by a third."""
-        width, length = ops.shape(state.source)[1], self.room(state)
+        width, length = ops.shape(state.source)[1], self.capacity(state)
         same = ops.equal(ops.arange(width)[:, None], ops.arange(length) % 4)  # [S, T]
         here = ops.cast(ops.logical_and(state.tokens[:, :, None] >= 0, same), "float32")
         return ops.sum(here, axis=3) / 3, ops.not_equal(state.source, PAD)[:, None]
@@ -290,7 +290,7 @@ def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> No
 
     def watched(progress: Any, *more: Any) -> Any:
         rows, until = more[-2:]
-        seen.append((int(WALK.room(progress.state)), len(rows), int(until)))
+        seen.append((int(WALK.capacity(progress.state)), len(rows), int(until)))
         return advance(progress, *more)
 
     engine._programs[beam.kind] = begin, watched

@@ -11,7 +11,7 @@ import pytest
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.formats.weights.ctranslate2 import FORM_FILE
+from nmt.formats.weights.converted import CONVERTED_FILE
 from nmt.inference.contract import Search
 from nmt.inference.engine import KerasEngine
 from nmt.runs.folder import RunFolder
@@ -41,7 +41,7 @@ def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
     translator = Translator.load(parrot_run, say=said.append)
     assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
     assert not translator.engine.own
-    assert (parrot_run / "checkpoints" / FORM_FILE).is_file()
+    assert (parrot_run / "checkpoints" / CONVERTED_FILE).is_file()
     own = fast.own("everything")
     assert isinstance(own.engine, KerasEngine)
     assert own.engine is fast.own_engine("again")

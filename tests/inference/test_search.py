@@ -616,7 +616,7 @@ def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
         logits, state = model.step(tokens, index, state)
         return without_padding(logits), state
 
-    state = model.start(source, hypotheses=max(1, size), max_length=length)
+    state = model.start(source, beam_size=max(1, size), max_length=length)
     marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
     algorithm = (
         BeamSearch(reorder=model.reorder, size=size, kept=size, **marks)

@@ -29,7 +29,7 @@ from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 
 pytestmark = pytest.mark.backend
 
@@ -294,7 +294,7 @@ def test_hypotheses_that_change_places_keep_their_past(variant: str) -> None:
     source = SINGLE["source"]
     tokens = np.array([[3, 4], [6, 7]], np.int32)  # [B, k], the same at every step
     parents = np.array([[[1, 0], [1, 1]], [[0, 0], [1, 0]], [[1, 0], [0, 1]]], np.int32)
-    state = model.start(source, hypotheses=2, max_length=3, track_coverage=True)
+    state = model.start(source, beam_size=2, max_length=3, track_coverage=True)
     prefixes = [[[int(token)] for token in row] for row in tokens]
     for index in range(4):
         logits, state = stepper(model)(tokens, ops.convert_to_tensor(index, "int32"), state)
@@ -324,8 +324,8 @@ def test_hypotheses_that_change_places_keep_their_past(variant: str) -> None:
 @each_variant
 def test_nothing_in_a_state_grows(variant: str) -> None:
     model = make(variant)
-    state = model.start(SINGLE["source"], hypotheses=3, max_length=2)
-    assert int(model.room(state)) == model.max_length
+    state = model.start(SINGLE["source"], beam_size=3, max_length=2)
+    assert int(model.capacity(state)) == model.max_length
     assert model.grow(state, 4) is state
     axes = keras.tree.flatten(model.growing_axes(state))
     assert axes == [-1] * len(keras.tree.flatten(state))
@@ -370,7 +370,7 @@ def corpus(pairs: int, words: int, longest: int) -> EncodedCorpus:
 
 def training(*overrides: str) -> Any:
     plain = ["model=tiny", "training.jit_compile=off", "training.parallel_parts=1"]
-    return finish_config(compose_config([*plain, *overrides]), pairs=40).training
+    return resolve_config(compose_config([*plain, *overrides]), pairs=40).training
 
 
 def test_repeated_steps_lower_the_loss() -> None:
@@ -472,7 +472,7 @@ def test_mixed_precision() -> None:
     np.testing.assert_allclose(found[real], expected[real], atol=4 / 256)
     for one, other in zip(of_weights, of_exact, strict=True):
         np.testing.assert_allclose(one, other, atol=8 / 256 * (1 + np.abs(other).max()))
-    state = model.start(SINGLE["source"], hypotheses=2, max_length=3)
+    state = model.start(SINGLE["source"], beam_size=2, max_length=3)
     tokens, index = np.ones((2, 2), np.int32), ops.convert_to_tensor(0, "int32")
     logits, after = stepper(model)(tokens, index, state)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"

@@ -58,7 +58,7 @@ def test_operations_by_hand() -> None:
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
 def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
     sizes = sizes_of(**changes)
-    state = Recurrent(sizes).start(np.array([[4, 5, 6, 7, 2]]), hypotheses=3, max_length=6)
+    state = Recurrent(sizes).start(np.array([[4, 5, 6, 7, 2]]), beam_size=3, max_length=6)
 
     def count(*tensors: Any) -> int:
         return sum(np.asarray(x).nbytes for x in tensors if not isinstance(x, tuple))

@@ -198,7 +198,7 @@ def test_parts_of_heads_are_all_that_they_come_through(score: str) -> None:
     assert layer.num_heads == (2 if score == "cross" else 1)
     before, _ = run(layer, h, states, mask)
     for number in range(layer.num_heads):
-        for variable, index in layer.head_parts(number):
+        for variable, index in layer.head_weights(number):
             values = np.array(ops.convert_to_numpy(variable))
             assert values[index].any()
             values[index] = 0

@@ -470,7 +470,7 @@ def test_cached_decoding_equals_uncached(changes: dict[str, Any], hypotheses: in
     # Where it grows, JAX compiles another step: there, that of several hypotheses alone grows.
     grows = hypotheses > 1 or keras.config.backend() == "tensorflow"
     room = length - 1 if grows else length
-    state = model.start(SOURCE, hypotheses=hypotheses, max_length=room, track_coverage=True)
+    state = model.start(SOURCE, beam_size=hypotheses, max_length=room, track_coverage=True)
     assert state.cache[0].keys.shape == (2, 2, 4, room * hypotheses)
     assert state.memory[0].values.shape == (2, 2, SOURCE.shape[1], 4)
     for index in range(length):
@@ -490,7 +490,7 @@ def test_hypotheses_that_change_places_keep_their_past() -> None:
     model = make()
     tokens = np.array([[3, 4, 5], [6, 7, 8]], np.int32)  # [B, k], the same at every step
     parents = np.array([[[2, 0, 0], [1, 1, 0]], [[1, 2, 1], [0, 2, 2]]], np.int32)
-    state = model.start(SOURCE, hypotheses=3, max_length=3, track_coverage=True)
+    state = model.start(SOURCE, beam_size=3, max_length=3, track_coverage=True)
     prefixes = [[[int(token)] for token in row] for row in tokens]
     for index in range(3):
         logits, state = stepper(model)(tokens, ops.convert_to_tensor(index, "int32"), state)
@@ -609,7 +609,7 @@ def test_mixed_precision(policy: str, digits: int) -> None:
     assert all(gradient.dtype == np.float32 for gradient in of_weights)
     assert all(np.isfinite(gradient).all() for gradient in of_weights)
 
-    state = compiled(lambda source: model.start(source, hypotheses=1, max_length=4))(SOURCE)
+    state = compiled(lambda source: model.start(source, beam_size=1, max_length=4))(SOURCE)
     assert keras.backend.standardize_dtype(state.cache[0].keys.dtype) == model.compute_dtype
     for index in range(4):
         tokens = ops.convert_to_tensor(TARGET[:, index : index + 1])

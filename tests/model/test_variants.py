@@ -381,7 +381,7 @@ def test_a_head_without_its_parts_is_left_out(variant: str) -> None:
     mask = np.ones((B, sizes.num_heads, T, S), bool)
     whole = ops.convert_to_numpy(layer(x, memory))
     for head in range(sizes.num_heads):
-        for weight, index in layer.head_parts(head):
+        for weight, index in layer.head_weights(head):
             array = ops.convert_to_numpy(weight).copy()
             array[index] = 0
             weight.assign(array)
@@ -564,7 +564,7 @@ def answers(model: Transformer) -> Answers:
     def compute(inputs: dict[str, Any], source: Any, moved: Any) -> tuple[Any, ...]:
         logits, (beside, weights) = model(inputs), model(inputs, return_attention=True)
         memories, _ = model.encode(moved, np.ones((1, 1, 1, len(ORDER)), bool))
-        state = model.start(source, hypotheses=HYPOTHESES, max_length=room)
+        state = model.start(source, beam_size=HYPOTHESES, max_length=room)
         return (logits, weights, beside, ops.cast(memories, "float32")), state
 
     found, state = compiled(compute)(batch(), SOURCE, FULL["source"][0][[range(6), ORDER]])
@@ -578,7 +578,7 @@ def test_a_model_hands_its_sizes_down(name: str) -> None:
         for layer in model.attention_layers(kind.name):
             for key, field in OF_ATTENTION.items():
                 assert getattr(layer.sizes, field) == getattr(model.sizes, key)
-            assert layer.sizes.rotary == (name.startswith("rotary") and not kind.crosses)
+            assert layer.sizes.rotary == (name.startswith("rotary") and not kind.is_cross)
     assert (model.positions is not None) == (name in ("sinusoidal", "learned"))
     biased = name.startswith(("relative", "alibi"))
     assert (model.encoder_bias is not None) == (model.decoder_bias is not None) == biased
@@ -617,7 +617,7 @@ def test_decoding_with_the_cache_equals_decoding_without(name: str) -> None:
     model = model_of(name)
     whole = answers(model)
     state = whole.state
-    room = int(model.room(state))
+    room = int(model.capacity(state))
     slots = len(SOURCE) * HYPOTHESES * room
     for kept in state.cache:
         assert sum(int(np.prod(part.shape)) for part in kept) == slots * CACHED[name]
@@ -641,7 +641,7 @@ def test_decoding_with_the_cache_equals_decoding_without(name: str) -> None:
 def test_one_hypothesis_is_decoded_with_the_cache(name: str) -> None:
     model = model_of(name)
     source, target = (np.array([side], np.int32) for side in WHOLE)
-    state = compiled(lambda ids: model.start(ids, hypotheses=1, max_length=4))(source)
+    state = compiled(lambda ids: model.start(ids, beam_size=1, max_length=4))(source)
     for index, expected in enumerate(answers(model).of("whole")):
         tokens = ops.convert_to_tensor(target[:, index : index + 1])
         logits, state = stepper(model)(tokens, ops.convert_to_tensor(index, "int32"), state)

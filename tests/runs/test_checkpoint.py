@@ -21,7 +21,7 @@ ARRAYS = {
 
 
 def latest_step(checkpoints: Checkpoints) -> int:
-    latest = checkpoints.latest()
+    latest = checkpoints.load_latest()
     assert latest is not None
     return int(latest[1]["step"])
 
@@ -54,11 +54,11 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
 
 def test_the_last_few_are_kept(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path)
-    assert kept.latest() is None
+    assert kept.load_latest() is None
     for step in (5, 10, 15):
         kept.save(step, {"a": np.array(step)}, {"step": step}, keep=2)
     assert kept.steps() == [10, 15]
-    latest = kept.latest()
+    latest = kept.load_latest()
     assert latest is not None
     assert latest[1] == {"step": 15}
 
@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_takes_no_place_of_a_sound_one(tmp_path: Path) -> N
     checkpoints.path(1000).write_bytes(b"")
     checkpoints.path(2300).write_bytes(b"")
     with pytest.raises(UserError, match="damaged"):
-        checkpoints.latest()
+        checkpoints.load_latest()
     checkpoints.save(2300, ARRAYS, {"step": 2300}, keep=2)  # sound again
     checkpoints.save(2400, ARRAYS, {"step": 2400}, keep=2)
     assert checkpoints.steps() == [2300, 2400]
@@ -197,7 +197,7 @@ def test_the_newest_sound_one_is_read(tmp_path: Path) -> None:
     kept.path(3).write_bytes(kept.path(3).read_bytes()[:-30])
     kept.path(2).write_bytes(b"")
     said: list[str] = []
-    latest = kept.latest(said.append)
+    latest = kept.load_latest(said.append)
     assert latest is not None
     assert latest[1] == {"step": 1}
     assert [str(kept.path(step)) in line for step, line in zip((3, 2), said, strict=True)] == [
@@ -205,7 +205,7 @@ def test_the_newest_sound_one_is_read(tmp_path: Path) -> None:
     ] * 2
     kept.path(1).write_bytes(b"PK")
     with pytest.raises(UserError, match=r"step_00000003\.npz is damaged"):
-        kept.latest()
+        kept.load_latest()
 
 
 def test_any_damage_is_found_or_harmless(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
-from nmt.runs.corpus import has_changed, read_corpus, read_tests, record_of
+from nmt.runs.corpus import has_corpus_changed, make_corpus_record, read_corpus, read_tests
 from nmt.runs.folder import RunFolder
 
 
@@ -151,12 +151,16 @@ def test_a_corpus_that_has_changed_is_said(
     path = tmp_path / "corpus.tsv"
     path.write_text(table(singles(40)))
     run = make_run(tmp_path, configure(path=str(path), dev=5, test=5))
-    assert has_changed(run, corpus_of(run))  # nothing is known of it
-    run.write_corpus_record(record_of(corpus_of(run)))
-    assert not has_changed(run, corpus_of(run))
+    assert has_corpus_changed(run, corpus_of(run))  # nothing is known of it
+    run.write_corpus_record(make_corpus_record(corpus_of(run)))
+    assert not has_corpus_changed(run, corpus_of(run))
     path.write_text(path.read_text().replace(old, new, 1))
     said: list[str] = []
-    assert record_of(read_corpus(run, said.append))["pairs"] == {"train": 30, "dev": 5, "test": 5}
+    assert make_corpus_record(read_corpus(run, said.append))["pairs"] == {
+        "train": 30,
+        "dev": 5,
+        "test": 5,
+    }
     warning = "warning: the corpus has changed since this run was trained on it"
     assert (warning in said) == changed
 
@@ -165,16 +169,16 @@ def test_a_run_keeps_the_hash_of_its_archive_and_goes_on_without_one(tmp_path: P
     path = tmp_path / "pairs.zip"
     path.write_bytes(zipped(SPA_ENG))
     run = make_run(tmp_path, configure(kind="zip", archive=str(path), columns=[1, 0]))
-    record = record_of(corpus_of(run))
+    record = make_corpus_record(corpus_of(run))
     assert record["archives"] == {"pairs": sha256(path.read_bytes()).hexdigest()}
     run.write_corpus_record(record)
     assert run.read_corpus_record() == record
     # Packed again, it holds the same pairs; an older run kept no hash.
     path.write_bytes(zipped(SPA_ENG, zipfile.ZIP_STORED))
-    assert not has_changed(run, corpus_of(run))
+    assert not has_corpus_changed(run, corpus_of(run))
     del record["archives"]
     run.write_corpus_record(record)
-    assert not has_changed(run, corpus_of(run))
+    assert not has_corpus_changed(run, corpus_of(run))
 
 
 def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
@@ -186,7 +190,7 @@ def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
     def train_digest(**changes: Any) -> str:
         one, two = (SourceConfig(kind="tsv", path=str(path), weight=1) for path in paths)
         data = configure({"one": one, "two": replace(two, **changes)})
-        return record_of(load_corpus(data, cache_dir=tmp_path))["digests"]["train"]  # type: ignore
+        return make_corpus_record(load_corpus(data, cache_dir=tmp_path))["digests"]["train"]  # type: ignore
 
     digests = [train_digest(**each) for each in ({}, {"weight": 2}, {"tag": "<a>"}, {"tag": "<b>"})]
     assert len(set(digests)) == 4

@@ -9,15 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import bench_attention
 import numpy as np
 import pytest
+from bench_attention import ARRAYS, CHUNKED, EXPLICIT, KERAS, KINDS, MIB
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import bench_attention  # noqa: E402
-from bench_attention import ARRAYS, CHUNKED, EXPLICIT, KERAS, KINDS, MIB  # noqa: E402
 
 PLAN = {"width": 8, "heads": 2, "causal": False, "precision": "float32", "batch": 1}
 
@@ -122,7 +120,7 @@ def test_lengths_that_are_in_the_file_are_passed_over(
 def test_every_layer_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "attention.json"
     sizes = ["--lengths", "16", "--tokens", "32", "--width", "32", "--heads", "2", "--causal"]
-    command = [sys.executable, str(ROOT / "scripts" / "bench_attention.py"), *sizes]
+    command = [sys.executable, str(ROOT / "scripts" / "bench" / "bench_attention.py"), *sizes]
     subprocess.run([*command, "--turns", "2", "--json", str(path)], check=True)
     rows = json.loads(path.read_text())["rows"]
     assert [one["kind"] for one in rows] == list(KINDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,17 @@ import pytest
 from nmt.config import Config
 from nmt.inference.engine import KerasEngine
 from nmt.startup.devices import Gpu
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 
 if TYPE_CHECKING:
     from nmt import Translator
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+import gpu_lowering
+from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows
+from lowered import Lowered, NotLoweredError
+from workloads import PRECISIONS
 
-import gpu_lowering  # noqa: E402
-from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows  # noqa: E402
-from gpu_tables import PRECISIONS  # noqa: E402
-from lowered import Lowered, NotLoweredError  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 H100, T4 = Gpu("H100", (9, 0)), Gpu("T4", (7, 5))
 
@@ -134,9 +132,9 @@ def test_the_program_believes_in_the_gpu(
     gpu: Gpu, precision: str, compose: Callable[..., Config], letters: Translator
 ) -> None:
     model = letters.engine.model
-    assert finish_config(compose(), 100).training.precision == "float32"
+    assert resolve_config(compose(), 100).training.precision == "float32"
     with believe_in(gpu):
-        training = finish_config(compose(), 100).training
+        training = resolve_config(compose(), 100).training
         assert (training.precision, training.parallel_parts) == (precision, 1)
         assert KerasEngine(model).parallel == 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nmt.startup import compilation
-from nmt.startup.compilation import keep_compiled
+from nmt.startup.compilation import use_compilation_cache
 from nmt.startup.nvidia import NvidiaDriver
 
 pytestmark = pytest.mark.xdist_group("compilation")
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.xdist_group("compilation")
 CODE = """
 import json, sys
 from pathlib import Path
-from nmt.startup.compilation import keep_compiled
+from nmt.startup.compilation import use_compilation_cache
 
 folder = Path(sys.argv[1])
-keep_compiled(folder)
+use_compilation_cache(folder)
 
 def run_tensorflow(factor):
     import tensorflow as tf
@@ -98,12 +98,12 @@ def test_each_program_is_kept(results: dict[str, list[Result]]) -> None:
 def test_flags_of_the_user_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_max_cluster_size=9")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
-    keep_compiled(tmp_path)
+    use_compilation_cache(tmp_path)
     once = os.environ["TF_XLA_FLAGS"]
     assert once.startswith("--tf_xla_max_cluster_size=9 ")
     assert str(tmp_path) in once
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
-    keep_compiled(tmp_path / "elsewhere")
+    use_compilation_cache(tmp_path / "elsewhere")
     assert os.environ["TF_XLA_FLAGS"] == once
 
 
@@ -112,7 +112,7 @@ def test_a_folder_with_a_space_is_not_passed_to_tensorflow(
 ) -> None:
     monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
-    keep_compiled(tmp_path / "two words")
+    use_compilation_cache(tmp_path / "two words")
     assert "TF_XLA_FLAGS" not in os.environ
 
 
@@ -123,7 +123,7 @@ def test_each_kind_of_gpu_has_a_folder_of_its_own(
         monkeypatch.setattr(compilation, "nvidia_driver", lambda: driver)
         monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
         monkeypatch.delenv("TF_XLA_FLAGS", raising=False)
-        keep_compiled(tmp_path)
+        use_compilation_cache(tmp_path)
         name = os.environ["JAX_COMPILATION_CACHE_DIR"]
         assert f"--tf_xla_persistent_cache_directory={name} " in os.environ["TF_XLA_FLAGS"]
         return name

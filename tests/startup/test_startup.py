@@ -11,12 +11,12 @@ import pytest
 
 pytestmark = pytest.mark.xdist_group("startup")
 
-NAMES = ("nmt", "nmt.config", "nmt.config.schema", "nmt.runs.folder", "nmt.runs.files")
+NAMES = ("nmt", "nmt.config", "nmt.config.schema", "nmt.runs.folder", "nmt.files")
 NAMES += ("nmt.data.corpus",)
 CODE = f"""
 import gc, json, os, sys, warnings
-from nmt.startup.commands import start_translating, warn_in_one_line
-start_translating()
+from nmt.startup.commands import set_up_translation, warn_in_one_line
+set_up_translation()
 warn_in_one_line()
 for _ in range(2):
     warnings.warn("a text is too long")
@@ -30,11 +30,11 @@ for name in {NAMES!r}:
 print(json.dumps(loaded))
 
 from pathlib import Path
-from nmt.startup.commands import start_training
+from nmt.startup.commands import set_up_training
 os.environ["XLA_FLAGS"] = "--mine"
-start_training(Path("cache"))
+set_up_training(Path("cache"))
 print(os.environ["XLA_FLAGS"])
-start_training(Path("cache"), deterministic=True)
+set_up_training(Path("cache"), deterministic=True)
 print(os.environ["XLA_FLAGS"])
 """
 

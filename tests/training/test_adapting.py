@@ -22,7 +22,7 @@ from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 from nmt.train import tabulate
 from nmt.training.adapting import TABLE, freeze, translate_table
-from nmt.training.defaults import START_SHARE, learning_rate_for
+from nmt.training.defaults import START_SHARE, default_learning_rate
 from nmt.training.job import Run
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
 def test_what_is_left_open_is_chosen_for_a_short_training(shop: Workshop, general: Run) -> None:
     rates = ("training.learning_rate=null", "training.max_steps=1", "training.evaluate_every=1")
     whole = adapt(shop, general, *rates).folder.config
-    assert whole.training.learning_rate == pytest.approx(START_SHARE * learning_rate_for(64))
+    assert whole.training.learning_rate == pytest.approx(START_SHARE * default_learning_rate(64))
     assert whole.model.dropout == 0.3  # of a small corpus
 
 

@@ -26,14 +26,14 @@ from nmt.training.defaults import (
     SMALL_CORPUS,
     SPANISH_PROBES,
     START_SHARE,
-    choose_probes,
-    dropout_for,
-    finish_config,
-    learning_rate_for,
-    resolve_parts,
+    default_dropout,
+    default_learning_rate,
+    default_probes,
+    resolve_config,
+    resolve_parallel_parts,
     resolve_precision,
 )
-from nmt.training.loop import Position
+from nmt.training.position import Position
 
 A100, T4 = Gpu("A100", (8, 0)), Gpu("T4", (7, 5))
 OPEN = {
@@ -67,8 +67,8 @@ def values(config: Config, *keys: str) -> dict[str, Any]:
 
 
 def test_small_corpora_get_more_dropout() -> None:
-    assert dropout_for(1_000) > dropout_for(100_000) > 0
-    assert dropout_for(SMALL_CORPUS - 1) > dropout_for(SMALL_CORPUS)
+    assert default_dropout(1_000) > default_dropout(100_000) > 0
+    assert default_dropout(SMALL_CORPUS - 1) > default_dropout(SMALL_CORPUS)
 
 
 DEV = [Pair(text * number, "x") for number in (3, 1, 8, 2, 9) for text in ("a", "b")]
@@ -85,18 +85,18 @@ DEV = [Pair(text * number, "x") for number in (3, 1, 8, 2, 9) for text in ("a", 
 )
 def test_probes_are_sentences_of_the_corpus(overrides: list[str], probes: list[str]) -> None:
     data = configured(*overrides).data
-    assert choose_probes(data, DEV) == choose_probes(data, DEV[::-1]) == probes
+    assert default_probes(data, DEV) == default_probes(data, DEV[::-1]) == probes
 
 
 def test_few_dev_sentences_are_enough_for_probes() -> None:
     data = configured("data=tatoeba").data
-    assert choose_probes(data, DEV[:1] * 5) == ["aaa"]
-    assert choose_probes(data, []) == []
+    assert default_probes(data, DEV[:1] * 5) == ["aaa"]
+    assert default_probes(data, []) == []
 
 
 def test_the_peak_rate_falls_with_the_width() -> None:
-    assert learning_rate_for(128) == pytest.approx(2e-3)
-    assert learning_rate_for(512) == pytest.approx(learning_rate_for(128) / 4)
+    assert default_learning_rate(128) == pytest.approx(2e-3)
+    assert default_learning_rate(512) == pytest.approx(default_learning_rate(128) / 4)
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
 ) -> None:
     with_devices(monkeypatch, *found, backend=backend)
     monkeypatch.setattr(defaults, "cores", lambda: count)
-    assert resolve_parts(None, positions) == parts
-    assert resolve_parts(4, positions) == 4
+    assert resolve_parallel_parts(None, positions) == parts
+    assert resolve_parallel_parts(4, positions) == 4
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
 def test_where_runs_are_compared_they_evaluate_at_the_same_updates(
     override: str, share: float | None
 ) -> None:
-    assert finish_config(configured(override), 200).training.evaluation_share == share
+    assert resolve_config(configured(override), 200).training.evaluation_share == share
 
 
 def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,11 +165,11 @@ def test_everything_that_is_open_is_settled(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(defaults, "cores", lambda: 2)
     given = changed(configured("model=tiny"), OPEN)
     before = copy.deepcopy(given)
-    finished = finish_config(given, 200)
+    finished = resolve_config(given, 200)
     assert given == before
     assert values(finished, *OPEN) == {
-        "model.dropout": dropout_for(200),
-        "training.learning_rate": learning_rate_for(64),
+        "model.dropout": default_dropout(200),
+        "training.learning_rate": default_learning_rate(64),
         "training.precision": "float32",
         "training.parallel_parts": 2,
         "training.update_tokens": 512,
@@ -196,17 +196,17 @@ def test_the_rate_depends_on_where_training_begins_and_on_what(
     monkeypatch: pytest.MonkeyPatch, overrides: list[str], share: float
 ) -> None:
     with_devices(monkeypatch)
-    rate = finish_config(configured(*overrides), 200).training.learning_rate
-    assert rate == pytest.approx(share * learning_rate_for(64))
+    rate = resolve_config(configured(*overrides), 200).training.learning_rate
+    assert rate == pytest.approx(share * default_learning_rate(64))
 
 
 def test_what_is_settled_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     with_devices(monkeypatch, A100)
     settled = changed(configured("model=tiny"), SETTLED)
-    assert finish_config(settled, 200) == settled
-    opened = finish_config(changed(settled, OPEN), 200_000)
+    assert resolve_config(settled, 200) == settled
+    opened = resolve_config(changed(settled, OPEN), 200_000)
     with_devices(monkeypatch)
-    assert finish_config(opened, 200) == opened
+    assert resolve_config(opened, 200) == opened
 
 
 def test_what_was_left_open_is_written_down_as_it_was_resolved(
@@ -217,9 +217,10 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
 
     def make_trainer(config: Config, *_: Any) -> Any:
         ran.append(config)
-        return SimpleNamespace(train=lambda: False, stopped_by=2, position=Position())
+        trainer = SimpleNamespace(train=lambda: False, stop_signal=2)
+        return SimpleNamespace(position=Position()), trainer
 
-    monkeypatch.setattr(job, "_make_trainer", make_trainer)
+    monkeypatch.setattr("nmt.training.assembly.make_trainer", make_trainer)
     with_devices(monkeypatch)
     given = changed(compose_config(tiny_overrides(tmp_path)), OPEN)
     before = copy.deepcopy(given)
@@ -227,11 +228,11 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
     assert given == before  # nobody else's either
     written = files.load(run.path / "config.yaml")
     corpus = load_corpus(given.data, cache_dir=tmp_path)
-    assert written == ran[0] == finish_config(given, 168, corpus.dev)
-    assert written.training.probes == choose_probes(given.data, corpus.dev)
+    assert written == ran[0] == resolve_config(given, 168, corpus.dev)
+    assert written.training.probes == default_probes(given.data, corpus.dev)
     assert set(written.training.probes) <= {pair.source for pair in corpus.dev}
-    assert written.training.learning_rate == pytest.approx(learning_rate_for(64))
-    assert written.model.dropout == dropout_for(168)
+    assert written.training.learning_rate == pytest.approx(default_learning_rate(64))
+    assert written.model.dropout == default_dropout(168)
 
     with_devices(monkeypatch, A100)
     (run.path / "checkpoints").mkdir()

@@ -19,7 +19,7 @@ from nmt import fit
 from nmt.runs.building import build_model, make_sizes, set_seed
 from nmt.runs.checkpoint import read_arrays
 from nmt.training.backend import make_step
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 
 TRANSFORMERS = {
     "default": [],
@@ -99,7 +99,7 @@ def make_rows() -> dict[str, Any]:
 @pytest.mark.parametrize("name", ONE_STEP)
 def test_one_update_changes_every_weight(name: str) -> None:
     """And the loss of the same batch is lower after it."""
-    config = finish_config(
+    config = resolve_config(
         configured(
             *(*ONE_STEP[name], "model.dropout=0.1", "training.jit_compile=off"),
             *("training.parallel_parts=1", "training.batch_tokens=16", "training.row_lengths=[8]"),

@@ -24,14 +24,14 @@ from nmt.errors import UserError
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
 from nmt.training import fitting
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 from nmt.training.fitting import (
     choose_by_estimate,
     choose_by_trying,
     estimate_memory,
     is_out_of_memory,
     make_fitting_step,
-    most_micro_batches,
+    max_micro_batches,
     split_further,
     split_update,
 )
@@ -73,7 +73,7 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
 @given(st.integers(64, 5000), st.integers(1, 80))
 def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
     config = replace(configured(*AUTO).training, update_tokens=tokens)
-    split = split_update(config, min(micro_batches, most_micro_batches(config)))
+    split = split_update(config, min(micro_batches, max_micro_batches(config)))
     assert split.tokens_together == tokens
     assert isinstance(split.batch_tokens, int)
     assert (split.accumulate - 1) * split.batch_tokens < tokens
@@ -108,7 +108,7 @@ def test_a_row_that_never_fits_is_said() -> None:
 
 
 def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = finish_config(configured(*AUTO), pairs=40)
+    config = resolve_config(configured(*AUTO), pairs=40)
     needed = [estimate_memory(config, VOCABULARY, count) for count in range(1, 9)]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1]
@@ -135,7 +135,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))])
     monkeypatch.setattr(BackendStep, "update", of_small_ones)
     overrides = (*AUTO, "model=tiny", "training.jit_compile=off", "training.parallel_parts=1")
-    config = finish_config(configured(*overrides), pairs=40)
+    config = resolve_config(configured(*overrides), pairs=40)
     model = build_model(config, VOCABULARY, precision="float32")
     before = {name: np.array(weight) for name, weight in model.named_weights().items()}
     ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
@@ -152,7 +152,7 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
 
 def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[TrainingConfig] = []
-    config = finish_config(configured(), pairs=40)
+    config = resolve_config(configured(), pairs=40)
     monkeypatch.setattr(
         fitting,
         "backend",
@@ -190,7 +190,7 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return update(self, batch, rate, step, *more)
 
         monkeypatch.setattr(BackendStep, "update", failing)
-        monkeypatch.setattr(BackendStep, "is_whole", lambda self: whole)
+        monkeypatch.setattr(BackendStep, "is_intact", lambda self: whole)
 
     return arrange
 
@@ -265,7 +265,7 @@ def test_what_is_found_out_later_is_made_again(
         return found
 
     monkeypatch.setattr(BackendStep, "update", failing)
-    monkeypatch.setattr(BackendStep, "is_whole", lambda self: False)
+    monkeypatch.setattr(BackendStep, "is_intact", lambda self: False)
     found = shop.train("name=short", *LIMITS)
     steps, values = zip(*losses(found), strict=True)
     assert steps == (1, 2, 3, 4, 5, 6)

@@ -19,7 +19,7 @@ from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.runs.building import build_model, set_seed
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 from nmt.training.step import Step
 
 pytestmark = pytest.mark.xdist_group("jax")
@@ -34,7 +34,7 @@ OVERRIDES = [
 
 def make(*overrides: str) -> Step:
     plain = ("model=tiny", "training.jit_compile=off")
-    config = finish_config(compose_config([*plain, *overrides]), pairs=60)
+    config = resolve_config(compose_config([*plain, *overrides]), pairs=60)
     set_seed(7)
     model = build_model(config, 40, precision=config.training.precision)
     return make_step(model, config.training, seed=5)

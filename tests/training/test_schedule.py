@@ -131,7 +131,7 @@ def test_progress(limits: Limits, step: int, seconds: float, share: float) -> No
 
 def test_limits_come_from_the_configuration() -> None:
     config = TrainingConfig(max_steps=7, max_epochs=1.5, max_minutes=None)
-    assert Limits.of(config) == Limits(steps=7, epochs=1.5, minutes=None)
+    assert Limits.from_config(config) == Limits(steps=7, epochs=1.5, minutes=None)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from nmt.model.contract import Model
 from nmt.runs.building import build_model
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
-from nmt.training.defaults import finish_config
+from nmt.training.defaults import resolve_config
 from nmt.training.optimizer import EMA_WARMUP
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step, count_parts, select_local_rows
+from nmt.training.step import Step, count_parallel_parts, select_local_rows
 
 pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
 
@@ -70,7 +70,7 @@ def fresh(*overrides: str) -> tuple[Model, Step]:
     """
     plain = ("model=tiny", "training.clip_norm=null", "training.label_smoothing=0")
     plain += ("training.ema_decay=null", "training.jit_compile=off", "training.parallel_parts=1")
-    config = finish_config(compose_config([*plain, *overrides]), pairs=40)
+    config = resolve_config(compose_config([*plain, *overrides]), pairs=40)
     keras.utils.set_random_seed(7)
     model = build_model(config, VOCABULARY, precision=config.training.precision)
     return model, make_step(model, config.training, seed=1)
@@ -173,7 +173,7 @@ def test_parts_are_as_many_as_divide_the_rows(
 ) -> None:
     training = compose_config(["model=tiny"]).training
     config = replace(training, parallel_parts=parts, accumulate=accumulate)
-    assert count_parts(config, rows) == expected
+    assert count_parallel_parts(config, rows) == expected
 
 
 @pytest.mark.long
@@ -623,12 +623,12 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
             raise RuntimeError
 
         monkeypatch.setattr(step, "_update", fail)
-        assert step.is_whole()
+        assert step.is_intact()
         with pytest.raises(RuntimeError):
             step.update(batches().batch(0), 1e-3, 1)
-        assert step.is_whole() == (compiles == "on")
+        assert step.is_intact() == (compiles == "on")
         step.restore(before)
-        assert step.is_whole()
+        assert step.is_intact()
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])

@@ -14,9 +14,8 @@ from conftest import tiny_overrides
 from rich.console import Console
 
 from nmt.config import TrainingConfig
-from nmt.inference import engine
 from nmt.runs import building
-from nmt.training import backend
+from nmt.training import assembly, backend
 from nmt.training.job import Run, fit
 
 if keras.config.backend() == "jax":
@@ -49,7 +48,7 @@ class Workshop:
         self.overrides += ["training.parallel_parts=1", "decoding.max_length_ratio=0.5"]
         self._made: dict[str, Any] = {}
         self.build_model, self.make_step = building.build_model, backend.make_step
-        self.make_engine = engine.KerasEngine
+        self.make_engine = assembly.KerasEngine
 
     def train(self, *overrides: str, console: Console | None = None) -> Run:
         """Train a run, or go on with one."""
@@ -83,7 +82,7 @@ class Workshop:
 
         monkeypatch.setattr(building, "build_model", build_model)
         monkeypatch.setattr(backend, "make_step", make_step)
-        monkeypatch.setattr(engine, "KerasEngine", make_engine)
+        monkeypatch.setattr(assembly, "KerasEngine", make_engine)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:

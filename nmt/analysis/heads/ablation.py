@@ -90,7 +90,7 @@ def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
     try:
         for head in heads:
             layer = model.attention_layers(head.kind)[head.layer - 1]
-            for weight, part in layer.head_parts(head.number - 1):
+            for weight, part in layer.head_weights(head.number - 1):
                 values = np.array(ops.convert_to_numpy(weight))
                 kept.append((weight, values.copy()))
                 values[part] = 0

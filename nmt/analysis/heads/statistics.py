@@ -90,7 +90,7 @@ def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
     rows = positions[choices > 1]
     free = weights[..., rows, :]
     nats = entropy(free)
-    if kind.crosses:
+    if kind.is_cross:
         away = np.abs((rows[:, None] + 0.5) / length - (np.arange(width) + 0.5) / width)
     else:
         away = np.abs(rows[:, None] - np.arange(width))
@@ -101,7 +101,7 @@ def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
         "distance": (free * away).sum(-1),
         "mark": free[..., 0 if kind.causal else width - 1],
     }
-    if kind.crosses:
+    if kind.is_cross:
         return found | {"diagonal": weights[..., rows, diagonal(length, width)[rows]]}
     has_previous, has_next = rows[rows > 0], rows[rows < width - 1]
     found["previous"] = weights[..., has_previous, has_previous - 1]
@@ -201,7 +201,7 @@ def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
     found = average(map(sum_up, attentions))
     kinds = attentions[0].kinds
     wanted = [(kind.name, "entropy", "entropy") for kind in kinds]
-    wanted += [(kind.name, "mark", "end_mark") for kind in kinds if kind.crosses]
+    wanted += [(kind.name, "mark", "end_mark") for kind in kinds if kind.is_cross]
     return {
         f"attention/{tag}/{kind}_layer_{layer}": float(heads.mean())
         for kind, name, tag in wanted

@@ -174,7 +174,7 @@ def _translate_config(
 ) -> Config:
     """Return the configuration of such a model."""
     from nmt.runs.resuming import compose_config
-    from nmt.training.defaults import SPANISH_PROBES, finish_config
+    from nmt.training.defaults import SPANISH_PROBES, resolve_config
 
     for key, wanted in _EXPECTED.items():
         value = stored.get(key, _DEFAULTS.get(key, wanted))
@@ -217,7 +217,7 @@ def _translate_config(
     # There is no dev split: exports are compared with the run on these sentences, in any language.
     training = dataclasses.replace(config.training, probes=list(SPANISH_PROBES))
     config = dataclasses.replace(config, name=folder.resolve().name, training=training)
-    return finish_config(config, pairs=_MANY)
+    return resolve_config(config, pairs=_MANY)
 
 
 def _find_languages(folder: Path) -> tuple[str, str]:

@@ -212,7 +212,7 @@ def test_what_decoding_keeps_by_hand() -> None:
 @pytest.mark.parametrize("changes", [{}, {"key_value_heads": 1}, {"heads": "pooled"}])
 def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
     model = Transformer(Sizes(**SMALL | changes))
-    state = model.start(np.array([[4, 5, 6, 7, 2]]), hypotheses=3, max_length=6)
+    state = model.start(np.array([[4, 5, 6, 7, 2]]), beam_size=3, max_length=6)
     costs = model.sizes.costs.count_state()
     assert sum(np.asarray(part).nbytes for kept in state.cache for part in kept) == 6 * 3 * (
         costs.target

@@ -1,0 +1,115 @@
+"""Files written atomically: under a temporary name, then renamed. And checksums of files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nmt.errors import UserError, attach_filename, explain_full_disk
+
+_PARTIAL = ".partial-"  # prefix of temporary names
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write an indented JSON file: see `write_text`."""
+    write_text(path, format_json(content))
+
+
+def format_json(content: dict[str, Any]) -> str:
+    """Return the text of an indented JSON file."""
+    return _dump(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def format_json_line(content: dict[str, Any]) -> str:
+    """Return one line of a JSON Lines file."""
+    return _dump(content) + "\n"
+
+
+def _dump(content: dict[str, Any], **options: Any) -> str:
+    return json.dumps(_replace_non_finite(content), allow_nan=False, **options)
+
+
+def _replace_non_finite(content: Any) -> Any:
+    """Return a copy with null in place of NaN and infinity, which JSON lacks."""
+    if isinstance(content, dict):
+        return {key: _replace_non_finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_replace_non_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file: atomically, unless ``path`` is a link or no regular file.
+
+    A link and a device, such as a terminal, are written through: the user has put them there.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            path.write_text(text, encoding="utf-8")
+        else:
+            with replace_atomically(path) as file:
+                file.write(text.encode("utf-8"))
+    except OSError as error:
+        raise _write_error(path, error) from error
+
+
+def write_inside(folder: Path, name: str, text: str) -> None:
+    """Write a text file into a folder that may be untrusted: a link is replaced, not followed.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with replace_atomically(folder / name) as file:
+            file.write(text.encode("utf-8"))
+    except OSError as error:
+        raise _write_error(folder / name, error) from error
+
+
+def _write_error(path: Path, error: OSError) -> UserError:
+    return explain_full_disk(error) or UserError(f"{path} cannot be written: {error.strerror}")
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove the temporary files of killed writers; the caller must be the folder's only writer."""
+    for path in list(folder.rglob(f"{_PARTIAL}*")):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    """Return a new temporary name beside ``path``, which `remove_partial` recognises."""
+    return path.with_name(f"{_PARTIAL}{secrets.token_hex(4)}-{path.name[:100]}")
+
+
+@contextmanager
+def replace_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that replaces ``path`` at the end; after an error, ``path`` is unchanged."""
+    partial = partial_path(path)
+    try:
+        with attach_filename(path), partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def digest_file(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

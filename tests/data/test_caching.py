@@ -1,0 +1,61 @@
+"""Cached folders are complete or absent, whoever writes them; keys tell different texts apart."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt.data.caching import cached_folder, digest_texts, save_array
+
+
+def test_a_half_written_folder_is_not_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+
+    def write(partial: Path) -> None:
+        assert partial.is_dir()
+        assert partial != folder
+        (partial / "one").write_text("1")
+        assert not folder.exists()
+
+    assert cached_folder(folder, write) == folder
+    assert {path.name for path in folder.iterdir()} == {"one", ".sizes.json"}
+    assert [path.name for path in folder.parent.iterdir()] == ["b"]
+
+
+def test_an_array_says_that_the_disk_is_full(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_array(Path("/dev/full"), np.arange(1 << 20))
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_the_quicker_of_two_writers_wins(tmp_path: Path) -> None:
+    folder = tmp_path / "key"
+
+    def write(partial: Path) -> None:
+        (partial / "slow").write_text("slow")
+        cached_folder(folder, lambda other: (other / "quick").touch())  # meanwhile
+
+    assert cached_folder(folder, write) == folder
+    assert {path.name for path in folder.iterdir()} == {"quick", ".sizes.json"}
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_digest() -> None:
+    assert digest_texts(["ab", "c"], "k") == digest_texts(("ab", "c"), "k")
+    others = [
+        digest_texts(["a", "bc"], "k"),
+        digest_texts(["abc"], "k"),
+        digest_texts(["c", "ab"], "k"),
+        digest_texts(["ab", "c", ""], "k"),
+        digest_texts(["", "ab", "c"], "k"),
+        digest_texts(["ab", "c"], "l"),
+        digest_texts(["ab", "c"]),
+        digest_texts(["ab", "ç"], "k"),
+        digest_texts([], "k"),
+        digest_texts([]),
+    ]
+    assert len({digest_texts(["ab", "c"], "k"), *others}) == len(others) + 1
+    assert all(key.isalnum() and len(key) == 32 for key in others)  # fit for a folder's name

@@ -1,0 +1,146 @@
+"""Each process hears when another is gone, and who, and is left alone where all end well."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from nmt.errors import UserError
+from nmt.startup.liveness import PeerMonitor
+
+
+def find_engine_port() -> int:
+    """Return a port such that the one that the monitor derives from it is free."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = int(probe.getsockname()[1])
+    return port - 10_000 if port >= 20_000 else port + 10_000
+
+
+class Three:
+    """Three processes' monitors, in threads of one."""
+
+    def __init__(self, timeout: float = 5.0) -> None:
+        self.workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1", "127.0.0.1:2")
+        self.heard: list[list[tuple[str, int]]] = [[], [], []]
+        self.monitors: list[PeerMonitor | None] = [None, None, None]
+        threads = [threading.Thread(target=self._make, args=(index, timeout)) for index in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+
+    def _make(self, index: int, timeout: float) -> None:
+        self.monitors[index] = PeerMonitor(
+            self.workers,
+            index,
+            stop=lambda *said: self.heard[index].append(said),
+            timeout=timeout,
+        )
+
+    def die(self, index: int) -> None:
+        """Close its connections without a word, as the system does for a process that died."""
+        monitor = self.monitors[index]
+        assert monitor is not None
+        monitor._is_over.set()
+        for peer in monitor._peers.values():
+            peer.shutdown(socket.SHUT_RDWR)
+
+    def wait(self, count: int) -> None:
+        """Wait until so many have heard something."""
+        deadline = time.monotonic() + 5
+        while sum(map(bool, self.heard)) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def three() -> Iterator[Three]:
+    processes = Three()
+    with ExitStack() as cleanup:
+        for monitor in processes.monitors:
+            assert monitor is not None
+            cleanup.callback(monitor.close)
+        yield processes
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_all_others_hear_who_is_gone(three: Three, gone: int) -> None:
+    three.die(gone)
+    three.wait(2)
+    others = [heard for index, heard in enumerate(three.heard) if index != gone]
+    for heard in others:
+        [(line, status)] = heard
+        assert line.startswith(f"worker {gone} ({three.workers[gone]}) is gone, all workers stop")
+        assert status == 75
+
+
+@pytest.mark.parametrize("failed", [0, 2])
+def test_what_fails_in_one_process_is_not_tried_again(three: Three, failed: int) -> None:
+    monitor = three.monitors[failed]
+    assert monitor is not None
+    monitor.fail()
+    three.wait(2)
+    others = [heard for index, heard in enumerate(three.heard) if index != failed]
+    for [(line, status)] in others:
+        assert line.startswith(f"worker {failed} ({three.workers[failed]}) failed")
+        assert status == 2
+
+
+ASSEMBLING = """
+import os, sys, time
+from nmt.startup.quiet import quiet_start
+from nmt.startup.liveness import PeerMonitor
+with quiet_start():
+    os.write(2, b"a note of native code\\n")
+    with quiet_start():
+        os.write(2, b"another\\n")
+        monitor = PeerMonitor(tuple(sys.argv[1:]), 0)
+        time.sleep(60)
+"""
+
+
+def test_a_loss_is_reported_while_start_up_notes_are_held_back() -> None:
+    """A process that starts holds back what is written to standard error, and is ended here."""
+    workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1")
+    with subprocess.Popen(
+        [sys.executable, "-c", ASSEMBLING, *workers], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            monitor = PeerMonitor(workers, 1, stop=lambda line, status: None)
+            monitor._is_over.set()
+            monitor._peers[0].shutdown(socket.SHUT_RDWR)
+            _, errors = process.communicate(timeout=50)
+        finally:
+            process.kill()
+    assert process.returncode == 75, errors
+    *notes, line = errors.splitlines()
+    assert notes == ["a note of native code", "another"]
+    assert line.startswith(f"worker 1 ({workers[1]}) is gone, all workers stop")
+
+
+def test_who_ends_well_is_not_missed(three: Three) -> None:
+    for monitor in reversed(three.monitors):
+        assert monitor is not None
+        monitor.close()
+        time.sleep(0.05)
+    time.sleep(0.2)
+    assert three.heard == [[], [], []]
+
+
+def test_silence_counts_as_death() -> None:
+    three = Three(timeout=0.3)  # less than what lies between two signs of life
+    three.wait(3)
+    assert all(three.heard)
+
+
+def test_who_never_comes_is_missed() -> None:
+    with pytest.raises(UserError, match=r"timed out waiting for workers: 1 \(127.0.0.1:1\)"):
+        PeerMonitor(("127.0.0.1:23456", "127.0.0.1:1"), 0, timeout=0.05)
+    with pytest.raises(UserError, match="timed out waiting for worker 0"):
+        PeerMonitor(("127.0.0.1:23457", "127.0.0.1:1"), 1, timeout=0.05)
