@@ -77,7 +77,9 @@ def write_attention(
                     if not kind.is_cross or layer < layers:
                         continue
                     path = out
-                save_figure(draw_heads(attention, kind, layer, f"{kind.title}, layer {layer}"), path)
+                save_figure(
+                    draw_heads(attention, kind, layer, f"{kind.title}, layer {layer}"), path
+                )
                 yield path
 
 

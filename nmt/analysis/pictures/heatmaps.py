@@ -155,9 +155,7 @@ class _Layout:
         title: heading of the picture.
     """
 
-    def __init__(
-        self, count: int, rows: Sequence[str], columns: Sequence[str], title: str
-    ) -> None:
+    def __init__(self, count: int, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
         self.width, self.dpi, self.points = _SINGLE if count == 1 else _SEVERAL
         self.line = self.points * LINE
         self.heading = _wrap(make_drawable(title), self.points, self.width - 2 * _MARGIN)
