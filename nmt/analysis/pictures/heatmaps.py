@@ -115,7 +115,7 @@ def draw_heatmaps(
     """
     _check_shape(np.shape(weights), names, rows, columns)
     row_tokens, column_tokens = ([_shorten(token) for token in side] for side in (rows, columns))
-    layout = _Layout(len(weights), row_tokens, column_tokens, title)
+    layout = _Layout(len(weights), row_tokens, column_tokens, title, row_label)
     figure = Figure((layout.width, layout.height), dpi=layout.dpi, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -130,7 +130,7 @@ def draw_heatmaps(
         if number % layout.across == 0:  # the first of its row
             for row in range(0, len(rows), layout.every):
                 write(x - 0.05, y + (row + 0.5) * layout.cell, row_tokens[row], "right", "center")
-            write(_MARGIN, y + layout.panel_height / 2, row_label, "left", "center", 90)
+            write(_MARGIN, y, row_label, "left", "top", 90)
         if number + layout.across >= len(names):  # the last of its column
             y += layout.panel_height
             for column in range(0, len(columns), layout.every):
@@ -138,10 +138,11 @@ def draw_heatmaps(
                 write(middle, y + 0.05, column_tokens[column], "center", "top", 90)
             write(x + layout.panel_width / 2, y + layout.column_room, column_label, "center", "top")
     # The colour scale on one line: 0, colours, 1, what they stand for.
-    x, y = layout.left, layout.scale
-    write(x - 0.05, y, "0", "right", "center")
+    y = layout.scale
+    write(_MARGIN, y, "0", "left", "center")
+    x = _MARGIN + layout.line
     _show(axes, np.linspace(0, 1, 256)[None], x, y - 0.04, _SCALE_WIDTH, 0.08)
-    write(x + _SCALE_WIDTH + 0.05, y, f"1  {unit}", "left", "center")
+    write(x + _SCALE_WIDTH + 0.06, y, f"1  {unit}", "left", "center")
     return figure
 
 
@@ -153,12 +154,20 @@ class _Layout:
         rows: T tokens as they are shown.
         columns: S tokens as they are shown.
         title: heading of the picture.
+        row_label: name of the rows.
     """
 
-    def __init__(self, count: int, rows: Sequence[str], columns: Sequence[str], title: str) -> None:
+    def __init__(
+        self,
+        count: int,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        title: str,
+        row_label: str,
+    ) -> None:
         self.width, self.dpi, self.points = _SINGLE if count == 1 else _SEVERAL
         self.line = self.points * LINE
-        self.heading = _wrap(make_drawable(title), self.points, self.width - 2 * _MARGIN)
+        self.heading = _wrap(title, self.points, self.width - 2 * _MARGIN)
         self.across = math.ceil(math.sqrt(count))  # heatmaps in a row of the picture
         self.left = _MARGIN + self.line + 0.1 + max(measure_text(t, self.points) for t in rows)
         self.top = _MARGIN + (len(self.heading) + 1) * self.line + 0.1
@@ -167,8 +176,9 @@ class _Layout:
         self.every = math.ceil(round(self.line / self.cell, 3))  # tokens from one label to the next
         self.panel_width, self.panel_height = self.cell * len(columns), self.cell * len(rows)
         self.column_room = 0.1 + max(measure_text(t, self.points) for t in columns)
-        self.step_y = self.panel_height + self.line + _GAP
-        bottom = self.corner(count - 1)[1] + self.panel_height + self.column_room + self.line
+        height = max(self.panel_height, measure_text(row_label, self.points))
+        self.step_y = height + self.line + _GAP
+        bottom = self.corner(count - 1)[1] + height + self.column_room + self.line
         self.scale = bottom + self.line  # middle of the colour scale
         self.height = self.scale + self.line
 
@@ -221,7 +231,7 @@ def _shorten(token: str) -> str:
 def _wrap(title: str, points: float, width: float) -> list[str]:
     """Break the title into lines of about ``width`` inches at most."""
     lines = []
-    for line in title.splitlines():
+    for line in map(make_drawable, title.splitlines()):
         share = width / max(measure_text(line, points), 0.01)
         lines += textwrap.wrap(line, max(int(0.95 * len(line) * share), 1))
     return lines
