@@ -105,7 +105,7 @@ def summarize_runs(folders: Sequence[RunFolder]) -> list[RunSummary]:
 
 
 def _summarize(folder: RunFolder, name: str, differences: Mapping[str, Any]) -> RunSummary:
-    metrics = folder.metrics
+    metrics = folder.metrics.read()
     speeds = [record[_SPEED] for record in metrics if record.get(_SPEED) is not None]
     costs = make_sizes(folder.config.model, folder.load_tokenizer().vocabulary_size).costs
     return RunSummary(
@@ -174,6 +174,6 @@ def translate_sentence(folder: RunFolder, sentence: str) -> SentenceResult:
 
 def describe_attention(translator: Translator) -> str:
     """Return layers × heads of each kind of attention."""
-    model = translator.own_engine("attention").model
+    model = translator.keras_engine("attention").model
     layers = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
     return ", ".join(f"{name} {len(of)}×{of[0].num_heads}" for name, of in layers.items())

@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import made_up
+import fake_attention
 import pytest
-from made_configurations import changed, configured
 from matplotlib.text import Text
 from rich.console import Console
+from sample_configs import changed, configured
 
 from nmt.analysis.comparison.page import make_page
 from nmt.analysis.comparison.plot import draw_comparison, spread
@@ -63,7 +63,7 @@ def summary(name: str = "a", **changes: Any) -> RunSummary:
 
 
 NOTHING = summary("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
-RESULT = SentenceResult("cross 2×4", "The <b>red</b> house.", made_up.attention())
+RESULT = SentenceResult("cross 2×4", "The <b>red</b> house.", fake_attention.attention())
 
 
 # --- Reading ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: 
     assert [folder.path.name for folder in find_runs([runs])] == ["1", "3"]
     folders = find_runs([runs / "2", runs, runs / "1"])
     assert [folder.path.name for folder in folders] == ["2", "1", "3"]
-    for path, message in ((runs / "sweeps", "contains no run"), (runs / "4", "there is no run")):
+    for path, message in ((runs / "sweeps", "contains no run"), (runs / "4", "does not exist")):
         with pytest.raises(UserError, match=message):
             find_runs([path])
 

@@ -7,7 +7,7 @@ import itertools
 import warnings
 from dataclasses import dataclass
 
-import made_up
+import fake_attention
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -133,7 +133,7 @@ def pixel(figure: Figure, point: tuple[float, float]) -> tuple[int, int]:
 
 
 def test_the_mean_comes_first_and_then_every_head() -> None:
-    attention = made_up.attention(heads=3)
+    attention = fake_attention.attention(heads=3)
     kind = attention.kinds[2]
     weights = attention.weights["cross"][1]
     figure = draw_heads(attention, kind, 2, "title")
@@ -149,7 +149,7 @@ def test_the_mean_comes_first_and_then_every_head() -> None:
 
 
 def test_one_head_has_no_mean() -> None:
-    attention = made_up.attention(heads=1)
+    attention = fake_attention.attention(heads=1)
     [panel] = heatmaps(draw_heads(attention, attention.kinds[0], 1, "title"))
     assert panel.title == "head 1"
 
