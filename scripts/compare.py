@@ -171,7 +171,7 @@ def read_runs(folders: Sequence[RunFolder]) -> list[Compared]:
     differences = find_differences(flat)
     runs = []
     for folder, name, differing in zip(folders, names, differences, strict=True):
-        metrics = folder.metrics
+        metrics = folder.metrics.read()
         speeds = [one["speed/tokens_per_second"] for one in metrics if _tells_speed(one)]
         costs = make_sizes(folder.config.model, folder.load_tokenizer().vocabulary_size).costs
         runs.append(
@@ -245,7 +245,7 @@ def look(folder: RunFolder, sentence: str) -> Seen:
 
 def describe_attention(translator: Translator) -> str:
     """Say of each kind of attention how many layers and heads it has."""
-    model = translator.own_engine("attention").model
+    model = translator.keras_engine("attention").model
     layers = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
     return ", ".join(f"{name} {len(of)}×{of[0].num_heads}" for name, of in layers.items())
 

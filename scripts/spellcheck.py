@@ -15,15 +15,14 @@ import subprocess
 import sys
 from collections import Counter
 
-from nmt.data.grammar.expand import expand
-from nmt.data.reading import grammar_dir, phrasebook_dir
+from nmt.data.embedded import phrasebook_dir, read_patterns
 
 DICTIONARIES = ("es_ES", "en_US")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="List words that hunspell does not know.")
-    parser.add_argument("--patterns", type=int, default=20_000, help="expanded pairs to check too")
+    parser.add_argument("--patterns", type=int, default=20_000, help="generated pairs to check too")
     arguments = parser.parse_args()
     if shutil.which("hunspell") is None:
         sys.exit("no hunspell command: install hunspell with its Spanish and English dictionaries")
@@ -32,7 +31,7 @@ def main() -> None:
         for path in sorted(phrasebook_dir().glob("*.tsv"))
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
-    pairs += [(list(pair), "patterns") for pair in expand(grammar_dir(), arguments.patterns)]
+    pairs += [(list(pair), "patterns") for pair in read_patterns(arguments.patterns, "--patterns")]
     for side, dictionary in enumerate(DICTIONARIES):
         found: Counter[str] = Counter()
         first: dict[str, str] = {}

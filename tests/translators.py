@@ -17,7 +17,7 @@ def kept_translators(monkeypatch: pytest.MonkeyPatch) -> None:
 
     load = Translator.load
 
-    def load_once(run: str | Path = "runs/latest", *, say: object = None, **engine: Any) -> object:
+    def load_once(run: str | Path = "runs/latest", *, log: object = None, **engine: Any) -> object:
         key = (Path(run).resolve(), *engine.items())
         if key not in _LOADED:
             _LOADED[key] = load(run, **engine)

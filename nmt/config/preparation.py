@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nmt.config.checks import MISSING, check_at_least, check_between
-from nmt.config.data import DataConfig, check_data
+from nmt.config.data import PATTERNS, DataConfig, check_data
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.errors import UserError
 
-MOST_HELD_OUT = 100_000  # pairs of dev, and of test: they are lists in memory
+MAX_HELD_OUT = 100_000  # pairs of dev, and of test: they are lists in memory
 
 
 @dataclass
@@ -66,10 +66,10 @@ def _refuse_what_training_decides(data: DataConfig) -> None:
     if data.prepared is not None:
         raise UserError(f"data.prepared={data.prepared} is prepared already: give its sources")
     for name, source in data.sources.items():
-        if source.kind == "grammar":
+        if source.kind == PATTERNS:
             raise UserError(
-                f"data.sources.{name} is made by a grammar, which needs no preparation: leave it "
-                f"out with ~data.sources.{name}"
+                f"data.sources.{name} is generated and needs no preparation: leave it out "
+                f"with ~data.sources.{name}"
             )
     if data.rejected_file is not None:
         raise UserError(
@@ -79,8 +79,8 @@ def _refuse_what_training_decides(data: DataConfig) -> None:
     if data.stages:
         raise UserError("data.stages: leave them out, they are given to nmt.train")
     for key in ("dev", "test"):
-        if getattr(data, key) > MOST_HELD_OUT:
+        if getattr(data, key) > MAX_HELD_OUT:
             raise UserError(
-                f"data.{key}={getattr(data, key):g} is more than {MOST_HELD_OUT:,}: some thousands "
+                f"data.{key}={getattr(data, key):g} is more than {MAX_HELD_OUT:,}: some thousands "
                 "are enough to score on"
             )

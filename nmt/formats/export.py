@@ -12,7 +12,7 @@ from nmt.files import write_json
 from nmt.formats import manifest
 from nmt.formats.folder import MANIFEST_FILE, replace_folder
 from nmt.formats.manifest import Check
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model

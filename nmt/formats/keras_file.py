@@ -14,7 +14,7 @@ from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.folder import CONFIG_FILE, check_files
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent

@@ -20,7 +20,7 @@ from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
 from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
 from nmt.inference.contract import Beam
-from nmt.inference.engine import search_in_graph
+from nmt.inference.programs import search_in_graph
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start

@@ -18,7 +18,7 @@ from nmt.config import DecodingConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from nmt.inference.contract import Beam
-from nmt.inference.engine import search_in_graph
+from nmt.inference.programs import search_in_graph
 from nmt.inference.results import Translation, join_lines
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nmt.config import DecodingConfig
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
-from nmt.inference.contract import Search
+from nmt.inference.contract import SearchRequest
+from nmt.inference.forcing import count_tokens
 from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
@@ -217,7 +218,10 @@ def translate_with_progress(
 ) -> list[str]:
     """Translate many sentences, showing how far it is."""
     found = _with_progress(
-        lambda chunks: translator.stream(chunks, Search(**search)), sources, "translating", console
+        lambda chunks: translator.stream(chunks, SearchRequest(**search)),
+        sources,
+        "translating",
+        console,
     )
     return [translations[0].text for translations in found]
 
@@ -235,7 +239,7 @@ def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Fo
     most = translator.engine.max_length
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
-        fits = [length <= most for length in translator.lengths(chunk)]
+        fits = [length <= most for length in count_tokens(translator.tokenizer, chunk)]
         scored = iter(
             translator.score([pair for pair, fit in zip(chunk, fits, strict=True) if fit])
         )
@@ -265,7 +269,7 @@ def evaluate(
         pairs: sources, and their references.
         console: shows the progress.
         language: BCP 47 tag of the references.
-        search: see `Search`.
+        search: see `SearchRequest`.
 
     Raises:
         UserError: there are no pairs.

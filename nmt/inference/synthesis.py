@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.judging import comparable_lengths
+from nmt.data.filtering import comparable_lengths
 from nmt.data.languages import make_identifier
-from nmt.inference.contract import Draw, Search
+from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -62,7 +62,7 @@ class Synthesis:
 
     Args:
         translator: of the run, or of several.
-        how: to translate.
+        request: how to translate.
         filters: what is kept.
         noisy: whether words of translations are dropped, and moved by up to three places (Edunov
             et al. 2018, section 3, without their filler word).
@@ -77,14 +77,14 @@ class Synthesis:
     def __init__(
         self,
         translator: Translator,
-        how: Search | Draw,
+        request: SearchRequest | SamplingRequest,
         filters: Filters,
         *,
         noisy: bool = False,
         seed: int = 1,
         back: Translator | None = None,
     ) -> None:
-        self.translator, self.how, self.filters, self.back = translator, how, filters, back
+        self.translator, self.request, self.filters, self.back = translator, request, filters, back
         self.noisy, self.seed = noisy, seed
         self._identify = (
             make_identifier(filters.languages, "--language") if filters.languages else None
@@ -98,10 +98,10 @@ class Synthesis:
             first: number of the first of them, from 0.
         """
         texts = [clean_text(line) for line in lines]
-        how = self.how
-        if isinstance(how, Draw):  # the same line is drawn otherwise elsewhere
-            how = replace(how, seed=how.seed + first)
-        found = [one[0] if one else None for one in self.translator.run(texts, how)]
+        request = self.request
+        if isinstance(request, SamplingRequest):  # equal lines get different samples
+            request = replace(request, seed=request.seed + first)
+        found = [one[0] if one else None for one in self.translator.run(texts, request)]
         spoiled = [
             self._spoil(one.text, first + i) if one and self.noisy else one.text if one else ""
             for i, one in enumerate(found)
@@ -150,7 +150,7 @@ class Synthesis:
             return
         places = [i for i, reason in enumerate(reasons) if not reason]
         there = [one.text for i in places if (one := found[i]) is not None]
-        came = [one[0].text for one in self.back.run(there, Search(beam_size=1))]
+        came = [one[0].text for one in self.back.run(there, SearchRequest(beam_size=1))]
         scores = sentence_scores(came, [texts[i] for i in places]) if places else []
         for i, score in zip(places, scores, strict=True):
             if score < self.filters.min_round_trip:

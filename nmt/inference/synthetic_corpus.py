@@ -13,7 +13,7 @@ from typing import Any
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, attach_filename
 from nmt.files import digest_file, format_json, write_inside
-from nmt.inference.contract import Search
+from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import translate_file
 from nmt.inference.synthesis import Made, Synthesis
 from nmt.runs.folder import RunFolder
@@ -160,14 +160,19 @@ def describe_origin(
     """Return what a corpus is made of and how, as its record keeps it."""
     best = [RunFolder.open(run).checkpoints.best for run in runs]
     weights = [digest_file(path) if path.is_file() else None for path in best]
-    how = {"search" if isinstance(synthesis.how, Search) else "draw": asdict(synthesis.how)}
+    settings = asdict(synthesis.request)
+    if isinstance(synthesis.request, SearchRequest):
+        request = {"search": settings}
+    else:
+        settings["agreeing"] = settings.pop("rank_by_agreement")  # its name in the record
+        request = {"draw": settings}
     content: dict[str, Any] = {
         "kind": kind,
         "runs": [str(run) for run in runs],
         "weights": weights,
         "file": str(file),
         "file_sha256": digest_file(file),
-        **how,
+        **request,
         "noise": synthesis.noisy and {"seed": synthesis.seed},
         "filters": asdict(synthesis.filters),
     }

@@ -20,12 +20,12 @@ class SegmentTranslator:
 
     def __init__(self, translator: Translator) -> None:
         self.decoding = translator.decoding
-        self.has_attention = translator.has_attention
+        self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
-        self.hypotheses = translator.hypotheses_of_parts
-        self.segment = translator.cut
-        self._keras_engine = translator.own_engine
-        self._join_best = translator.join_best
+        self.hypotheses = translator.hypotheses_of_segments
+        self.segment = translator.segmenter.segment
+        self._keras_engine = translator.keras_engine
+        self._join_best = translator.joiner.join_best
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that its first call is fast.

@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.data.batches import BatchPlan
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import evenly
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.costs import count_training_flops_per_token

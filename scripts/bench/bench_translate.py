@@ -73,7 +73,7 @@ def main() -> None:
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
-            from nmt.data.corpus import read_parallel
+            from nmt.data.evaluation_sets import read_parallel
             from nmt.inference.translator import Translator
             from nmt.runs.corpus import read_corpus
 
@@ -270,7 +270,7 @@ def without_cache(translator: Any) -> Any:
     """Return a translator whose every step decodes the whole prefix again."""
     from keras import ops
 
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.model.attention import causal_mask
 

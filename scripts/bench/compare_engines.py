@@ -30,19 +30,20 @@ def main() -> None:
     from nmt.startup.commands import set_up_translation
 
     set_up_translation()
-    from nmt.inference.contract import Search
+    from nmt.inference.contract import SearchRequest
+    from nmt.inference.forcing import count_tokens
     from nmt.inference.translator import Translator
 
     lines = choose(arguments.lines.read_text("utf-8").splitlines(), arguments.count)
-    fast = Translator.load(arguments.run, engine="auto", say=print)
-    own = fast.own("the comparison")
+    fast = Translator.load(arguments.run, engine="auto", log=print)
+    own = fast.with_keras_engine()
     ways = {
-        "greedy": Search(1),
-        "beam 4": Search(4),
-        "beam 5": Search(5),
-        "beam 4, length penalty 0": Search(4, 0.0),
-        "beam 4, length penalty 1": Search(4, 1.0),
-        "4 best of beam 4": Search(4, n_best=4),
+        "greedy": SearchRequest(1),
+        "beam 4": SearchRequest(4),
+        "beam 5": SearchRequest(5),
+        "beam 4, length penalty 0": SearchRequest(4, 0.0),
+        "beam 4, length penalty 1": SearchRequest(4, 1.0),
+        "4 best of beam 4": SearchRequest(4, n_best=4),
     }
     expected: list[list[Any]] = []
     for name, how in ways.items():
@@ -52,12 +53,14 @@ def main() -> None:
     few = [i for i in range(0, len(lines), 20) if expected[i][0].text]
     ours, theirs = [], []
     for i in few:
-        how = Search(4, prefix=expected[i][0].text.split()[0])
+        how = SearchRequest(4, prefix=expected[i][0].text.split()[0])
         ours += own.run([lines[i]], how)
         theirs += fast.run([lines[i]], how)
     report("beam 4, a prefix", [lines[i] for i in few], ours, theirs)
     pairs = [(lines[i], expected[i][0].text) for i in few]
-    pairs = [pair for pair in pairs if max(own.lengths([pair])) <= own.room]
+    pairs = [
+        pair for pair in pairs if count_tokens(own.tokenizer, [pair])[0] <= own.segmenter.max_tokens
+    ]
     furthest = max(
         abs(one - other)
         for a, b in zip(own.score(pairs), fast.score(pairs), strict=True)

@@ -50,7 +50,7 @@ CELLS = ("update", "micro-batches", "without XLA", "evaluation", "greedy", "beam
 BELIEVING = (
     "training.defaults",
     "training.process_group",
-    "inference.engine",
+    "inference.keras_engine",
 )  # they look for GPUs
 CUDNN = "__cudnn$"
 
@@ -235,7 +235,7 @@ def make_calls(
     import numpy as np
 
     from nmt.inference.contract import Beam, Sampling
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
     from nmt.runs.building import build_model
     from nmt.runs.resuming import compose_config
     from nmt.training.backend import make_step
@@ -249,7 +249,7 @@ def make_calls(
     batches = [make_batch(n * BATCH_TOKENS) for n in (1, 2)]
     engine = KerasEngine(model)
     sources, limits = [np.arange(5, 12, dtype=np.int32)] * 8, np.full(8, 12, np.int32)
-    prefix, keys = np.zeros(0, np.int32), np.zeros(8, np.int32)
+    prefix = np.zeros(0, np.int32)
     resolved = {"precision": training.precision, "parallel_parts": training.parallel_parts}
     calls: dict[str, Callable[[], Any]] = {
         "update": lambda: steps[0].update(batches[0], 1e-3, 1),
@@ -257,7 +257,7 @@ def make_calls(
         "evaluation": lambda: steps[0].evaluate(batches[0]),
         "greedy": lambda: engine.search(sources, limits, Beam(1, 1.0), prefix),
         "beam": lambda: engine.search(sources, limits, Beam(4, 1.0), prefix),
-        "sampling": lambda: engine.sample(sources, limits, Sampling(2), prefix, keys),
+        "sampling": lambda: engine.search(sources, limits, Sampling(2), prefix),
     }
     if keras.config.backend() == "tensorflow":  # JAX compiles every update
         plain = make_step(model, replace(training, jit_compile="off"), seed=1)

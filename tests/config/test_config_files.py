@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 
@@ -88,7 +88,7 @@ UPGRADED: list[tuple[dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"kind": "phrasebook", "patterns": 60000, "pattern_share": 0.3},
         {
             "written": WRITTEN | {"weight": 0.7},
-            "patterns": {"kind": "grammar", "pairs": 60000, "weight": 0.3, "split": "train"},
+            "patterns": {"kind": "patterns", "pairs": 60000, "weight": 0.3, "split": "train"},
         },
     ),
     ({"kind": "phrasebook", "path": "unused"}, {"written": WRITTEN}),
@@ -96,7 +96,7 @@ UPGRADED: list[tuple[dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"kind": "phrasebook", "columns": [1, 0], "patterns": 5},
         {
             "written": WRITTEN | {"columns": [1, 0], "weight": 0.5},
-            "patterns": {"kind": "grammar", "pairs": 5, "weight": 0.5, "split": "train"},
+            "patterns": {"kind": "patterns", "pairs": 5, "weight": 0.5, "split": "train"},
         },
     ),
     (
@@ -124,6 +124,16 @@ def write_before_sources(config: Config, path: Path, changes: dict[str, Any]) ->
     stored = yaml.safe_load(path.read_text(encoding="utf-8"))
     stored["data"] = {key: value for key, value in (ONE_CORPUS | changes).items() if value != ...}
     path.write_text(yaml.safe_dump(stored, allow_unicode=True), encoding="utf-8")
+
+
+def test_a_run_that_calls_its_patterns_a_grammar_is_read(default: Config, tmp_path: Path) -> None:
+    """As version 0.2 did."""
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("kind: patterns") == 1
+    path.write_text(text.replace("kind: patterns", "kind: grammar"), encoding="utf-8")
+    assert files.load(path) == default
 
 
 @pytest.mark.parametrize(("changes", "sources"), UPGRADED)

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
+from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
-from nmt.data import lines, reading
-from nmt.data.corpus import Corpus, load_corpus, read_parallel
+from nmt.data import embedded, lines
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.evaluation_sets import read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 
@@ -249,7 +250,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
     (folder / "b.tsv").write_text("dos\ttwo\n")
     (folder / "a.tsv").write_text("uno\tone\nun\n")
     (folder / "README.md").write_text("tres\tthree\n")
-    monkeypatch.setattr(reading, "__file__", str(tmp_path / "data" / "reading.py"))
+    monkeypatch.setattr(embedded, "__file__", str(tmp_path / "data" / "embedded.py"))
     rejected = tmp_path / "rejected.tsv"
     config = configure(kind="phrasebook")
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
@@ -258,7 +259,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
 
 
 def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "__file__", str(tmp_path / "nmt" / "data" / "reading.py"))
+    monkeypatch.setattr(embedded, "__file__", str(tmp_path / "nmt" / "data" / "embedded.py"))
     config = configure(kind="phrasebook")
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert message.startswith(f"no embedded corpus in {tmp_path / 'data' / 'phrasebook'}: reinst")

@@ -13,8 +13,8 @@ from conftest import RECURRENT, transformer
 from nmt import Translator
 from nmt.errors import UserError
 from nmt.inference.contract import Beam
-from nmt.inference.engine import KerasEngine
 from nmt.inference.ensemble import Ensemble
+from nmt.inference.keras_engine import KerasEngine
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
 from nmt.model.sizes import RecurrentSizes
@@ -96,9 +96,9 @@ def test_attention_is_of_one_model() -> None:
 def test_runs_translate_together(parrot_run: Path) -> None:
     said: list[str] = []
     alone = Translator.load(parrot_run, engine="keras")
-    together = Translator.load([parrot_run, parrot_run], say=said.append)
-    assert said == ["engine: 2 models together"]
-    assert together.room == alone.room
+    together = Translator.load([parrot_run, parrot_run], log=said.append)
+    assert said == ["engine: Keras, an ensemble of 2 models"]
+    assert together.segmenter.max_tokens == alone.segmenter.max_tokens
     texts = ["Hoy hace frío.", "¿Dónde está la estación?"]
     assert together.translate(texts) == alone.translate(texts)
     with pytest.raises(UserError, match="--engine ctranslate2 holds one run"):
@@ -106,7 +106,7 @@ def test_runs_translate_together(parrot_run: Path) -> None:
 
 
 def test_only_runs_of_one_tokenizer_do(parrot_run: Path, tiny_run: Path) -> None:
-    with pytest.raises(UserError, match="has another tokenizer than"):
+    with pytest.raises(UserError, match="have different tokenizers"):
         Translator.load([parrot_run, tiny_run])
 
 
@@ -127,7 +127,7 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(array, (last[name] + best[name]) / 2, atol=1e-6)
         assert array.dtype == np.float32
     assert len(Translator.load(found.path).translate(["Sí."])) == 1
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
     with pytest.raises(UserError, match="give two or more"):
         average(origins[:1], tmp_path / "other")

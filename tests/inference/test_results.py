@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import SOURCE, TARGET, attention, weights
+from fake_attention import SOURCE, TARGET, attention, weights
 
 from nmt.analysis.heads import statistics
 from nmt.analysis.pictures import drawing
-from nmt.inference.engine import KerasEngine
 from nmt.inference.forcing import label_attention
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Attention, PairScore, Translation, join_lines
 from nmt.model.contract import AttentionKind
 from nmt.viewer import records

@@ -15,19 +15,16 @@ from keras import ops
 from numpy.typing import NDArray
 
 import nmt.inference.search
+from nmt.inference.beam_search import BeamSearch, coverage_penalty, length_penalty
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import Numbers
+from nmt.inference.contract import SearchParameters
+from nmt.inference.greedy import Greedy, Sample
 from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
     Algorithm,
-    BeamSearch,
-    Greedy,
+    Constraints,
     Hypotheses,
-    Rules,
-    Sample,
-    coverage_penalty,
-    length_penalty,
     run,
     top_k,
 )
@@ -175,11 +172,13 @@ def numpy(found: Hypotheses) -> Hypotheses:
     return Hypotheses(*(ops.convert_to_numpy(part) for part in found))
 
 
-def rules(limits: Sequence[int], prefix: Any = None, numbers: Numbers | None = None) -> Rules:
+def constraints(
+    limits: Sequence[int], prefix: Any = None, parameters: SearchParameters | None = None
+) -> Constraints:
     """Limits, and prefixes [B, P] (none by default)."""
     given = np.full((len(limits), FORCED), FREE) if prefix is None else np.array(prefix)
     parts = (ops.convert_to_tensor(np.asarray(part, np.int32)) for part in (limits, given))
-    return Rules(*parts, numbers or Numbers())
+    return Constraints(*parts, parameters or SearchParameters())
 
 
 def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,10 +191,10 @@ def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
-def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Rules], Hypotheses]:
+def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Constraints], Hypotheses]:
     """Return a search: on JAX compiled, once for all numbers and tables."""
 
-    def searched(state: Any, given: Rules) -> Hypotheses:
+    def searched(state: Any, given: Constraints) -> Hypotheses:
         return run(algorithm, state, given, max_length=max_length)
 
     return jitted(searched)
@@ -206,7 +205,7 @@ def run_greedy(
 ) -> Hypotheses:
     prefix = more.pop("prefix", None)
     algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
-    return numpy(program(algorithm, length)(state, rules(limits, prefix)))
+    return numpy(program(algorithm, length)(state, constraints(limits, prefix)))
 
 
 def run_beam(
@@ -219,14 +218,22 @@ def run_beam(
     reorder: Any = same,
     length: int = ROOM,
     n_best: int = 0,
-    kept: int = 0,
+    ended_size: int = 0,
     prefix: Any = None,
     **more: Any,
 ) -> Hypotheses:
     algorithm = BeamSearch(
-        step=steps.step, reorder=reorder, bos=BOS, eos=EOS, size=size, kept=kept or size, **more
+        step=steps.step,
+        reorder=reorder,
+        bos=BOS,
+        eos=EOS,
+        size=size,
+        ended_size=ended_size or size,
+        **more,
     )
-    given = rules(limits, prefix, Numbers(length_penalty=alpha, n_best=n_best or size))
+    given = constraints(
+        limits, prefix, SearchParameters(length_penalty=alpha, n_best=n_best or size)
+    )
     return numpy(program(algorithm, length)(state, given))
 
 
@@ -619,13 +626,13 @@ def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
     state = model.start(source, beam_size=max(1, size), max_length=length)
     marks: dict[str, Any] = {"step": step, "bos": BOS, "eos": EOS}
     algorithm = (
-        BeamSearch(reorder=model.reorder, size=size, kept=size, **marks)
+        BeamSearch(reorder=model.reorder, size=size, ended_size=size, **marks)
         if size
         else Greedy(**marks)
     )
     free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-    numbers = Numbers(length_penalty=0.6, n_best=max(1, size))
-    return tuple(run(algorithm, state, Rules(limits, free, numbers), max_length=length))
+    numbers = SearchParameters(length_penalty=0.6, n_best=max(1, size))
+    return tuple(run(algorithm, state, Constraints(limits, free, numbers), max_length=length))
 
 
 @cache
@@ -755,7 +762,7 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
                 alpha=alpha,
                 reorder=steps.reorder,
                 n_best=n,
-                kept=kept,
+                ended_size=kept,
             )
             for n, kept in ((5, 5), (1, 5), (1, 1))
         )
@@ -767,8 +774,10 @@ def test_one_wanted_of_a_beam_is_its_best() -> None:
 
 def test_a_search_in_pieces_is_the_search_in_one() -> None:
     steps = Histories(seed=7)
-    algorithm = BeamSearch(step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=5, kept=5)
-    given = rules([9, 4, 7, 8] * 5, numbers=Numbers(length_penalty=0.6, n_best=5))
+    algorithm = BeamSearch(
+        step=steps.step, reorder=steps.reorder, bos=BOS, eos=EOS, size=5, ended_size=5
+    )
+    given = constraints([9, 4, 7, 8] * 5, parameters=SearchParameters(length_penalty=0.6, n_best=5))
     state = steps.state(SENTENCES, 5)
     whole = numpy(program(algorithm, ROOM)(state, given))
     progress = algorithm.begin(state, given, ROOM)
@@ -806,10 +815,10 @@ def test_a_penalty_ranks_and_does_not_prune() -> None:
         bos=BOS,
         eos=EOS,
         size=2,
-        kept=2,
+        ended_size=2,
         coverage=coverage,
     )
-    given = rules([4], numbers=Numbers(coverage_penalty=1.0, n_best=2))
+    given = constraints([4], parameters=SearchParameters(coverage_penalty=1.0, n_best=2))
     found = numpy(run(algorithm, ops.zeros((1, 2), "int32"), given, max_length=4))
     assert sequences(found)[0] == [A, EOS]
     np.testing.assert_allclose(found.scores[0, 0], math.log(0.24), rtol=1e-5)
@@ -826,10 +835,10 @@ COIN = Bigrams(
 
 
 @cache
-def drawer(**arguments: Any) -> Callable[[Any, Rules, Any], Hypotheses]:
+def drawer(**arguments: Any) -> Callable[[Any, Constraints, Any], Hypotheses]:
     """Return a draw of at most three tokens, as `program` returns a search."""
 
-    def draw(state: Any, given: Rules, keys: Any) -> Hypotheses:
+    def draw(state: Any, given: Constraints, keys: Any) -> Hypotheses:
         algorithm = Sample(step=Bigrams.step, bos=BOS, eos=EOS, key=keys, **arguments)
         return run(algorithm, state, given, max_length=3)
 
@@ -840,9 +849,9 @@ def drawn(
     count: int = 4000, key: int = 1, *, temperature: float = 1.0, top_p: float = 1.0, **more: Any
 ) -> list[int]:
     """Return how often end, a and b were drawn first."""
-    given = rules([3], numbers=Numbers(temperature=temperature, top_p=top_p))
+    given = constraints([3], parameters=SearchParameters(temperature=temperature, top_p=top_p))
     keys = ops.convert_to_tensor(np.array([key], np.uint32))
-    draw = drawer(samples=count, nucleus=top_p < 1, **more)
+    draw = drawer(samples=count, uses_top_p=top_p < 1, **more)
     found = numpy(draw(COIN.state, given, keys))
     first = found.tokens[0, :, 0]
     np.testing.assert_allclose(
@@ -907,12 +916,14 @@ def test_the_largest_number_draws_nothing_barred(barred: int) -> None:
 def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None:
     """Hot, all others are drawn alike; cold, the most probable of them."""
     top_p = arguments.get("top_p", 1.0)
-    draw = drawer(samples=999, nucleus=top_p < 1, top_k=arguments.get("top_k", 0), never=(PAD, BOS))
+    draw = drawer(
+        samples=999, uses_top_p=top_p < 1, top_k=arguments.get("top_k", 0), never=(PAD, BOS)
+    )
     likely = [0.2, 0.3, 0.1, 0.25, 0.15]
     keys = ops.convert_to_tensor(np.array([1], np.uint32))
 
     def first(temperature: float) -> list[int]:
-        given = rules([2], numbers=Numbers(temperature=temperature, top_p=top_p))
+        given = constraints([2], parameters=SearchParameters(temperature=temperature, top_p=top_p))
         found = numpy(draw(Bigrams(likely, likely, likely).state, given, keys))
         return np.bincount(found.tokens[0, :, 0], minlength=V).tolist()
 
@@ -969,8 +980,8 @@ def test_a_wide_beam_finds_the_same_without_groups(
     found = []
     for long in (nmt.inference.search._LONG, math.inf):
         monkeypatch.setattr(nmt.inference.search, "_LONG", long)
-        search = BeamSearch(step=step, reorder=same, bos=BOS, eos=EOS, size=size, kept=size)
-        given = rules([3], numbers=Numbers(n_best=size))
+        search = BeamSearch(step=step, reorder=same, bos=BOS, eos=EOS, size=size, ended_size=size)
+        given = constraints([3], parameters=SearchParameters(n_best=size))
         compiled = jitted(
             lambda state, given, search=search: run(search, state, given, max_length=3)
         )

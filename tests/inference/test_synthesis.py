@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_corpora import configure
+from sample_corpora import configure
 
 from nmt.config import SourceConfig
 from nmt.data.languages import make_identifier
 from nmt.errors import UserError
-from nmt.inference.contract import Draw, Search
+from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.results import Translation
 from nmt.inference.synthesis import (
     Filters,
@@ -44,7 +44,7 @@ class Stub:
 
 def made(known: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any) -> list[Made]:
     stub: Any = Stub(known)
-    return Synthesis(stub, Search(), filters, **options).make(list(known), 0)
+    return Synthesis(stub, SearchRequest(), filters, **options).make(list(known), 0)
 
 
 def test_each_reason_is_found() -> None:
@@ -134,7 +134,7 @@ def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
     words = " ".join(f"w{i}" for i in range(200))
     filters = Filters(None, 3, 99.0, 0)
     stub: Any = Stub({"a": (words, -1.0)})
-    synthesis = Synthesis(stub, Search(), filters, noisy=True, seed=1)
+    synthesis = Synthesis(stub, SearchRequest(), filters, noisy=True, seed=1)
     first, second = (one.translation.split() for one in synthesis.make(["a", "a"], 0))
     assert first != second
     assert synthesis.make(["a"], 1)[0].translation.split() == second
@@ -149,7 +149,7 @@ def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
 
 def test_draws_depend_on_the_line_alone() -> None:
     stub: Any = Stub({"a": ("b", -1.0)})
-    synthesis = Synthesis(stub, Draw(1, seed=7), ANY)
+    synthesis = Synthesis(stub, SamplingRequest(1, seed=7), ANY)
     synthesis.make(["a"], 0)
     synthesis.make(["a"], 100)
     assert [how.seed for _, how in stub.asked] == [7, 107]
@@ -171,7 +171,7 @@ KNOWN = {f"line {i}": (f"línea {i}" if i % 3 else "a a a a", -1.0) for i in ran
 
 def a_synthesis() -> Synthesis:
     stub: Any = Stub(KNOWN)
-    return Synthesis(stub, Search(), ANY)
+    return Synthesis(stub, SearchRequest(), ANY)
 
 
 @pytest.mark.parametrize("kind", ["back", "forward"])

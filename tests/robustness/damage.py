@@ -53,7 +53,7 @@ class RunEngine:
     """The run itself: its translations, its checkpoints, its other files."""
 
     def __init__(self, path: Path) -> None:
-        from nmt.inference.engine import KerasEngine
+        from nmt.inference.keras_engine import KerasEngine
         from nmt.inference.translator import Translator
         from nmt.runs.checkpoint import read_arrays
         from nmt.runs.folder import RunFolder
@@ -86,7 +86,7 @@ class RunEngine:
 
     def _translate(self, folder: Any) -> list[str]:
         """Translate with the model itself, in the search that is compiled already."""
-        from nmt.inference.engine import KerasEngine
+        from nmt.inference.keras_engine import KerasEngine
         from nmt.inference.translator import Translator
 
         config, model = folder.config, folder.load_model()
@@ -173,7 +173,7 @@ def read_others(path: Path) -> str:
     with tempfile.TemporaryDirectory() as copy:
         if (path / "metrics.jsonl").is_file():
             shutil.copy(path / "metrics.jsonl", copy)
-        RunFolder(Path(copy)).drop_metrics_after(1)
+        RunFolder(Path(copy)).metrics.drop_after(1)
     return "same"
 
 

@@ -279,11 +279,11 @@ def compare_beam(run: Any, lines: list[str], expected: list[tuple[str, float]]) 
     """Translate without weighing lengths, by our rule of what may end and by theirs; count."""
     from unittest import mock
 
-    from nmt.inference import engine
-    from nmt.inference.search import BeamSearch
+    from nmt.inference import programs
+    from nmt.inference.beam_search import BeamSearch
 
     pairs = list(zip(search(run, lines), expected, strict=True))
-    with mock.patch.object(engine, "BeamSearch", take_their_endings(BeamSearch)):
+    with mock.patch.object(programs, "BeamSearch", take_their_endings(BeamSearch)):
         by_theirs = search(run, lines)
     return {
         "beam equal": sum(ours.text == text for ours, (text, _) in pairs),

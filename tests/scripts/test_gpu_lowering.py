@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nmt.config import Config
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.startup.devices import Gpu
 from nmt.training.defaults import resolve_config
 

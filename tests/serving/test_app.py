@@ -18,7 +18,7 @@ from fake_service import CROSS, SOON, FakeTranslator, Running, serving, until
 from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.errors import UserError
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.serving import service as service_module
 from nmt.serving.segments import SegmentTranslator
 

@@ -10,7 +10,7 @@ from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.serving.segments import SegmentTranslator
 
@@ -35,7 +35,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         joined = served.join(of_text, 2)
         assert [best.text for best in joined] == [best.text for best in expected]
         assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
-    assert translator.room == 5, "the translator is as it was"
+    assert translator.segmenter.max_tokens == 5, "the translator is as it was"
     assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
 
 

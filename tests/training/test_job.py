@@ -69,7 +69,7 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.translator().translate(sources) == run.evaluation.outputs
     # Dev BLEU is by the translator of all later scores: it cuts texts where they do.
     [translator] = of_training
-    assert translator.room == run.translator().room == 63
+    assert translator.segmenter.max_tokens == run.translator().segmenter.max_tokens == 63
     assert translator.engine.max_length > 64
 
     page = run._repr_html_()

@@ -34,7 +34,7 @@ from nmt.formats.marian.reading import (
     VOCABULARY,
     read_marian,
 )
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.sizes import SINUSOIDAL, Sizes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from nmt.data.grammar.spanish import PERSONS, Verb, attach, before_noun, feminine, plural
+from generator.spanish import PERSONS, Verb, attach, before_noun, feminine, plural
 
 TENSES = (
     "present",

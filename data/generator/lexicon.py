@@ -1,7 +1,7 @@
 """The words of the bilingual grammar, and how each is inflected in its sentence.
 
 Every class here is a value that fills a slot of a pattern. Its forms are looked up by the name a
-template uses; `Words` reads them from ``data/grammar/*.yaml``.
+template uses; `Words` reads them from ``grammar/*.yaml``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from nmt.data.grammar import english, spanish
-from nmt.data.grammar.spanish import PERSONS
+from generator import english, spanish
+from generator.spanish import PERSONS
 from nmt.errors import UserError
 
 PEOPLE = frozenset({"relative", "person", "profession"})  # classes of nouns

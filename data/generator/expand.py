@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from nmt.data.grammar import spanish
-from nmt.data.grammar.lexicon import (
+from generator import spanish
+from generator.lexicon import (
     Adjective,
     Noun,
     Phrase,

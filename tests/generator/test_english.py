@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from nmt.data.grammar import english
+from generator import english
 
 # base, past, participle
 IRREGULAR = """

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
 from nmt.inference.contract import Beam, Hypothesis, Sampling
-from nmt.inference.engine import KerasEngine, make_algorithm, search_in_graph, start_state
-from nmt.inference.search import FREE, Rules, run
+from nmt.inference.keras_engine import KerasEngine, sampling_keys
+from nmt.inference.programs import make_algorithm, search_in_graph, start_state
+from nmt.inference.search import FREE, Constraints, run
 
 Array = NDArray[Any]
 Tokens = tuple[int, ...]
@@ -187,7 +188,7 @@ def folded(key: int, *places: int) -> int:
 # Sources differ in length, and outputs in their limits: some leave the batch in each piece of it.
 SOURCES = [np.array(ids, np.int32) for ids in ([7, 9], [5], [11, 3, 8], [4, 4], [6], [13, 2, 5])]
 LIMITS = np.array([18, 2, 7, 12, 4, 18], np.int32)
-KEYS = np.arange(101, 101 + len(SOURCES), dtype=np.int32)
+KEYS = sampling_keys(SOURCES, seed=1)  # seed of `Sampling`
 NO_PREFIX = np.zeros(0, np.int32)
 ROOM = 20
 
@@ -256,13 +257,15 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     """In pieces or in one: by the same keys the same, with the decoder's own probabilities."""
     count = 400
     sampling = Sampling(count)
-    found = engine.sample(SOURCES, LIMITS, sampling, NO_PREFIX, KEYS)
+    found = engine.search(SOURCES, LIMITS, sampling, NO_PREFIX)
 
     def draw(source: Any, limits: Any, keys: Any) -> Any:
-        state = start_state(WALK, source, sampling.kind, ROOM)
-        algorithm = make_algorithm(WALK, sampling.kind, key=ops.cast(keys, "uint32"))
+        state = start_state(WALK, source, sampling.static_options, ROOM)
+        algorithm = make_algorithm(WALK, sampling.static_options, key=ops.cast(keys, "uint32"))
         free = ops.full((ops.shape(limits)[0], 1), FREE, "int32")
-        return run(algorithm, state, Rules(limits, free, sampling.numbers), max_length=ROOM)
+        return run(
+            algorithm, state, Constraints(limits, free, sampling.parameters), max_length=ROOM
+        )
 
     at_once = compile_over(WALK, draw, (2, 1, 1))(padded(), LIMITS, KEYS)
     for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
@@ -285,7 +288,7 @@ def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> No
     """What the results above went through, on TensorFlow: 8 positions at a time."""
     beam = Beam(WIDE, 0.6, n_best=WIDE)
     engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
-    begin, advance = engine._programs[beam.kind]
+    begin, advance = engine._programs.compiled[beam.static_options]
     seen = []
 
     def watched(progress: Any, *more: Any) -> Any:
@@ -293,11 +296,11 @@ def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> No
         seen.append((int(WALK.capacity(progress.state)), len(rows), int(until)))
         return advance(progress, *more)
 
-    engine._programs[beam.kind] = begin, watched
+    engine._programs.compiled[beam.static_options] = begin, watched
     try:
         engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     finally:
-        engine._programs[beam.kind] = begin, advance
+        engine._programs.compiled[beam.static_options] = begin, advance
     room, rows, until = zip(*seen, strict=True)
     assert (room, until) == ((0, 8, 16), (8, 16, 24))
     assert len(SOURCES) == rows[0] > rows[1] > rows[2]
@@ -341,7 +344,7 @@ def test_numbers_are_inputs_of_a_compiled_search(compilations: Callable[[], int]
                 check(one, WALK.best(text, limit, alpha, weight, n_best))
         for share in (1.0, top_p):
             sampling = Sampling(3, temperature, top_p=share)
-            drawn = engine.sample(sources, limits, sampling, NO_PREFIX, keys)
+            drawn = engine.search(sources, limits, sampling, NO_PREFIX)
             for some, text, limit, key in zip(drawn, texts, limits, keys, strict=True):
                 expected = [
                     WALK.sample(text, limit, folded(int(key), n), temperature, share)

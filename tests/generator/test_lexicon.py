@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-from nmt.data.grammar import spanish
-from nmt.data.grammar.lexicon import (
+from generator import GRAMMAR_DIR, spanish
+from generator.lexicon import (
     Adjective,
     Noun,
     Subject,
@@ -24,7 +23,7 @@ from nmt.data.grammar.lexicon import (
     inflected,
     load_words,
 )
-from nmt.data.reading import grammar_dir
+
 from nmt.errors import UserError
 
 FILES = ("nouns", "adjectives", "verbs", "words")
@@ -365,12 +364,12 @@ def test_auxiliaries_agree_with_nouns() -> None:
 
 @pytest.fixture(scope="module")
 def words() -> Words:
-    return load_words(grammar_dir())
+    return load_words(GRAMMAR_DIR)
 
 
 @cache
 def entries(name: str) -> Any:
-    return yaml.safe_load((grammar_dir() / f"{name}.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load((GRAMMAR_DIR / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def noun_entries() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -396,7 +395,7 @@ def test_the_lexicon_is_large(words: Words) -> None:
 def test_there_are_enough_patterns() -> None:
     names = [
         entry["name"]
-        for path in sorted((grammar_dir() / "patterns").glob("*.yaml"))
+        for path in sorted((GRAMMAR_DIR / "patterns").glob("*.yaml"))
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))
     ]
     assert len(set(names)) == len(names)

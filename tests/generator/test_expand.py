@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from generator import GRAMMAR_DIR
+from generator.expand import expand, load_patterns, tidy, tidy_spanish
+from generator.lexicon import load_words
+from generator.spanish import Verb
 
-from nmt.data.grammar.expand import expand, load_patterns, tidy, tidy_spanish
-from nmt.data.grammar.lexicon import load_words
-from nmt.data.grammar.spanish import Verb
-from nmt.data.reading import grammar_dir
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
@@ -335,7 +335,7 @@ COUNT = 3000
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Pair]:
-    return expand(grammar_dir(), COUNT)
+    return expand(GRAMMAR_DIR, COUNT)
 
 
 def failing(pairs: list[Pair], wrong: Callable[[Pair], object]) -> list[Pair]:
@@ -353,8 +353,8 @@ def test_the_grammar_gives_what_is_asked_for(pairs: list[Pair]) -> None:
 
 def test_every_pattern_expands() -> None:
     """No pattern asks for what does not exist."""
-    patterns = load_patterns(grammar_dir())
-    assert len(expand(grammar_dir(), len(patterns))) == len(patterns)
+    patterns = load_patterns(GRAMMAR_DIR)
+    assert len(expand(GRAMMAR_DIR, len(patterns))) == len(patterns)
 
 
 # Third persons that the code must give if the grammar uses the verb: present, preterite.
@@ -384,8 +384,8 @@ def test_the_verbs_of_the_patterns_are_known() -> None:
     for entry in IRREGULAR.strip().replace("\n", ",").split(","):
         infinitive, present, preterite = entry.split()
         known[infinitive] = (present, preterite)
-    used = {verb.es for verb in load_words(grammar_dir()).verbs}
-    for template in load_patterns(grammar_dir()):
+    used = {verb.es for verb in load_words(GRAMMAR_DIR).verbs}
+    for template in load_patterns(GRAMMAR_DIR):
         names = re.findall(r"\{(\w+)\.\w+", template.es)
         used |= {Verb.named(name) for name in names if name not in template.slots}
     assert len(used) >= 150
