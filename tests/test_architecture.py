@@ -50,6 +50,8 @@ ROOMS = {
         "analysis.pictures",
         "model",
     },
+    "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
+    | {"viewer"},
     "analysis.traces": {"data", "inference"},
     "analysis.dashboard": {"data", "errors", "viewer"},
     "training": {

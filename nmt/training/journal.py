@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nmt.analysis.heads.statistics import summarize_probes
-from nmt.analysis.pictures.heatmaps import draw_kind, render_png
+from nmt.analysis.pictures.files import render_png
+from nmt.analysis.pictures.heatmaps import draw_heads, draw_mean
 from nmt.config import Config, files
 from nmt.config.schema import flatten
 from nmt.data.splitting import Pair
@@ -180,10 +181,13 @@ class Journal(NoJournal):
     def _draw_heatmaps(self, step: int, number: int, sentence: str, attention: Attention) -> None:
         for kind in attention.kinds:
             for layer in range(1, len(attention.weights[kind.name]) + 1):
-                title = f"{kind.title}, layer {layer}, update {step}: {sentence}"
-                figure = draw_kind(attention, kind, layer, title)
+                title = f"{kind.title}, layer {layer}, update {step}\n{sentence}"
                 tag = f"{kind.slug}/probe_{number}_layer_{layer}"
-                self._events.image(tag, render_png(figure), step)
+                pictures = {tag: draw_heads(attention, kind, layer, title)}
+                if attention.weights[kind.name].shape[1] > 1:
+                    pictures[f"{tag}/mean"] = draw_mean(attention, kind, layer, title)
+                for name, figure in pictures.items():
+                    self._events.image(name, render_png(figure), step)
 
     def close(self) -> None:
         """See `NoJournal.close`."""
