@@ -100,7 +100,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.output} is there already: --resume goes on with it")
     if arguments.sample and arguments.beam:
         raise UserError("--sample draws, it does not search: leave --beam out")
-    check_sampling(arguments, drawn=arguments.sample, needed="--sample")
+    check_sampling(arguments, is_sampling=arguments.sample, required="--sample")
     if arguments.sample and arguments.quantization:
         raise UserError(
             f"--quantization {arguments.quantization} is for CTranslate2, which does not draw: "

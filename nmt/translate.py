@@ -171,7 +171,7 @@ def check(arguments: argparse.Namespace) -> None:
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
             "missing coverage: leave it out"
         )
-    check_sampling(arguments, drawn=bool(drawn), needed="--sample or --mbr")
+    check_sampling(arguments, is_sampling=bool(drawn), required="--sample or --mbr")
 
 
 def check_sentences(sentences: Sequence[str], prefix: str) -> None:

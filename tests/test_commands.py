@@ -33,10 +33,10 @@ pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept
 WRONG = {
     "model.d_modle=256": "'model.d_modle'; did you mean 'model.d_model'?",
     "+model.depth=6": "unknown configuration key 'model.depth'",
-    "model=smal": "there is no model 'smal'; did you mean 'small'?",
+    "model=smal": "unknown model 'smal'; did you mean 'small'?",
     "modle=small": "'modle'; did you mean 'model'?",
     "model.d_model=wide": "'model.d_model'",
-    "model.num_heads=7": "model.d_model=128 is not divisible by model.num_heads=7",
+    "model.num_heads=7": "model.d_model=128 must be divisible by model.num_heads=7",
     f"data.path=x data=tsv {' '.join(LANGUAGES)}": "data.path=x does not exist",
     "data.path=x data=tsv": "set them as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",
@@ -406,8 +406,8 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--sample", "--mbr", "3", "Hola."], "not both"),
     (["--sample", "--beam", "3", "Hola."], "leave --beam out"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),
-    (["--length-penalty", "-1", "Hola."], "--length-penalty: -1 is not at least 0"),
-    (["--length-penalty", "nan", "Hola."], "--length-penalty: nan is not at least 0"),
+    (["--length-penalty", "-1", "Hola."], "--length-penalty: must be at least 0, got -1"),
+    (["--length-penalty", "nan", "Hola."], "--length-penalty: must be at least 0, got nan"),
 ]
 
 

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 from rich.console import Console
 
-from nmt.config.data import resolve_same_sources
 from nmt.config.preparation import PreparationConfig
+from nmt.config.sources import resolve_same_sources
 from nmt.data.caching import digest_texts, is_complete
 from nmt.data.corpus import EvaluationSet
 from nmt.data.filtering import choose_length_ratio
