@@ -149,9 +149,9 @@ def check(arguments: argparse.Namespace) -> None:
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     refuse_same_file(arguments.output, source)
     if arguments.attention:
-        from nmt.analysis.pictures import drawing
+        from nmt.analysis.pictures.attention_files import check_output
 
-        drawing.check(arguments.attention, arguments.sentences)
+        check_output(arguments.attention, arguments.sentences)
     if arguments.beam and arguments.nbest > arguments.beam:
         raise UserError(f"--nbest {arguments.nbest} needs --beam {arguments.nbest} or more")
     if arguments.sample and arguments.mbr:
@@ -291,9 +291,9 @@ def show_attention(
     out: Path,
 ) -> None:
     """Draw attention, and name the files."""
-    from nmt.analysis.pictures import drawing
+    from nmt.analysis.pictures.attention_files import write_attention
 
-    for path in drawing.draw(translator, sentences, translations, out):
+    for path in write_attention(translator, sentences, translations, out):
         print(path, file=sys.stderr)
 
 
