@@ -39,13 +39,13 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_runs(arguments: argparse.Namespace) -> list[Path]:
+def run_folders(arguments: argparse.Namespace) -> list[Path]:
     """Return the run folders that the command line names; there is at least one."""
     return arguments.runs or [Path("runs/latest")]
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add what `chosen_engine` reads: what searches, in how long texts, and whether to say."""
+    """Add what `engine_options` reads: what searches, in how long texts, and whether to say."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
@@ -68,9 +68,12 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def add_beam(parser: argparse._ActionsContainer) -> None:
     """Add ``--beam`` and ``--length-penalty``."""
-    parser.add_argument("--beam", type=positive, metavar="N", help="beam size; 1 is greedy")
+    parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
     parser.add_argument(
-        "--length-penalty", type=not_negative, metavar="A", help="0 favours short translations"
+        "--length-penalty",
+        type=non_negative_float,
+        metavar="A",
+        help="0 favours short translations",
     )
 
 
@@ -84,23 +87,23 @@ def add_encoding(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_draw(parser: argparse._ActionsContainer) -> None:
-    """Add what tells one draw from another: see `check_draw`."""
-    parser.add_argument("--temperature", type=above_zero, default=1.0, metavar="T")
+def add_sampling(parser: argparse._ActionsContainer) -> None:
+    """Add what tells one draw from another: see `check_sampling`."""
+    parser.add_argument("--temperature", type=positive_float, default=1.0, metavar="T")
     parser.add_argument(
-        "--top-k", type=positive, metavar="K", help="draw from the K most probable pieces"
+        "--top-k", type=positive_int, metavar="K", help="draw from the K most probable pieces"
     )
     parser.add_argument(
-        "--top-p", type=share, default=1.0, metavar="P", help="... from those that make up P"
+        "--top-p", type=fraction, default=1.0, metavar="P", help="... from those that make up P"
     )
     parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
 
 
-def check_draw(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> None:
+def check_sampling(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> None:
     """Check that a draw is described only where there is one.
 
     Args:
-        arguments: with those of `add_draw`.
+        arguments: with those of `add_sampling`.
         drawn: whether there is a draw.
         needed: the options that ask for one.
 
@@ -112,7 +115,7 @@ def check_draw(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> No
         raise UserError(f"--temperature, --top-k and --top-p need {needed}")
 
 
-def chosen_engine(arguments: argparse.Namespace) -> dict[str, Any]:
+def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what `nmt.inference.translator.Translator.load` takes, as the command line says it."""
 
     def log(line: str) -> None:
@@ -134,7 +137,7 @@ def encoding(text: str) -> str:
     return text
 
 
-def positive(text: str) -> int:
+def positive_int(text: str) -> int:
     """Read an integer of at least 1."""
     value = int(text)
     if value < 1:
@@ -142,7 +145,7 @@ def positive(text: str) -> int:
     return value
 
 
-def count(text: str) -> int:
+def non_negative_int(text: str) -> int:
     """Read an integer of at least 0."""
     value = int(text)
     if value < 0:
@@ -150,7 +153,7 @@ def count(text: str) -> int:
     return value
 
 
-def not_negative(text: str) -> float:
+def non_negative_float(text: str) -> float:
     """Read a finite number of at least 0."""
     value = float(text)
     if not 0 <= value < math.inf:
@@ -158,7 +161,7 @@ def not_negative(text: str) -> float:
     return value
 
 
-def above_zero(text: str) -> float:
+def positive_float(text: str) -> float:
     """Read a finite number above 0."""
     value = float(text)
     if not 0 < value < math.inf:
@@ -166,7 +169,7 @@ def above_zero(text: str) -> float:
     return value
 
 
-def share(text: str) -> float:
+def fraction(text: str) -> float:
     """Read a number above 0 and at most 1."""
     value = float(text)
     if not 0 < value <= 1:

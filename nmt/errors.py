@@ -23,7 +23,7 @@ class UserError(Exception):
     """
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str:
+def suggest(word: str, candidates: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the closest candidate, or the list of candidates."""
     candidates = sorted(candidates)
     match = get_close_matches(word, candidates, n=1, cutoff=0.5)
@@ -85,7 +85,7 @@ def explain_missing_backend(error: Exception) -> UserError | None:
     )
 
 
-def fail_if_mendable(error: Exception) -> None:
+def fail_if_fixable(error: Exception) -> None:
     """Fail with one line if an error is about a full disk or a backend that is not installed."""
     explained = explain_full_disk(error) or explain_missing_backend(error)
     if explained is not None:
@@ -110,6 +110,6 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
         sys.stderr.close()
         status = 0
     except Exception as error:
-        fail_if_mendable(error)
+        fail_if_fixable(error)
         raise
     sys.exit(status)

@@ -14,10 +14,10 @@ from nmt.arguments import (
     add_encoding,
     add_engine,
     add_runs,
-    chosen_engine,
-    chosen_runs,
-    count,
-    positive,
+    engine_options,
+    non_negative_int,
+    positive_int,
+    run_folders,
 )
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.lines import refuse_same_file
@@ -48,14 +48,22 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--reference", type=Path, help="... with its translations, line by line")
     add_encoding(parser)
     parser.add_argument(
-        "--join", type=positive, default=1, metavar="N", help="score on texts of N sentences each"
+        "--join",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="score on texts of N sentences each",
     )
     parser.add_argument(
         "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
     )
     add_beam(parser)
     parser.add_argument(
-        "--worst", type=count, default=0, metavar="N", help="show the N worst sentences, by chrF2++"
+        "--worst",
+        type=non_negative_int,
+        default=0,
+        metavar="N",
+        help="show the N worst sentences, by chrF2++",
     )
     parser.add_argument(
         "--score",
@@ -92,12 +100,12 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Score what the command line names."""
     check(arguments)
-    runs = chosen_runs(arguments)
+    runs = run_folders(arguments)
     folder = RunFolder.open(runs[0])
     other = None if arguments.compare is None else RunFolder.open(arguments.compare)
     # Heavy imports wait until the arguments are known to be right.
     with quiet_start():
-        from nmt.data.corpus import join_pairs, read_parallel
+        from nmt.data.evaluation_sets import join_pairs, read_parallel
         from nmt.files import write_json
         from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
@@ -107,11 +115,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     else:
         what = f"split_{arguments.split}"
-        pairs = read_corpus(folder, console.print).pairs_of(arguments.split)
+        pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
     how = ""
     if arguments.join > 1:
         pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"
-    engine = chosen_engine(arguments)
+    engine = engine_options(arguments)
     translator = Translator.load(runs if runs[1:] else folder.path, **engine)
     how += "_whole" if arguments.whole else ""
     how += f"_with_{len(runs) - 1}_more" if len(runs) > 1 else ""

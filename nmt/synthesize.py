@@ -11,17 +11,17 @@ from rich.console import Console
 
 from nmt.arguments import (
     Parser,
-    above_zero,
     add_beam,
-    add_draw,
     add_encoding,
     add_engine,
     add_runs,
-    check_draw,
-    chosen_engine,
-    chosen_runs,
-    not_negative,
-    positive,
+    add_sampling,
+    check_sampling,
+    engine_options,
+    non_negative_float,
+    positive_float,
+    positive_int,
+    run_folders,
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     making = parser.add_argument_group("translation")
     add_beam(making)
     making.add_argument("--sample", action="store_true", help="draw instead of searching")
-    add_draw(making)
+    add_sampling(making)
     making.add_argument(
         "--noise", action="store_true", help="drop and move words of what is translated, by --seed"
     )
@@ -69,10 +69,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--min-score", type=float, metavar="S", help="mean log-probability of a token, such as -1"
     )
     filters.add_argument(
-        "--max-repeats", type=positive, metavar="N", help="of a word or phrase in a row (3)"
+        "--max-repeats", type=positive_int, metavar="N", help="of a word or phrase in a row (3)"
     )
     filters.add_argument(
-        "--max-length-ratio", type=above_zero, metavar="R", help="of characters (the run's)"
+        "--max-length-ratio", type=positive_float, metavar="R", help="of characters (the run's)"
     )
     filters.add_argument(
         "--language", action="store_true", help="both sides are to be in their languages"
@@ -82,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     filters.add_argument(
         "--min-round-trip",
-        type=not_negative,
+        type=non_negative_float,
         default=30.0,
         metavar="C",
         help="chrF2++ of the text against what comes back (%(default)s)",
@@ -100,7 +100,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.output} is there already: --resume goes on with it")
     if arguments.sample and arguments.beam:
         raise UserError("--sample draws, it does not search: leave --beam out")
-    check_draw(arguments, drawn=arguments.sample, needed="--sample")
+    check_sampling(arguments, drawn=arguments.sample, needed="--sample")
     if arguments.sample and arguments.quantization:
         raise UserError(
             f"--quantization {arguments.quantization} is for CTranslate2, which does not draw: "
@@ -113,7 +113,7 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Make the pairs that the command line asks for."""
     check(arguments)
-    runs = [RunFolder.open(path) for path in chosen_runs(arguments)]
+    runs = [RunFolder.open(path) for path in run_folders(arguments)]
     back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
     encoding = arguments.encoding or UTF_8
     check_encoding(arguments.file, encoding)
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     from nmt.inference.translator import Translator
 
     paths = [one.path for one in runs]
-    engine = chosen_engine(arguments) | ({"engine": "keras"} if arguments.sample else {})
+    engine = engine_options(arguments) | ({"engine": "keras"} if arguments.sample else {})
     synthesis = Synthesis(
         Translator.load(paths if paths[1:] else paths[0], **engine),
         _describe_search(arguments),

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from nmt.arguments import (
     Parser,
     add_beam,
-    add_draw,
     add_encoding,
     add_engine,
     add_runs,
-    check_draw,
-    chosen_engine,
-    chosen_runs,
-    not_negative,
-    positive,
+    add_sampling,
+    check_sampling,
+    engine_options,
+    non_negative_float,
+    positive_int,
+    run_folders,
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
@@ -82,14 +82,18 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     add_beam(search)
     search.add_argument(
         "--coverage-penalty",
-        type=not_negative,
+        type=non_negative_float,
         default=0.0,
         metavar="B",
         help="above 0: against leaving out parts of the source (Wu et al. use 0.2)",
     )
     search.add_argument("--prefix", default="", help="what every translation begins with")
     search.add_argument(
-        "--nbest", type=positive, default=1, metavar="N", help="print N translations per sentence"
+        "--nbest",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="print N translations per sentence",
     )
     search.add_argument(
         "--scores", action="store_true", help="print score and log-probability before the text"
@@ -103,11 +107,11 @@ def _add_sampling(parser: argparse.ArgumentParser) -> None:
     )
     drawing.add_argument(
         "--mbr",
-        type=positive,
+        type=positive_int,
         metavar="N",
         help="draw N translations and print those that agree best with the others, by chrF",
     )
-    add_draw(drawing)
+    add_sampling(drawing)
 
 
 def format_candidates(candidates: Sequence[Translation], scores: bool) -> list[str]:
@@ -130,7 +134,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("give sentences or --file, not both")
     if arguments.file:
         check_readable(arguments.file)
-    if arguments.attention and len(chosen_runs(arguments)) > 1:
+    if arguments.attention and len(run_folders(arguments)) > 1:
         raise UserError("--attention is that of one run, and several are given")
     if arguments.resume and not (arguments.file and arguments.output):
         raise UserError("--resume needs --file and --output")
@@ -167,7 +171,7 @@ def check(arguments: argparse.Namespace) -> None:
             f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
             "missing coverage: leave it out"
         )
-    check_draw(arguments, drawn=bool(drawn), needed="--sample or --mbr")
+    check_sampling(arguments, drawn=bool(drawn), needed="--sample or --mbr")
 
 
 def check_sentences(sentences: Sequence[str], prefix: str) -> None:
@@ -199,7 +203,7 @@ def own_reason(arguments: argparse.Namespace) -> str:
 def run(arguments: argparse.Namespace) -> None:
     """Translate what the command line names."""
     check(arguments)
-    runs = chosen_runs(arguments)
+    runs = run_folders(arguments)
     folder = RunFolder.open(runs[0])
     if arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
@@ -209,7 +213,7 @@ def run(arguments: argparse.Namespace) -> None:
     beam = arguments.beam or max(folder.config.decoding.beam_size, arguments.nbest)
     own = {"engine": "keras"} if own_reason(arguments) else {}
     translator = Translator.load(
-        runs if runs[1:] else folder.path, **chosen_engine(arguments) | own
+        runs if runs[1:] else folder.path, **engine_options(arguments) | own
     )
     translate(arguments, translator, describe_search(arguments, beam))
 

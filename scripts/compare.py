@@ -171,7 +171,7 @@ def read_runs(folders: Sequence[RunFolder]) -> list[Compared]:
     differences = find_differences(flat)
     runs = []
     for folder, name, differing in zip(folders, names, differences, strict=True):
-        metrics = folder.metrics
+        metrics = folder.metrics.read()
         speeds = [one["speed/tokens_per_second"] for one in metrics if _tells_speed(one)]
         costs = make_sizes(folder.config.model, folder.load_tokenizer().vocabulary_size).costs
         runs.append(

@@ -249,19 +249,19 @@ if TYPE_CHECKING:
     from nmt.analysis.heads.words import Span
 """
     lazy = "def f():\n    from nmt.analysis.pictures import grids"
-    made_up = [
+    fake_attention = [
         *imports_in("nmt.data.corpus", for_types),
         *imports_in("nmt.analysis.heads.report", lazy),
         *imports_in("nmt.analysis.pictures.grids", "from nmt.data import corpus"),
     ]
-    graph = graph_of(made_up)
+    graph = graph_of(fake_attention)
     assert graph == {
         "data": {"config", "analysis.heads"},
         "analysis.heads": {"analysis.pictures"},
         "analysis.pictures": {"data"},
     }
     assert find_cycle(graph) == ["analysis.heads", "analysis.pictures", "data", "analysis.heads"]
-    assert find_cycle(graph_of(made_up[:-1])) == []
+    assert find_cycle(graph_of(fake_attention[:-1])) == []
 
 
 def test_no_rooms_import_each_other() -> None:
@@ -396,7 +396,7 @@ import keras
 imported = heavy()
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import train_tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 config = TokenizerConfig("unigram", 300, 0, 1.0)
 texts = ["Good morning, Ana.", "Good night, Ana."] * 10
 tokenizer = train_tokenizer(config, texts, print)

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 from conftest import tiny_overrides, users_environment
-from made_configurations import LANGUAGES
 from processes import Done, command, commands, one_line_error
 from rich.console import Console
+from sample_configs import LANGUAGES
 
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
@@ -40,7 +40,7 @@ WRONG = {
     f"data.path=x data=tsv {' '.join(LANGUAGES)}": "data.path=x does not exist",
     "data.path=x data=tsv": "set them as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",
-    "training.resume=no/such/run": "there is no run no/such/run",
+    "training.resume=no/such/run": "run no/such/run does not exist",
     "training.learning_rate=nan": "training.learning_rate=nan must be a finite number",
 }
 SHOWN = {
@@ -386,7 +386,7 @@ def test_translate_draws_attention(
 
 
 TRANSLATE_WRONG: list[tuple[list[str], str]] = [
-    (["--run", "nowhere", "Hola."], "there is no run nowhere"),
+    (["--run", "nowhere", "Hola."], "run nowhere does not exist"),
     (["--file", "missing.txt"], "there is no file missing.txt"),
     (["--file", "missing.txt", "Hola."], "not both"),
     (["--run", "RUN", "--nbest", "5", "--beam", "2", "Hola."], "--beam 5"),

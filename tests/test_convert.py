@@ -42,7 +42,7 @@ def test_the_run_is_named_after_the_folder(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     converted(RECORDED)
     assert (tmp_path / "runs" / "recorded" / "config.yaml").is_file()
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         converted(RECORDED)
 
 

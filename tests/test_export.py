@@ -25,7 +25,7 @@ def exported(*arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--format keras --run nowhere", "there is no run nowhere"),
+        ("--format keras --run nowhere", "run nowhere does not exist"),
         ("--format savedmodel --run RUN --quantization int8", "ctranslate2 or tflite"),
         ("--format keras --run RUN --output RUN", "is there and is not an export"),
     ],
@@ -73,7 +73,8 @@ def test_an_error_is_one_line_and_status_2_without_heavy_imports(tmp_path: Path)
     )
     assert done.returncode == 2
     assert (
-        done.stderr == "error: there is no run runs/latest; train one first: python -m nmt.train\n"
+        done.stderr
+        == "error: run runs/latest does not exist; train one first: python -m nmt.train\n"
     )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "nmt" in loaded

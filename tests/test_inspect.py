@@ -122,7 +122,7 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     [
         (("trace", "x", "--output", "trace.txt"), "written as .json or .html"),
         (("attribute", "x", "--output", "picture.gif"), "must end in one of .png"),
-        (("trace", "x", "--run", "no/such/run"), "there is no run no/such/run"),
+        (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
     ],
 )
 def test_mistakes_are_user_errors(arguments: tuple[str, ...], message: str) -> None:
@@ -143,7 +143,7 @@ def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
     assert "▁" in done.stdout.decode()
     assert list(tmp_path.iterdir()) == []
     done = command("nmt.inspect", "summary", "--run", "no/such/run", cwd=tmp_path)
-    assert "there is no run" in one_line_error(done)
+    assert "does not exist" in one_line_error(done)
 
 
 def test_every_file_is_verified(tiny_run: Path, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
         (["align", "Sí.", "--head", "1"], "--head 1 needs its --layer"),
         (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
         (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
-        (["align", "Sí.", "--run", "no/run"], "there is no run no/run"),
+        (["align", "Sí.", "--run", "no/run"], "run no/run does not exist"),
     ],
 )
 def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines, tiny_overrides
-from made_configurations import LANGUAGES
-from made_prepared import contents, journal_of
 from processes import command
 from rich.console import Console
+from sample_configs import LANGUAGES
+from sample_prepared import contents, journal_of
 
 from nmt import fit
 from nmt.errors import UserError

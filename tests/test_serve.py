@@ -46,7 +46,7 @@ def refused(*arguments: str | Path) -> str:
         (["--max-connections", "0"], "--max-connections must be at least 1, got 0"),
         (["--health-s", "0"], "--health-s must be at least 1, got 0.0"),
         (["--queue", "100"], "--queue must be at least --max-work 32768, got 100"),
-        (["--run", "nowhere"], "there is no run nowhere"),
+        (["--run", "nowhere"], "run nowhere does not exist"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: list[str], message: str) -> None:

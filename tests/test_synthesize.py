@@ -91,7 +91,7 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
         ("--file TEXT --output out --top-k 2", "need --sample"),
         ("--file TEXT --output out --sample --engine ctranslate2", "does not draw"),
         ("--file TEXT --output out --sample --quantization int8", "leave it or --sample out"),
-        ("--file TEXT --output out --run nowhere", "there is no run nowhere"),
+        ("--file TEXT --output out --run nowhere", "run nowhere does not exist"),
     ],
 )
 def test_what_is_wrong_is_said(text: Path, arguments: str, message: str) -> None:

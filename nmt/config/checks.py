@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 
 # A key without a default: its value stands in a YAML file, or is missing. OmegaConf's own mark,
 # written out so that the types need no OmegaConf.
@@ -17,7 +17,7 @@ MISSING: Any = "???"
 def check_one_of(key: str, value: str, choices: tuple[str, ...]) -> None:
     """Check that a value is one of a few words."""
     if value not in choices:
-        raise UserError(f"{key}={value} is none of {', '.join(choices)}{nearest(value, choices)}")
+        raise UserError(f"{key}={value} is none of {', '.join(choices)}{suggest(value, choices)}")
 
 
 def check_at_least(key: str, value: float, least: float) -> None:

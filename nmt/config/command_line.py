@@ -23,10 +23,10 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config import files
 from nmt.config.data import DataConfig
 from nmt.config.preparation import PreparationConfig
-from nmt.config.schema import GROUPS, SOURCES, Config, known_beside
+from nmt.config.schema import GROUPS, SOURCES, Config, list_sibling_keys
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
-from nmt.errors import UserError, exit_on_user_error, fail, fail_if_mendable, nearest
+from nmt.errors import UserError, exit_on_user_error, fail, fail_if_fixable, suggest
 
 # What a resumed run may change: when it ends, how often it reports, where it searches for the
 # best. Everything else would make it another run.
@@ -99,42 +99,42 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: is given what is composed.
     """
     register_schema()
-    # Hydra raises instead of printing and exiting with 1: `guard` says it in one line.
+    # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
         version_base="1.3", config_path=str(files.conf_dir()), config_name=config_name
     )
     command: Any = decorate(job)  # whose argument Hydra gives
-    exit_on_user_error(guard(command))
+    exit_on_user_error(convert_hydra_errors(command))
 
 
 @contextmanager
-def failing_inside_hydra() -> Iterator[None]:
+def exit_inside_hydra() -> Iterator[None]:
     """Exit on what a user can mend inside of a job: Hydra would add a line of its own."""
     try:
         yield
     except UserError as error:
         fail(error)
     except Exception as error:
-        fail_if_mendable(error)
+        fail_if_fixable(error)
         raise
 
 
-def guard(command: Callable[[], Any]) -> Callable[[], None]:
+def convert_hydra_errors(command: Callable[[], Any]) -> Callable[[], None]:
     """Turn what Hydra raises on a bad command line into `UserError`."""
 
     def run() -> None:
         try:
             command()
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(say_in_one_line(error)) from error
+            raise UserError(explain_hydra_error(error)) from error
         except ValueError as error:
             # Hydra's own for some malformed overrides; anywhere else, a bug.
             if not _raised_in(error, "hydra"):
                 raise
             groups = ", ".join(GROUPS)
             raise UserError(
-                f"{say_in_one_line(error)}; the groups are {groups}: choose as in model=small"
+                f"{explain_hydra_error(error)}; the groups are {groups}: choose as in model=small"
             ) from error
 
     return run
@@ -150,24 +150,24 @@ def _raised_in(error: BaseException, package: str) -> bool:
     return module.split(".")[0] == package
 
 
-def say_in_one_line(error: BaseException) -> str:
+def explain_hydra_error(error: BaseException) -> str:
     """Say what is wrong with a command line, without Hydra's advice on how to extend the schema."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OmegaConfBaseException):
-            return files.describe(cause)
+            return files.explain_omegaconf_error(cause)
         cause = cause.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         missing = error.missing_cfg_file
         group, _, name = missing.rpartition("/")
         folder = files.conf_dir() / group
         options = sorted(path.stem for path in folder.glob("*.yaml"))
-        return f"there is no {group or 'configuration'} '{name}'{nearest(name, options)}"
+        return f"there is no {group or 'configuration'} '{name}'{suggest(name, options)}"
     text = " ".join(str(error).split())
     unknown_group = re.match(r"Could not override '([^']+)'", text)
     if unknown_group:
         key = unknown_group.group(1).split("@")[0]
-        return files.unknown_key(key, known_beside(key))
+        return files.unknown_key_message(key, list_sibling_keys(key))
     return text
 
 
@@ -184,7 +184,7 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
             found.append(compose("train", list(overrides)))
 
     register_schema()
-    guard(compose_it)()
+    convert_hydra_errors(compose_it)()
     return found[0]
 
 
@@ -194,7 +194,7 @@ def _list_keys(overrides: Sequence[str]) -> list[str]:
     return [override.get_key_element().lstrip("+") for override in parsed]
 
 
-def resume_config(
+def combine_for_resume(
     composed: DictConfig, overrides: Sequence[str], stored: Config, where: Path
 ) -> Config:
     """Return the configuration with which a run goes on: its own, changed by ``overrides``.
@@ -221,7 +221,7 @@ def resume_config(
         if key.startswith(f"{SOURCES}."):
             source = key.split(".")[2]
             if source not in changed.data.sources:
-                names = nearest(source, changed.data.sources)
+                names = suggest(source, changed.data.sources)
                 raise UserError(f"{where} has no source '{source}'{names}")
         OmegaConf.update(changed, key, OmegaConf.select(composed, key))
     _keep_updates(changed.training, stored.training, keys)
@@ -233,14 +233,14 @@ def _keep_updates(changed: DictConfig, stored: TrainingConfig, keys: Sequence[st
     """Let updates be as large as they were, whatever micro-batches they are worked on in."""
     split, counted = "training.batch_tokens" in keys, "training.accumulate" in keys
     if split or counted:
-        changed.update_tokens = tokens = stored.tokens_together
+        changed.update_tokens = tokens = stored.tokens_per_update
     if split and not counted:
         changed.accumulate = 1  # follows from it
     elif counted and not split:
         changed.batch_tokens = -(-tokens // max(1, changed.accumulate))
 
 
-def settle_prepared(
+def apply_prepared(
     composed: DictConfig, overrides: Sequence[str], stored: Mapping[str, Any], where: str
 ) -> None:
     """Give a composed configuration what a prepared corpus has settled: sources, tokenizer, rows.
@@ -265,7 +265,7 @@ def settle_prepared(
             )
         if key.startswith(f"{SOURCES}.") and key.split(".")[2] not in data.sources:
             name = key.split(".")[2]
-            raise UserError(f"{where} has no source '{name}'{nearest(name, data.sources)}")
+            raise UserError(f"{where} has no source '{name}'{suggest(name, data.sources)}")
         if re.fullmatch(r"data\..+", key) and key != "data.prepared":
             inner = key.removeprefix("data.")
             OmegaConf.update(data, inner, OmegaConf.select(composed, key), merge=False)
@@ -281,7 +281,7 @@ def settle_prepared(
     composed.training.row_lengths = lengths
 
 
-def start_config(
+def combine_for_start(
     composed: DictConfig,
     overrides: Sequence[str],
     stored: Config,

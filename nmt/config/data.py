@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_one_of
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 
 PATTERNS, SAME = "patterns", "same"
 KINDS = ("phrasebook", PATTERNS, "zip", "tsv", "parallel", SAME)
@@ -16,7 +16,7 @@ SPLITS = ("shares", "train", "dev", "test")
 
 # Keys of a source that may be given to the group itself, ``data.path=FILE``, and then belong to
 # its one source of a kind that has them.
-SHORT = {
+SHORT_KEYS = {
     "archive": ("zip",),
     "url": ("zip",),
     "opus": ("zip",),
@@ -30,7 +30,7 @@ _OPUS = "https://object.pouta.csc.fi"
 _NAME = re.compile(r"\w+")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 # Keys of the group in a run of before version 0.2, which had one corpus.
-_OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT)
+_OF_ONE_CORPUS = ("kind", "patterns", "pattern_share", *SHORT_KEYS)
 
 
 @dataclass
@@ -137,21 +137,21 @@ def list_tags(data: DataConfig) -> list[str]:
     return sorted({source.tag for source in data.sources.values() if source.tag is not None})
 
 
-def key_of(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
+def source_key(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
     """Return what a user writes to set a key of a source: the short form where it is enough."""
-    kinds = SHORT.get(key, ())
+    kinds = SHORT_KEYS.get(key, ())
     alone = sum(source.kind in kinds for source in sources.values()) == 1
     return f"data.{key}" if alone and sources[name].kind in kinds else f"data.sources.{name}.{key}"
 
 
-def without_short_keys(data: DataConfig) -> DataConfig:
+def expand_short_keys(data: DataConfig) -> DataConfig:
     """Return the configuration with each short key moved to the source that it is about.
 
     Raises:
         UserError: no source has such a key, or several have.
     """
     sources = dict(data.sources)
-    for key, kinds in SHORT.items():
+    for key, kinds in SHORT_KEYS.items():
         value = getattr(data, key)
         if value is None:
             continue
@@ -173,13 +173,13 @@ def without_short_keys(data: DataConfig) -> DataConfig:
             url = _locate_at_opus(data, source, name)
             members = source.members or [f".{data.source_language}", f".{data.target_language}"]
             sources[name] = replace(source, opus=None, url=url, members=members)
-    nothing: dict[str, Any] = dict.fromkeys(SHORT)
+    nothing: dict[str, Any] = dict.fromkeys(SHORT_KEYS)
     return replace(data, sources=sources, **nothing)
 
 
 def _locate_at_opus(data: DataConfig, source: SourceConfig, name: str) -> str:
     """Return where OPUS keeps a corpus: the two languages are in alphabetical order there."""
-    key = f"{key_of(data.sources, name, 'opus')}={source.opus}"
+    key = f"{source_key(data.sources, name, 'opus')}={source.opus}"
     if source.url is not None:
         raise UserError(f"{key} stands for a url, and there is {source.url}: leave one of them out")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus or ""):
@@ -188,7 +188,7 @@ def _locate_at_opus(data: DataConfig, source: SourceConfig, name: str) -> str:
     return f"{_OPUS}/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
 
 
-def with_same_files(data: DataConfig) -> DataConfig:
+def resolve_same_sources(data: DataConfig) -> DataConfig:
     """Return the configuration with the files of another source in every one of kind ``same``.
 
     Raises:
@@ -205,13 +205,13 @@ def with_same_files(data: DataConfig) -> DataConfig:
             continue
         key = f"data.sources.{name}.of"
         if source.of not in data.sources:
-            names = nearest(source.of, data.sources) if source.of else "; name one of the others"
+            names = suggest(source.of, data.sources) if source.of else "; name one of the others"
             raise UserError(f"{key}={source.of}: there is no such source{names}")
         other = data.sources[source.of]
         if other.kind == SAME:
             raise UserError(f"{key}={source.of}: that has no files of its own either")
         own = SourceConfig(kind=SAME)
-        files = ("kind", "pairs", "members", *SHORT)
+        files = ("kind", "pairs", "members", *SHORT_KEYS)
         for one in files[1:]:
             if getattr(source, one) != getattr(own, one):
                 raise UserError(f"data.sources.{name}.{one}: leave it out, it is {source.of}'s")
@@ -233,7 +233,7 @@ def check_data(config: DataConfig) -> None:
         raise UserError("data.sources is empty: choose a corpus, such as data=tsv data.path=FILE")
     for name, source in config.sources.items():
         check_one_of(f"data.sources.{name}.kind", source.kind, KINDS)
-    config = with_same_files(config)
+    config = resolve_same_sources(config)
     for name in config.sources:
         if not _NAME.fullmatch(name):
             raise UserError(f"data.sources: '{name}' is no name: use letters, digits and _")
@@ -267,7 +267,7 @@ def _check_source(config: DataConfig, name: str) -> None:
     columns = source.columns
     if len(columns) not in (2, 3) or min(columns) < 0 or len(set(columns)) < len(columns):
         raise UserError(
-            f"{key_of(config.sources, name, 'columns')}={columns}: give two different column "
+            f"{source_key(config.sources, name, 'columns')}={columns}: give two different column "
             "numbers, source then target, counted from 0; and a third one for weights, if any"
         )
     if source.kind == PATTERNS and max(columns) > 1:
@@ -290,7 +290,7 @@ def _check_stages(config: DataConfig) -> None:
         key = f"data.stages[{number}]"
         for name, weight in stage.weights.items():
             if name not in config.sources:
-                near = nearest(name, config.sources)
+                near = suggest(name, config.sources)
                 raise UserError(f"{key}.weights: there is no source '{name}'{near}")
             check_at_least(f"{key}.weights.{name}", weight, 0)
         trained = [
@@ -316,10 +316,9 @@ def _check_files(config: DataConfig, name: str) -> None:
     """Check that a source has the files of its kind, and no others."""
     source, sources = config.sources[name], config.sources
     for key in ("archive", "url", "sha256", "path", "source_path", "target_path"):
-        if getattr(source, key) and source.kind not in SHORT[key]:
+        if getattr(source, key) and source.kind not in SHORT_KEYS[key]:
             raise UserError(
-                f"data.sources.{name}.{key} is for sources of kind {SHORT[key][0]}, and this one "
-                f"is of kind {source.kind}"
+                f"data.sources.{name}.{key} needs kind={SHORT_KEYS[key][0]}, got kind={source.kind}"
             )
     members = source.members
     if members is not None:
@@ -330,19 +329,19 @@ def _check_files(config: DataConfig, name: str) -> None:
             raise UserError(f"{key}={members}: give how two names end, source then target")
     if source.sha256 and not _SHA256.fullmatch(source.sha256):
         raise UserError(
-            f"{key_of(sources, name, 'sha256')}={source.sha256} is no SHA-256: give 64 hexadecimal "
-            "digits, as sha256sum FILE prints them"
+            f"{source_key(sources, name, 'sha256')} must be the 64 hexadecimal digits that "
+            f"sha256sum prints, got {source.sha256}"
         )
     if source.url and not source.url.lower().startswith(("http://", "https://")):
         raise UserError(
-            f"{key_of(sources, name, 'url')}={source.url} is neither http nor https: give a file "
-            f"of this machine with {key_of(sources, name, 'archive')}=FILE"
+            f"{source_key(sources, name, 'url')} must begin with http:// or https://, got "
+            f"{source.url}: give a local file with {source_key(sources, name, 'archive')}=FILE"
         )
     needed = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
     keys = needed.get(source.kind, ()) if not source.url else ()
     if not all(getattr(source, key) for key in keys):
         which = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
-        wanted = " and ".join(f"{key_of(sources, name, key)}=FILE" for key in keys)
+        wanted = " and ".join(f"{source_key(sources, name, key)}=FILE" for key in keys)
         raise UserError(f"{which} needs {wanted}")
 
 
@@ -369,7 +368,7 @@ def upgrade_data(stored: dict[str, Any]) -> dict[str, Any]:
     kind = "zip" if corpus == "tatoeba" else corpus
     source = {"kind": kind} | {
         key: stored[key]
-        for key, kinds in SHORT.items()
+        for key, kinds in SHORT_KEYS.items()
         if kind in kinds and stored.get(key) is not None
     }
     sources = {"pairs": source}

@@ -15,12 +15,12 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import check_one_of
-from nmt.config.data import KINDS, SHORT, SourceConfig, upgrade_data, without_short_keys
+from nmt.config.data import KINDS, SHORT_KEYS, SourceConfig, expand_short_keys, upgrade_data
 from nmt.config.model import KINDS as MODELS
-from nmt.config.model import OF_KIND, ModelConfig
+from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
-from nmt.config.schema import GROUPS, SOURCES, Config, check, known_beside
-from nmt.errors import UserError, nearest
+from nmt.config.schema import GROUPS, SOURCES, Config, check, list_sibling_keys
+from nmt.errors import UserError, suggest
 
 DEEPEST = 16  # nodes of YAML in each other; four are used
 
@@ -84,22 +84,22 @@ def from_composed(composed: DictConfig) -> Config:
         UserError: an unknown key (Hydra lets ``+group.key=value`` through), a missing value, or a
             value of the wrong type or that contradicts another.
     """
-    refuse_unknown_keys(composed)
+    check_keys(composed)
     config = cast(Config, _convert(composed, _schema(_kind_of_model(composed))))
-    config.data = without_short_keys(config.data)
+    config.data = expand_short_keys(config.data)
     check(config)
     return config
 
 
-def preparation_from(composed: DictConfig) -> PreparationConfig:
+def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     """Do the same for a configuration of ``nmt.prepare``.
 
     Raises:
         UserError: as `from_composed` does.
     """
-    refuse_unknown_keys(composed, PreparationConfig)
+    check_keys(composed, PreparationConfig)
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
-    config.data = without_short_keys(config.data)
+    config.data = expand_short_keys(config.data)
     check_preparation(config)
     return config
 
@@ -117,7 +117,7 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
             raise UserError(_say_missing(missing[0], typed))
         return OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
-        raise UserError(describe(error)) from error
+        raise UserError(explain_omegaconf_error(error)) from error
 
 
 def _settle_languages(data: Any) -> None:
@@ -149,7 +149,7 @@ def _settle_languages(data: Any) -> None:
 
 @cache
 def _schema(kind: str | None) -> DictConfig:
-    model = ModelConfig if kind is None else OF_KIND[kind]
+    model = ModelConfig if kind is None else MODEL_CONFIGS[kind]
     return OmegaConf.structured(Config(model=model()))
 
 
@@ -173,24 +173,24 @@ def _say_missing(key: str, config: DictConfig) -> str:
         return f"no value for configuration key '{key}'"
     others = [name for name in config.data.sources if name != match[1]]
     return (
-        f"{SOURCES}.{match[1]} has no kind{nearest(match[1], others)}; a source of its own needs "
+        f"{SOURCES}.{match[1]} has no kind{suggest(match[1], others)}; a source of its own needs "
         f"{key}=KIND, one of {', '.join(KINDS)}"
     )
 
 
-def refuse_unknown_keys(composed: DictConfig, root: type = Config) -> None:
+def check_keys(composed: DictConfig, root: type = Config) -> None:
     """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
     try:
         for key, known in _unknown_keys(composed, root, ""):
-            for kind, model in OF_KIND.items():
+            for kind, model in MODEL_CONFIGS.items():
                 if key in (f"model.{item.name}" for item in fields(model)):
                     raise UserError(
                         f"configuration key '{key}' is for models of kind {kind}, and this one is "
                         f"of kind {composed.model.kind}"
                     )
-            raise UserError(unknown_key(key, known))
+            raise UserError(unknown_key_message(key, known))
     except OmegaConfBaseException as error:
-        raise UserError(describe(error)) from error
+        raise UserError(explain_omegaconf_error(error)) from error
 
 
 def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
@@ -203,7 +203,7 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
             yield prefix + name, [prefix + known for known in names]
         elif not prefix and name in _GROUPS:
             kind = _kind_of_model(node) if name == "model" else None
-            group = _GROUPS[name] if kind is None else OF_KIND[kind]
+            group = _GROUPS[name] if kind is None else MODEL_CONFIGS[kind]
             yield from _unknown_keys(node[name], group, f"{name}.")
         elif prefix + name == SOURCES:
             yield from _unknown_keys_of_sources(node[name])
@@ -237,7 +237,7 @@ def load(path: Path) -> Config:
             stored.data = upgrade_data(cast(dict[str, Any], OmegaConf.to_container(stored.data)))
         return from_composed(cast(DictConfig, OmegaConf.merge(_later_keys(stored), stored)))
     except OmegaConfBaseException as error:
-        raise UserError(f"{path}: {describe(error)}") from error
+        raise UserError(f"{path}: {explain_omegaconf_error(error)}") from error
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     except (yaml.YAMLError, OSError, ValueError) as error:
@@ -275,7 +275,7 @@ def _refuse_references(text: str) -> None:
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
     plain = asdict(config)
-    for key in SHORT:
+    for key in SHORT_KEYS:
         if plain["data"][key] is None:  # as each is in a checked configuration
             del plain["data"][key]
     if config.data.prepared is None:
@@ -288,16 +288,16 @@ def save(config: Config, path: Path) -> None:
     path.write_text(to_yaml(config), encoding="utf-8")
 
 
-def describe(error: OmegaConfBaseException) -> str:
+def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
     """Say in one line what is wrong, with the key and, if it is unknown, the nearest one."""
     key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # elements of lists
     reason = str(error.msg or error).splitlines()[0]
-    if key and key not in (known := known_beside(key)):
-        return unknown_key(key, known)
+    if key and key not in (known := list_sibling_keys(key)):
+        return unknown_key_message(key, known)
     return f"configuration key '{key}': {reason}" if key else reason
 
 
-def unknown_key(key: str, known: list[str]) -> str:
+def unknown_key_message(key: str, known: list[str]) -> str:
     """Say that there is no such key, and what to write instead."""
-    instead = f"; write {_RENAMED[key]}" if key in _RENAMED else nearest(key, known)
+    instead = f"; write {_RENAMED[key]}" if key in _RENAMED else suggest(key, known)
     return f"unknown configuration key '{key}'{instead}"

@@ -75,7 +75,10 @@ class RecurrentConfig(ModelConfig):
     attention_dropout: float = MISSING  # on attention weights
 
 
-OF_KIND: dict[str, type[ModelConfig]] = {"transformer": TransformerConfig, "rnn": RecurrentConfig}
+MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
+    "transformer": TransformerConfig,
+    "rnn": RecurrentConfig,
+}
 
 
 def check_model(config: ModelConfig) -> None:

@@ -9,7 +9,7 @@ from nmt.config.data import PATTERNS, DataConfig, check_data
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.errors import UserError
 
-MOST_HELD_OUT = 100_000  # pairs of dev, and of test: they are lists in memory
+MAX_HELD_OUT = 100_000  # pairs of dev, and of test: they are lists in memory
 
 
 @dataclass
@@ -79,8 +79,8 @@ def _refuse_what_training_decides(data: DataConfig) -> None:
     if data.stages:
         raise UserError("data.stages: leave them out, they are given to nmt.train")
     for key in ("dev", "test"):
-        if getattr(data, key) > MOST_HELD_OUT:
+        if getattr(data, key) > MAX_HELD_OUT:
             raise UserError(
-                f"data.{key}={getattr(data, key):g} is more than {MOST_HELD_OUT:,}: some thousands "
+                f"data.{key}={getattr(data, key):g} is more than {MAX_HELD_OUT:,}: some thousands "
                 "are enough to score on"
             )

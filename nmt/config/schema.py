@@ -10,7 +10,7 @@ from typing import Any
 from nmt.config.checks import MISSING, check_at_least, check_between
 from nmt.config.data import DataConfig, SourceConfig, check_data
 from nmt.config.decoding import DecodingConfig, check_decoding
-from nmt.config.model import OF_KIND, ModelConfig, check_model
+from nmt.config.model import MODEL_CONFIGS, ModelConfig, check_model
 from nmt.config.preparation import PrepareConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
@@ -60,25 +60,25 @@ def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + item.name, value
 
 
-def known_keys() -> list[str]:
+def list_keys() -> list[str]:
     """Return every key of the schema in dotted form, groups included; of sources, `SOURCES`."""
     keys = []
     for item in fields(Config):
         keys.append(item.name)
-        groups = OF_KIND.values() if item.name == "model" else [GROUPS.get(item.name)]
+        groups = MODEL_CONFIGS.values() if item.name == "model" else [GROUPS.get(item.name)]
         names = {key.name: None for group in groups if group for key in fields(group)}
         keys += [f"{item.name}.{name}" for name in names]
     return keys
 
 
-def known_beside(key: str) -> list[str]:
+def list_sibling_keys(key: str) -> list[str]:
     """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
     if key.startswith("data.tests."):
         return [key]  # of any name
     if key.split(".")[0] in ("output", "prepare"):
         return ["output", "prepare", *(f"prepare.{item.name}" for item in fields(PrepareConfig))]
     if not key.startswith(f"{SOURCES}."):
-        return known_keys()
+        return list_keys()
     source = ".".join(key.split(".")[:3])  # of any name
     return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
 

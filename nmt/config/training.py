@@ -89,12 +89,12 @@ class TrainingConfig:
     attention_every: int = MISSING  # updates between two logs of the probes' weights
 
     @property
-    def largest_batch(self) -> int:
+    def max_batch_tokens(self) -> int:
         """Positions per side in one micro-batch; with ``auto``, in the largest that may fit."""
-        return self.tokens_together if isinstance(self.batch_tokens, str) else self.batch_tokens
+        return self.tokens_per_update if isinstance(self.batch_tokens, str) else self.batch_tokens
 
     @property
-    def tokens_together(self) -> int:
+    def tokens_per_update(self) -> int:
         """Positions per side in one update."""
         if self.update_tokens is not None:
             return self.update_tokens
@@ -166,7 +166,7 @@ def _check_batch(config: TrainingConfig) -> None:
                 f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
             )
     for length in config.row_lengths:
-        check_between("training.row_lengths", length, 2, config.largest_batch)
+        check_between("training.row_lengths", length, 2, config.max_batch_tokens)
 
 
 def _check_optimizer(config: TrainingConfig) -> None:

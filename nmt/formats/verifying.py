@@ -86,7 +86,7 @@ class _Reader:
         elif name in _TOKENIZER_FILES:
             self._run.load_tokenizer()
         elif name == METRICS_FILE:
-            _ = self._run.metrics
+            self._run.metrics.read()
         elif path.match("checkpoints/*.npz"):
             self._read_checkpoint(path)
         elif path.match(f"checkpoints/{CONVERTED_FILE}"):

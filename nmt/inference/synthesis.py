@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nmt.config import DataConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.judging import comparable_lengths
+from nmt.data.filtering import comparable_lengths
 from nmt.data.languages import make_identifier
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.metrics import sentence_scores

@@ -15,7 +15,7 @@ from nmt.analysis.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text
-from nmt.data.corpus import read_parallel
+from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.files import write_json

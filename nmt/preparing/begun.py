@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
 from nmt.data.caching import digest_texts
-from nmt.data.corpus import ExtraTest
+from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import BEGUN_FILE
 from nmt.data.reading import matching_files
 from nmt.errors import UserError
@@ -22,7 +22,7 @@ from nmt.preparing.work import read_json, write_json
 _OPEN = re.compile(r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)")
 
 
-def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, ExtraTest]) -> None:
+def begin(folder: Path, config: PreparationConfig, tests: Mapping[str, EvaluationSet]) -> None:
     """Write down what is prepared, or check that it is what was begun.
 
     Raises:

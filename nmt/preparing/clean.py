@@ -17,7 +17,7 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.caching import save_array
-from nmt.data.judging import NO_WEIGHT, clean_pair, judge, read_weight
+from nmt.data.filtering import INVALID_WEIGHT, clean_pair, filter_line, parse_weight
 from nmt.data.languages import make_identifier
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.splitting import Pair, normalized
@@ -97,9 +97,9 @@ def clean_shard(
             for number, lines in enumerate(piece.lines, piece.number):
                 line = parse_row(Row(piece.file, number, lines), source.columns)
                 verdict = cleaner.judge(line)
-                weight = read_weight(line.weight) if weighed else 1.0
+                weight = parse_weight(line.weight) if weighed else 1.0
                 if weight is None and isinstance(verdict, Pair):
-                    verdict = NO_WEIGHT
+                    verdict = INVALID_WEIGHT
                 if isinstance(verdict, Pair):
                     pairs.append(verdict)
                     numbers.append(above + number)
@@ -142,7 +142,7 @@ class _Cleaner:
         """Return the cleaned pair, or the reason why there is none."""
         if not self.training:
             return clean_pair(line)
-        pair = judge(line, self.config.data, self.length_ratio)
+        pair = filter_line(line, self.config.data, self.length_ratio)
         if isinstance(pair, str):
             return pair
         prepare, data = self.config.prepare, self.config.data

@@ -12,13 +12,14 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.config.data import list_tags
 from nmt.config.preparation import PreparationConfig
-from nmt.data.corpus import turn
 from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.mixture import to_model_view
 from nmt.data.packing import pack
 from nmt.data.prepared import RECORDS_FILE
 from nmt.data.records import type_of_ids, write_records
 from nmt.data.splitting import Pair
-from nmt.data.tokenizer import Tokenizer, load_tokenizer, train_into
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.data.tokenizer_training import train_and_save
 from nmt.preparing.clean import INFO_FILE, PAIRS_FILE, REJECTED_FILE, WEIGHTS_FILE
 from nmt.preparing.held_out import FATES_FILE, SAMPLE_FILE, TO_TRAIN
 from nmt.preparing.work import read_packed, write_json
@@ -30,7 +31,7 @@ def write_tokenizer(config: PreparationConfig, samples: Sequence[Path], folder: 
     """Train the tokenizer on what was drawn for it."""
     lines = (line for sample in samples for line in read_packed(sample / SAMPLE_FILE))
     texts = [text for line in lines for text in line.split("\t")]
-    train_into(folder, config.tokenizer, texts, list_tags(config.data))
+    train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
 
 
 def encode_shard(
@@ -54,7 +55,7 @@ def encode_shard(
     tokenizer = _load(tokenizer_folder)
     kept = np.flatnonzero(np.load(split / FATES_FILE) == TO_TRAIN)
     lines = read_packed(cleaned / PAIRS_FILE)
-    pairs = turn(config.data, source, [Pair(*lines[i].split("\t")) for i in kept])
+    pairs = to_model_view(config.data, source, [Pair(*lines[i].split("\t")) for i in kept])
     corpus = EncodedCorpus(
         _encode(tokenizer, [pair.source for pair in pairs]),
         _encode(tokenizer.target, [pair.target for pair in pairs]),

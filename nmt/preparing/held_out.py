@@ -18,8 +18,8 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.caching import save_array
-from nmt.data.corpus import turn
-from nmt.data.judging import DUPLICATE, HELD_OUT
+from nmt.data.filtering import DUPLICATE, HELD_OUT
+from nmt.data.mixture import to_model_view
 from nmt.data.shuffling import mix
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, wanted_sizes
 from nmt.preparing.clean import (
@@ -180,7 +180,7 @@ def split_shard(
     for name, fate in ((DEV, TO_DEV), (TEST, TO_TEST), (SAMPLE_FILE, TO_TRAIN)):
         which = (fates == fate) & (drawn | (fate != TO_TRAIN))
         pairs = [Pair(*lines[i].split("\t")) for i in np.flatnonzero(which)]
-        turned = turn(config.data, cleaned.source, pairs)
+        turned = to_model_view(config.data, cleaned.source, pairs)
         with packed_text(folder / (name if fate == TO_TRAIN else f"{name}.tsv.gz")) as text:
             text.writelines(f"{source}\t{target}\n" for source, target in turned)
     save_array(folder / FATES_FILE, fates)

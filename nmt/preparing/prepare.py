@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +13,11 @@ from typing import IO, Any
 import numpy as np
 from rich.console import Console
 
-from nmt.config.data import with_same_files
+from nmt.config.data import resolve_same_sources
 from nmt.config.preparation import PreparationConfig
 from nmt.data.caching import digest_texts, is_complete
-from nmt.data.corpus import FEW, MANY, ExtraTest, choose_length_ratio, say_few_pairs
+from nmt.data.corpus import EvaluationSet
+from nmt.data.filtering import choose_length_ratio
 from nmt.data.prepared import (
     FORMAT,
     MANIFEST_FILE,
@@ -27,8 +27,10 @@ from nmt.data.prepared import (
     read_manifest,
 )
 from nmt.data.reading import read_rows
+from nmt.data.rejections import check_accepted
 from nmt.data.splitting import DEV, TEST, TRAIN
-from nmt.data.tokenizer import load_tokenizer, read_training_log
+from nmt.data.tokenizer import load_tokenizer
+from nmt.data.tokenizer_training import read_training_log
 from nmt.errors import UserError, attach_filename
 from nmt.files import digest_file
 from nmt.preparing.begun import begin, list_files
@@ -72,7 +74,7 @@ _CLEAN, _SPLIT = f"{WORK}/clean", f"{WORK}/split"
 
 
 def prepare(
-    config: PreparationConfig, tests: Mapping[str, ExtraTest], console: Console
+    config: PreparationConfig, tests: Mapping[str, EvaluationSet], console: Console
 ) -> dict[str, Any]:
     """Prepare a corpus, or go on with it; return the manifest.
 
@@ -86,7 +88,7 @@ def prepare(
             no pair is left to train on.
     """
     folder = Path(config.output).expanduser()
-    config = replace(config, data=with_same_files(config.data))
+    config = replace(config, data=resolve_same_sources(config.data))
     begin(folder, config, tests)
     if (folder / MANIFEST_FILE).is_file():
         shutil.rmtree(folder / WORK, ignore_errors=True)
@@ -120,7 +122,7 @@ class _Preparation:
     """The stages; each needs those before it."""
 
     def __init__(
-        self, config: PreparationConfig, tests: Mapping[str, ExtraTest], workshop: Workshop
+        self, config: PreparationConfig, tests: Mapping[str, EvaluationSet], workshop: Workshop
     ) -> None:
         self._config, self._tests, self._workshop = config, tests, workshop
         self._folder = workshop.folder
@@ -207,11 +209,7 @@ class _Preparation:
             infos = [one.info for one in self._shards if one.info["source"] == name]
             lines, pairs = (sum(info[key] for info in infos) for key in ("lines", "pairs"))
             rejected = sum((Counter(info["rejected"]) for info in infos), Counter[str]())
-            if not pairs:
-                raise UserError(say_few_pairs(config, name, 0, lines, rejected))
-            if lines >= MANY and pairs < FEW * lines:
-                few = say_few_pairs(config, name, pairs, lines, rejected)
-                warnings.warn(few, stacklevel=2)
+            check_accepted(config, name, pairs, lines, rejected)
 
     def find_duplicates(self) -> np.ndarray:
         """Find pairs that are there already; return what is known of each: uint8 [pairs]."""
@@ -300,7 +298,7 @@ class _Preparation:
             )
             for one in self._shards
         ]
-        tested = [pair for one in self._tests.values() for pair in one.plain]
+        tested = [pair for one in self._tests.values() for pair in one.source_view]
         held_out = hold_out(data, cleaned, tested, self._log)
         alive = int((fates == TO_TRAIN).sum())
         sampled = self._config.prepare.tokenizer_lines / (2 * max(1, alive))

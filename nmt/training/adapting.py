@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.data.tokenizer import UNK, Tokenizer
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 from nmt.model.contract import Model
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
@@ -126,7 +126,7 @@ def freeze(model: Model, patterns: Sequence[str]) -> None:
     for pattern in patterns:
         found = [name for name in weights if _matches(name, pattern)]
         if not found:
-            near = nearest(pattern, sorted({name.split("/")[0] for name in weights}))
+            near = suggest(pattern, sorted({name.split("/")[0] for name in weights}))
             raise UserError(f"training.freeze: no weight is called '{pattern}'{near}")
         for name in found:
             weights[name].trainable = False

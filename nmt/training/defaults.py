@@ -52,7 +52,7 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
     if not isinstance(training.batch_tokens, str):
-        micro_batches = -(-training.tokens_together // training.batch_tokens)
+        micro_batches = -(-training.tokens_per_update // training.batch_tokens)
         training = split_update(training, micro_batches)
     if training.deterministic or training.stop_behind is not None:
         # The interval of evaluations follows a clock. Here they must be at the same updates.
@@ -62,7 +62,7 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
     training = replace(
         training,
         precision=resolve_precision(training.precision),
-        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.largest_batch),
+        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.max_batch_tokens),
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)

@@ -99,7 +99,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def split_update(config: TrainingConfig, micro_batches: int) -> TrainingConfig:
     """Return the configuration with updates as large as before, in about so many micro-batches."""
-    tokens = config.tokens_together
+    tokens = config.tokens_per_update
     size = -(-tokens // micro_batches)
     return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
 
@@ -122,7 +122,7 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
 
 def max_micro_batches(config: TrainingConfig) -> int:
     """Return how many micro-batches an update can have: each has a row of the longest at least."""
-    return max(1, config.tokens_together // max(config.row_lengths))
+    return max(1, config.tokens_per_update // max(config.row_lengths))
 
 
 def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) -> int:
@@ -138,7 +138,7 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
     precision = "float32" if training.precision == "float32" else "bfloat16"
     kept = []
     for length in training.row_lengths:
-        rows = -(-(training.tokens_together // length) // micro_batches)
+        rows = -(-(training.tokens_per_update // length) // micro_batches)
         kept.append(sum(costs.estimate_activations(Batch(rows, length, precision)).values()))
     parameters = sum(part.parameters for part in costs.list_parts())
     return (

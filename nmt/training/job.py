@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.config import Config
-from nmt.data.corpus import Corpus, rejection_table
+from nmt.data.corpus import Corpus
+from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
 from nmt.runs.folder import RunFolder
@@ -51,7 +52,7 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         """All reports in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
-        return self.folder.metrics
+        return self.folder.metrics.read()
 
     @property
     def scores(self) -> dict[str, float | None]:

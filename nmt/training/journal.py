@@ -97,7 +97,7 @@ class Journal(NoJournal):
 
     def _open(self, resumed_at: int | None) -> None:
         if resumed_at is not None:
-            self._run.drop_metrics_after(resumed_at)
+            self._run.metrics.drop_after(resumed_at)
         purge = None if resumed_at is None else resumed_at + 1
         self._events = EventWriter(self._run.logs, purge_step=purge)
 
@@ -154,7 +154,7 @@ class Journal(NoJournal):
         self._events.flush()
 
     def _append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        self._run.append_metrics({"step": step, "seconds": round(seconds, 3), **values})
+        self._run.metrics.append({"step": step, "seconds": round(seconds, 3), **values})
 
     def _log_scalars(self, step: int, values: Mapping[str, float]) -> None:
         for tag, value in values.items():

@@ -13,11 +13,13 @@ from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
-from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
+from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
+from nmt.data.mixture import Mixture, list_pairs, list_weights
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import evenly
-from nmt.data.tokenizer import Tokenizer, load_tokenizer, read_training_log, train_into
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.data.tokenizer_training import read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
 
@@ -50,7 +52,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
         of = f" of {lines:,}" if len(texts) < lines else ""
         kind = config.tokenizer.kind
         console.print(f"training the {kind} tokenizer on {len(texts):,}{of} lines")
-        train_into(folder, config.tokenizer, texts, tags)
+        train_and_save(folder, config.tokenizer, texts, tags)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
     for line in read_training_log(folder):
@@ -66,7 +68,9 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
     """
     if isinstance(corpus, PreparedCorpus):
         return _plan_prepared(config, corpus, tokenizer)
-    return [_plan_stage(config, parts, tokenizer) for parts in corpus.stages or (corpus.parts,)]
+    return [
+        _plan_stage(config, mixture, tokenizer) for mixture in corpus.stages or (corpus.mixture,)
+    ]
 
 
 def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:
@@ -75,7 +79,7 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
             "it from the weights of another run, set training.new_vocabulary=true"
         )
-    tokens = config.training.tokens_together
+    tokens = config.training.tokens_per_update
     mixtures = corpus.mixtures or (corpus.repeats,)
     return [
         _checked(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
@@ -83,9 +87,9 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
     ]
 
 
-def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> BatchPlan:
-    encoded = load_encoded(list_pairs(parts), tokenizer, Path(config.cache_dir))
-    encoded.weights = list_weights(parts)
+def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
+    encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
+    encoded.weights = list_weights(mixture)
     return _checked(config, _batches(config, encoded))
 
 
@@ -109,6 +113,6 @@ def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
-        tokens=training.tokens_together,
+        tokens=training.tokens_per_update,
         seed=config.seed,
     )

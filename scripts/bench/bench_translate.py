@@ -73,7 +73,7 @@ def main() -> None:
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
-            from nmt.data.corpus import read_parallel
+            from nmt.data.evaluation_sets import read_parallel
             from nmt.inference.translator import Translator
             from nmt.runs.corpus import read_corpus
 

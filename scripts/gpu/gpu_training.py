@@ -93,7 +93,7 @@ def read_figures(run: Path) -> dict[str, Any]:
     """Return length and speed of a run, from its metrics."""
     from nmt.runs.folder import RunFolder
 
-    records = RunFolder(run).metrics
+    records = RunFolder(run).metrics.read()
     speeds = [
         record["speed/tokens_per_second"]
         for record in records

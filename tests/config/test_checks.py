@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_configurations import PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
 from nmt.config.schema import check
@@ -61,15 +61,18 @@ OF_SOURCES = [
     ],
     ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
     ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=PATTERNS | {"columns": [0, 2]})),
-    ("data.sources.one.archive is for sources of kind zip", sources(one=TSV | {"archive": "a"})),
-    ("data.sources.one.url is for sources of kind zip", sources(one=PARALLEL | {"url": "a"})),
+    ("data.sources.one.archive needs kind=zip", sources(one=TSV | {"archive": "a"})),
+    ("data.sources.one.url needs kind=zip", sources(one=PARALLEL | {"url": "a"})),
     *[
-        (f"data.url={url} is neither http nor https", sources(one=ZIP | {"url": url}))
+        (
+            f"must begin with http:// or https://, got {url}",
+            sources(one=ZIP | {"url": url}),
+        )
         for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
     ],
-    ("data.sources.one.path is for sources of kind tsv", sources(one=ZIP | {"path": "a"})),
-    ("one.source_path is for sources of kind parallel", sources(one=ZIP | {"source_path": "a"})),
-    ("one.target_path is for sources of kind parallel", sources(one=TSV | {"target_path": "a"})),
+    ("data.sources.one.path needs kind=tsv", sources(one=ZIP | {"path": "a"})),
+    ("one.source_path needs kind=parallel", sources(one=ZIP | {"source_path": "a"})),
+    ("one.target_path needs kind=parallel", sources(one=TSV | {"target_path": "a"})),
     ("data.sources.one.split=all", sources(one=TSV | {"split": "all"})),
     ("data.sources has nothing to train on", sources(one=TSV | {"split": "dev"})),
     (
@@ -87,9 +90,9 @@ OF_SOURCES = [
         for weight in (0.0, -1.0, float("nan"), float("inf"))
     ],
     *[("data.sources.one.tag", sources(one=TSV | {"tag": tag})) for tag in ("", " ", "a b", "a ")],
-    ("data.sources.one.sha256 is for sources of kind zip", sources(one=TSV | {"sha256": "a" * 64})),
+    ("data.sources.one.sha256 needs kind=zip", sources(one=TSV | {"sha256": "a" * 64})),
     *[
-        (f"data.sha256={wrong} is no SHA-256: give 64", sources(one=ZIP | {"sha256": wrong}))
+        ("data.sha256 must be the 64 hexadecimal digits", sources(one=ZIP | {"sha256": wrong}))
         for wrong in ("a" * 63, "a" * 65, "g" * 64)
     ],
 ]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from hydra.errors import ConfigCompositionException, HydraException
-from made_configurations import LANGUAGES, composed, configured
-from made_corpora import complaint
 from omegaconf.errors import OmegaConfBaseException
+from sample_configs import LANGUAGES, composed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
-from nmt.config.command_line import guard, say_in_one_line
-from nmt.config.data import SHORT, with_same_files
+from nmt.config.command_line import convert_hydra_errors, explain_hydra_error
+from nmt.config.data import SHORT_KEYS, resolve_same_sources
 from nmt.config.files import from_composed
 from nmt.config.schema import flatten
 from nmt.runs.resuming import compose_config, job_config
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.xdist_group("configurations")
     ],
 )
 def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
-    assert complaint(guard(lambda: composed(override))) == expected
+    assert complaint(convert_hydra_errors(lambda: composed(override))) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
     ],
 )
 def test_a_bad_override_is_named_in_one_line(override: str, fragments: list[str]) -> None:
-    message = complaint(guard(lambda: from_composed(composed(override))))
+    message = complaint(convert_hydra_errors(lambda: from_composed(composed(override))))
     for fragment in fragments:
         assert fragment in message
     if fragments[0].startswith("configuration key"):
@@ -88,11 +88,11 @@ def test_the_cause_counts_not_its_wrapping() -> None:
     with pytest.raises(ConfigCompositionException) as caught:
         composed("data.nam=x")
     assert isinstance(caught.value.__cause__, OmegaConfBaseException)
-    assert say_in_one_line(caught.value) == say_in_one_line(caught.value.__cause__)
+    assert explain_hydra_error(caught.value) == explain_hydra_error(caught.value.__cause__)
 
 
 def test_lines_of_other_errors_are_joined() -> None:
-    assert say_in_one_line(HydraException("one\n  two\n\tthree")) == "one two three"
+    assert explain_hydra_error(HydraException("one\n  two\n\tthree")) == "one two three"
 
 
 def test_the_guard_lets_bugs_and_results_through() -> None:
@@ -100,9 +100,9 @@ def test_the_guard_lets_bugs_and_results_through() -> None:
         raise KeyError("a bug")
 
     with pytest.raises(KeyError, match="a bug"):
-        guard(bug)()
+        convert_hydra_errors(bug)()
     done: list[int] = []
-    guard(lambda: done.append(1))()
+    convert_hydra_errors(lambda: done.append(1))()
     assert done == [1]
 
 
@@ -177,7 +177,7 @@ def test_a_short_key_belongs_to_the_one_source_that_has_it(
 ) -> None:
     data = configured(*overrides).data
     assert getattr(data.sources["pairs"], key) == value
-    assert all(getattr(data, short) is None for short in SHORT)
+    assert all(getattr(data, short) is None for short in SHORT_KEYS)
 
 
 def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> None:
@@ -191,7 +191,7 @@ def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> Non
 )
 def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: list[str]) -> None:
     data = configured(f"experiment={experiment}", *corpus).data
-    pairs, turned = with_same_files(data).sources.values()
+    pairs, turned = resolve_same_sources(data).sources.values()
     assert (pairs.reverse, turned.reverse, turned.split) == (False, True, "train")
     assert (turned.kind, turned.archive, turned.path, turned.columns) == (
         *(pairs.kind, pairs.archive, pairs.path, pairs.columns),
@@ -317,7 +317,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
 def test_what_is_wrong_with_sources_is_said_with_the_remedy(
     overrides: list[str], expected: str
 ) -> None:
-    assert complaint(guard(lambda: job(*overrides))) == expected
+    assert complaint(convert_hydra_errors(lambda: job(*overrides))) == expected
 
 
 def test_a_configuration_in_hand_is_that_of_the_command_line() -> None:
@@ -351,7 +351,7 @@ UNNAMED = "does not say which languages it has: set them as in"
 def test_a_corpus_of_ones_own_has_no_languages_by_default(
     overrides: list[str], expected: str
 ) -> None:
-    assert complaint(guard(lambda: job(*overrides))) == expected
+    assert complaint(convert_hydra_errors(lambda: job(*overrides))) == expected
 
 
 def test_the_corpora_that_come_with_the_program_name_theirs() -> None:
@@ -606,16 +606,16 @@ def test_the_run_that_was_checked_is_the_run_that_goes_on(
 
 def test_a_missing_run(run: Run) -> None:
     message = complaint(lambda: resume(run.path.with_name("onne")))
-    assert f"there is no run {run.path.with_name('onne')}" in message
+    assert f"run {run.path.with_name('onne')} does not exist" in message
     assert "did you mean 'one'?" in message
 
 
 def test_no_run_at_all(tmp_path: Path) -> None:
     message = complaint(lambda: resume(tmp_path / "runs" / "one"))
-    assert "there is no run" in message
+    assert "does not exist" in message
     assert "python -m nmt.train" in message
     message = complaint(lambda: resume("latest", f"runs_dir={tmp_path}"))
-    assert f"there is no run {tmp_path / 'latest'}" in message
+    assert f"run {tmp_path / 'latest'} does not exist" in message
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

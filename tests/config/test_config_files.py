@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 

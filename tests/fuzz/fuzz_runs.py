@@ -55,7 +55,7 @@ def make_run(folder: Path) -> Any:
     score = {"scores": {"BLEU": {"value": 50.1, "half_width": None}}}
     run.write_json("evaluation_test.json", score)
     for step in (1, 2):
-        run.append_metrics({"step": step, "seconds": 0.5, "train/loss": 1.0})
+        run.metrics.append({"step": step, "seconds": 0.5, "train/loss": 1.0})
     arrays = {f"model/{name}": array for name, array in weights.items()}
     position = {"step": 2, "best_step": 1, "best_score": 10.5}
     write_arrays(run.checkpoints.best, arrays, {"step": 1})
@@ -124,8 +124,8 @@ def prepare_runs(folder: Path) -> Prepared:
         run.load_tokenizer()
 
     def read_metrics(run: RunFolder) -> None:
-        assert all(isinstance(record["step"], int) for record in run.metrics)
-        run.drop_metrics_after(1)
+        assert all(isinstance(record["step"], int) for record in run.metrics.read())
+        run.metrics.drop_after(1)
 
     def read_tokenizer(run: RunFolder) -> None:
         tokenizer = load_tokenizer(run.path)

@@ -127,7 +127,7 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(array, (last[name] + best[name]) / 2, atol=1e-6)
         assert array.dtype == np.float32
     assert len(Translator.load(found.path).translate(["Sí."])) == 1
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
     with pytest.raises(UserError, match="give two or more"):
         average(origins[:1], tmp_path / "other")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import SOURCE, TARGET, attention, weights
+from fake_attention import SOURCE, TARGET, attention, weights
 
 from nmt.analysis.heads import statistics
 from nmt.analysis.pictures import drawing

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_corpora import configure
+from sample_corpora import configure
 
 from nmt.config import SourceConfig
 from nmt.data.languages import make_identifier

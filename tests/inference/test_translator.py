@@ -19,7 +19,8 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
+from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
 from nmt.inference.forcing import count_tokens
@@ -165,7 +166,7 @@ def test_any_text_gives_one_line_per_line(translator: Translator, texts: list[st
 
 
 def test_a_folder_that_is_no_run_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"there is no run .*; train one first"):
+    with pytest.raises(UserError, match=r"run .* does not exist; train one first"):
         Translator.load(tmp_path / "latest")
     with pytest.raises(UserError, match=r"is not a run folder: it has no config\.yaml"):
         Translator.load(tmp_path)

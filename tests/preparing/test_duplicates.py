@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_prepared import plan, prepared, rejected_in
+from sample_prepared import plan, prepared, rejected_in
 
 from nmt.preparing import duplicates
 from nmt.preparing.clean import SIGNATURES_FILE, write_sorted

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_corpora import compact_pairs, configure, load_pairs, singles, table
-from made_prepared import (
+from sample_corpora import compact_pairs, configure, load_pairs, singles, table
+from sample_prepared import (
     batches_of,
     contents,
     ids_in,

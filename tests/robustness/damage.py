@@ -173,7 +173,7 @@ def read_others(path: Path) -> str:
     with tempfile.TemporaryDirectory() as copy:
         if (path / "metrics.jsonl").is_file():
             shutil.copy(path / "metrics.jsonl", copy)
-        RunFolder(Path(copy)).drop_metrics_after(1)
+        RunFolder(Path(copy)).metrics.drop_after(1)
     return "same"
 
 

@@ -13,9 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import made_up
+import fake_attention
 import pytest
-from made_configurations import changed, configured
+from sample_configs import changed, configured
 
 from nmt.config import Config
 from nmt.errors import UserError
@@ -47,7 +47,7 @@ def made(name: str = "a", **changes: Any) -> Compared:
 
 
 NOTHING = made("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
-SEEN = Seen("cross 2×4", "The <b>red</b> house.", made_up.attention())
+SEEN = Seen("cross 2×4", "The <b>red</b> house.", fake_attention.attention())
 
 
 # --- Reading ------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: 
     assert [one.path.name for one in compare.find_runs([runs])] == ["1", "3"]
     found = compare.find_runs([runs / "2", runs, runs / "1"])
     assert [one.path.name for one in found] == ["2", "1", "3"]
-    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "there is no run")):
+    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "does not exist")):
         with pytest.raises(UserError, match=message):
             compare.find_runs([path])
 

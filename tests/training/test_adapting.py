@@ -114,7 +114,7 @@ def test_it_goes_on_without_the_run_it_started_from(
         ("model.d_model=32", "keeps its model.d_model"),
         ("tokenizer=bpe", "keeps its tokenizer: .* training.new_vocabulary=true beside tokenizer"),
         ("tokenizer.character_coverage=0.9", "keeps its tokenizer"),
-        ("training.start_from=nowhere", "there is no run nowhere"),
+        ("training.start_from=nowhere", "run nowhere does not exist"),
     ],
 )
 def test_what_contradicts_it_is_refused(
@@ -359,7 +359,7 @@ def test_several_tests_are_scored_before_and_after(
     ] == [*("test", "verses", "before")]
     assert "BLEU before" in shown.getvalue()
     with pytest.raises(UserError, match="there is no split 'verse'; did you mean 'verses'"):
-        read_corpus(run.folder, str).pairs_of("verse")
+        read_corpus(run.folder, str).scored_pairs("verse")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_configurations import configured
 from rich.console import Console
+from sample_configs import configured
 from workshop import BackendStep
 
 from nmt.config import TrainingConfig
@@ -74,7 +74,7 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
 def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
     config = replace(configured(*AUTO).training, update_tokens=tokens)
     split = split_update(config, min(micro_batches, max_micro_batches(config)))
-    assert split.tokens_together == tokens
+    assert split.tokens_per_update == tokens
     assert isinstance(split.batch_tokens, int)
     assert (split.accumulate - 1) * split.batch_tokens < tokens
     assert split.accumulate * split.batch_tokens >= tokens

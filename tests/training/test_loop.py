@@ -61,7 +61,8 @@ def whole(shop: Workshop) -> Callable[[str], RunFolder]:
 def reported(run: RunFolder) -> list[dict[str, Any]]:
     """Everything reported but times, which no resumed run can repeat."""
     timed = ("seconds", "speed/tokens_per_second")
-    return [{key: value for key, value in line.items() if key not in timed} for line in run.metrics]
+    lines = run.metrics.read()
+    return [{key: value for key, value in line.items() if key not in timed} for line in lines]
 
 
 def latest(run: RunFolder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -342,7 +343,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
     settings += ("training.jit_compile=off", "training.early_stopping=null")
 
     def evaluations(run: RunFolder) -> list[int]:
-        return [line["step"] for line in run.metrics if "dev/loss" in line]
+        return [line["step"] for line in run.metrics.read() if "dev/loss" in line]
 
     # 40% of 5 seconds are an evaluation: 3 updates between two, or 4, as only every second one
     # counts. 10% of 2.5 seconds are a log of attention: 3 updates, as 2.25 are too few.

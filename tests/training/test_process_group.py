@@ -62,7 +62,7 @@ def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
     )
     for name in ("train/loss", "train/gradient_norm", "dev/loss"):
         expected, values = (
-            [row[name] for row in run.metrics if name in row] for run in (alone, shared)
+            [row[name] for row in run.metrics.read() if name in row] for run in (alone, shared)
         )
         assert len(expected) == (2 if name == "dev/loss" else STEPS)
         np.testing.assert_allclose(values, expected, rtol=1e-4, err_msg=name)

@@ -68,7 +68,7 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
         UserError: see `read_marian`; or the output is there.
     """
     if output.exists():
-        raise UserError(f"{output} is there already: name another folder with --output")
+        raise UserError(f"{output} exists already: choose another folder with --output")
     found = read_marian(folder, languages)
     with attach_filename(output):
         output.mkdir(parents=True)

@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from made_up import KINDS
+from fake_attention import KINDS
 from rich.console import Console
 
 from nmt.analysis.heads.ablation import Ablation, Head, Pruning, Quality

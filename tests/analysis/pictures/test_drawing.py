@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import attention
+from fake_attention import attention
 
 from nmt.analysis.pictures import drawing
 from nmt.errors import UserError

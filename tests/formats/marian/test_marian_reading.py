@@ -176,5 +176,5 @@ def test_damaged_files_are_said_to_be(folder: Path, tmp_path: Path) -> None:
             convert(folder, tmp_path / "run")
         (folder / name).write_bytes(whole)
     convert(folder, tmp_path / "run")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         convert(folder, tmp_path / "run")
