@@ -67,7 +67,8 @@ class Ensemble:
     def reorder(self, state: State, parents: Tensor) -> State:
         """See `Decoder.reorder`."""
         return tuple(
-            model.reorder(model_state, parents) for model, model_state in zip(self.models, state, strict=True)
+            model.reorder(model_state, parents)
+            for model, model_state in zip(self.models, state, strict=True)
         )
 
     def capacity(self, state: State) -> Tensor:
@@ -77,17 +78,24 @@ class Ensemble:
     def grow(self, state: State, positions: Tensor) -> State:
         """See `Decoder.grow`."""
         return tuple(
-            model.grow(model_state, positions) for model, model_state in zip(self.models, state, strict=True)
+            model.grow(model_state, positions)
+            for model, model_state in zip(self.models, state, strict=True)
         )
 
     def growing_axes(self, state: State) -> State:
         """See `Decoder.growing_axes`."""
-        return tuple(model.growing_axes(model_state) for model, model_state in zip(self.models, state, strict=True))
+        return tuple(
+            model.growing_axes(model_state)
+            for model, model_state in zip(self.models, state, strict=True)
+        )
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
         """Return the mean of the models' coverage, and the mask: see `Decoder.coverage`."""
         received, masks = zip(
-            *(model.coverage(model_state) for model, model_state in zip(self.models, state, strict=True)),
+            *(
+                model.coverage(model_state)
+                for model, model_state in zip(self.models, state, strict=True)
+            ),
             strict=True,
         )
         return sum(received[1:], received[0]) / len(received), masks[0]

@@ -42,7 +42,9 @@ def _metrics(language: str, references: Sequence[str] | None = None) -> dict[str
     # TER compares words, or with `asian_support` Chinese and Japanese characters.
     is_asian = _primary_subtag(language) in _CHINESE | _JAPANESE
     return {
-        "BLEU": BLEU(tokenize=choose_tokenizer(_primary_subtag(language)), references=reference_streams),
+        "BLEU": BLEU(
+            tokenize=choose_tokenizer(_primary_subtag(language)), references=reference_streams
+        ),
         "chrF2++": CHRF(word_order=2, references=reference_streams),
         "TER": TER(normalized=is_asian, asian_support=is_asian, references=reference_streams),
     }
@@ -91,7 +93,7 @@ def corpus_scores(
     Args:
         hypotheses: one per sentence.
         references: one per sentence.
-        language: BCP 47 tag of both, which decides whether BLEU and TER compare words or characters.
+        language: BCP 47 tag of both, decides whether BLEU and TER compare words or characters.
         names: metrics to compute: BLEU, chrF2++, TER (lower is better).
         intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds).
 

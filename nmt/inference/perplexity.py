@@ -89,9 +89,7 @@ def score_with_progress(
         scores = iter(translator.score(fitting))
         return [next(scores) if fit else None for fit in fits]
 
-    scored = ScoredPairs(
-        pairs, run_with_progress(partial(map, score), pairs, "scoring", console)
-    )
+    scored = ScoredPairs(pairs, run_with_progress(partial(map, score), pairs, "scoring", console))
     if len(scored.too_long) == len(pairs):
         raise UserError(
             f"there is nothing to score: every pair has a side of more than {longest - 1} tokens, "

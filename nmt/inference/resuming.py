@@ -42,7 +42,7 @@ def count_done(
     again and compared: an output with other content is rejected.
 
     Args:
-        output: file of translations; it may be missing.
+        output: file of translations.
         source: file that was being translated.
         translate: translates with the options of the interrupted translation.
         encoding: encoding of the source.
@@ -51,8 +51,6 @@ def count_done(
         UserError: the output has more lines than the source, contains other lines, or is not a
             regular file.
     """
-    if not output.exists():
-        return 0, 0
     if not output.is_file():
         raise UserError(f"{output} is not a regular file, so it cannot be resumed")
     (empty,) = translate([""])

@@ -8,11 +8,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from nmt.data.encodings import UTF_8, open_text
 from nmt.data.lines import split_lines
 from nmt.inference.lines import decode_lines, group_arriving, group_lines
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Result = TypeVar("Result")
 Stream = Callable[[Iterable[list[str]]], Generator[Result]]  # one result per chunk of lines
@@ -40,23 +43,8 @@ def translate_file(
     Raises:
         UserError: the file is in another encoding: see `check_encoding`.
     """
-    # Here, so that a command that fails on its arguments does not wait for the import.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.fields[lines]:,} lines"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]} lines/s, left"),
-        TimeRemainingColumn(),
-    )
-    is_hidden = not (shows_progress and console.is_terminal)
     positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
-    with (
-        path.open("rb") as file,
-        Progress(*columns, console=console, disable=is_hidden) as progress,
-    ):
+    with path.open("rb") as file, _make_progress(is_visible=shows_progress) as progress:
         lines = split_lines(open_text(file, str(path), encoding))
         for _ in islice(lines, done):
             pass
@@ -80,6 +68,22 @@ def translate_file(
             progress.update(task, completed=offset, lines=count, rate=rate)
 
         _write_results(stream, chunks(), write_and_advance)
+
+
+def _make_progress(*, is_visible: bool) -> Progress:
+    # Here, so that a command that fails on its arguments does not wait for the import.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.fields[lines]:,} lines"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]} lines/s, left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (is_visible and console.is_terminal),
+    )
 
 
 def translate_pipe(

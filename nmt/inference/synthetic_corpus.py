@@ -15,7 +15,7 @@ from nmt.errors import UserError, attach_filename
 from nmt.files import digest_file, format_json, write_inside
 from nmt.inference.contract import SearchRequest
 from nmt.inference.streaming import translate_file
-from nmt.inference.synthesis import SyntheticPair, Synthesizer
+from nmt.inference.synthesis import Synthesizer, SyntheticPair
 from nmt.runs.folder import RunFolder
 
 RECORD, REJECTED = ".json", ".rejected.tsv"  # suffixes of the output's name

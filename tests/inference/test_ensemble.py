@@ -129,7 +129,7 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
     assert len(Translator.load(found.path).translate(["Sí."])) == 1
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
-    with pytest.raises(UserError, match="give two or more"):
+    with pytest.raises(UserError, match="needs two or more"):
         average(origins[:1], tmp_path / "other")
 
 
