@@ -128,11 +128,11 @@ def check(arguments: argparse.Namespace) -> None:
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     check_not_input(arguments.output, source)
     if arguments.attention:
-        from nmt.analysis.pictures import drawing
+        from nmt.analysis.pictures.attention_files import check_output
 
         if len(run_folders(arguments)) > 1:
             raise UserError("--attention needs a single run: give --run once")
-        drawing.check(arguments.attention, arguments.sentences)
+        check_output(arguments.attention, arguments.sentences)
     _check_search(arguments)
 
 
@@ -299,7 +299,7 @@ def draw_attention(
     """Draw attention, and print the names of the files."""
     from nmt.analysis.pictures import drawing
 
-    for path in drawing.draw(translator, sentences, translations, out):
+    for path in write_attention(translator, sentences, translations, out):
         print(path, file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""From a configuration to what a run needs: corpus, tokenizer, batches. Slow parts are cached."""
+"""Corpus, tokenizer and batches of a run from its configuration; slow results are cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nmt.runs.corpus import read_tests
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
-    """Read, clean and split the corpus of a configuration; write what is rejected if asked to."""
+    """Read, clean and split the corpus; write rejected lines to ``data.rejected_file``, if set."""
     if config.data.prepared is not None:
         return load_prepared(config.data)
     rejected = config.data.rejected_file
@@ -39,7 +39,7 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
 
 
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
-    """Train the tokenizer on lines of the training split, or take it from where it is already."""
+    """Train the tokenizer on lines of the training split, or load it from the cache."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
@@ -49,9 +49,9 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
 
     def write(folder: Path) -> None:
         lines = 2 * len(corpus.train)
-        of = f" of {lines:,}" if len(texts) < lines else ""
+        total = f" of {lines:,}" if len(texts) < lines else ""
         kind = config.tokenizer.kind
-        console.print(f"training the {kind} tokenizer on {len(texts):,}{of} lines")
+        console.print(f"training the {kind} tokenizer on {len(texts):,}{total} lines")
         train_and_save(folder, config.tokenizer, texts, tags)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
@@ -61,7 +61,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:
-    """Encode the training split and plan the batches of each stage; there is at least one.
+    """Encode the training split and plan the batches of each of at least one stage.
 
     Raises:
         UserError: no pair of a stage fits into a row, or a prepared corpus has other ids.
@@ -76,13 +76,13 @@ def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Seque
 def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:
     if tokenizer.fingerprint != corpus.manifest["tokenizer"]:
         raise UserError(
-            f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
-            "it from the weights of another run, set training.new_vocabulary=true"
+            f"data.prepared={corpus.folder} is encoded with another tokenizer: to train on it from "
+            "the weights of another run, set training.new_vocabulary=true"
         )
     tokens = config.training.tokens_per_update
     mixtures = corpus.mixtures or (corpus.repeats,)
     return [
-        _checked(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
+        _check_not_empty(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
         for repeats in mixtures
     ]
 
@@ -90,10 +90,10 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
 def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
     encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
-    return _checked(config, _batches(config, encoded))
+    return _check_not_empty(config, _plan_batches(config, encoded))
 
 
-def _checked(config: Config, batches: BatchPlan) -> BatchPlan:
+def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
     if not batches.pairs:
         raise UserError(
             "every training pair is longer than training.row_lengths="
@@ -103,12 +103,12 @@ def _checked(config: Config, batches: BatchPlan) -> BatchPlan:
 
 
 def plan_validation(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
-    """Encode the dev split and plan its batches; None if there is nothing to validate on."""
-    batches = _batches(config, encode_pairs(corpus.dev, tokenizer))
+    """Encode the dev split and plan its batches; None if no pair fits into a row."""
+    batches = _plan_batches(config, encode_pairs(corpus.dev, tokenizer))
     return batches if batches.pairs else None
 
 
-def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
+def _plan_batches(config: Config, encoded: EncodedCorpus) -> Batches:
     training = config.training
     return Batches(
         encoded,

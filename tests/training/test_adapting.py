@@ -204,7 +204,7 @@ def test_patterns_name_weights_or_what_is_around_them() -> None:
         for name in before
         if name.startswith("encoder_") or name.endswith("cross_attention/query/bias")
     }
-    with pytest.raises(UserError, match=r"no weight is called 'encoder0'; .*encoder_0"):
+    with pytest.raises(UserError, match=r"no weight matches 'encoder0'; .*encoder_0"):
         freeze(model, ["encoder0"])
     with pytest.raises(UserError, match="leaves nothing to train"):
         freeze(model, ["*"])

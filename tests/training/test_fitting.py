@@ -89,7 +89,7 @@ def test_halves_come_to_an_end_at_one_row() -> None:
         trial = split_further(trial)
         found.append((trial.accumulate, trial.batch_tokens))
     assert found == [(2, 256), (4, 128), (8, 64)]
-    with pytest.raises(UserError, match="one row does not fit"):
+    with pytest.raises(UserError, match="micro-batch of one row"):
         split_further(trial)
 
 
@@ -103,7 +103,7 @@ def test_the_fewest_micro_batches_that_fit_are_found(most: int, expected: int) -
 
 
 def test_a_row_that_never_fits_is_said() -> None:
-    with pytest.raises(UserError, match="one row does not fit"):
+    with pytest.raises(UserError, match="micro-batch of one row"):
         choose_by_trying(configured(*AUTO).training, lambda trial: False)
 
 
@@ -117,7 +117,7 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(fitting, "available_memory", lambda room=room: room)
         assert choose_by_estimate(config, VOCABULARY) == needed.index(needed[count - 1]) + 1
     monkeypatch.setattr(fitting, "available_memory", lambda: needed[-1] / 2)
-    with pytest.raises(UserError, match=r"batch_tokens=auto: .* GB of memory are free"):
+    with pytest.raises(UserError, match=r"batch_tokens=auto: one row needs .* GB of memory"):
         choose_by_estimate(config, VOCABULARY)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nmt.analysis.heads.ablation import Ablation, Head, Pruning, Quality
 from nmt.analysis.heads.report import HeadReport
-from nmt.analysis.pictures.heatmaps import render_png
+from nmt.analysis.pictures.files import render_png
 from nmt.analysis.tables import Listing
 
 LAYERS, HEADS = 2, 3
