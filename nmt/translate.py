@@ -297,7 +297,7 @@ def draw_attention(
     out: Path,
 ) -> None:
     """Draw attention, and print the names of the files."""
-    from nmt.analysis.pictures import drawing
+    from nmt.analysis.pictures.attention_files import write_attention
 
     for path in write_attention(translator, sentences, translations, out):
         print(path, file=sys.stderr)
