@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from nmt.config.preparation import PreparationConfig
+from nmt.config.sources import resolve_same_sources
 from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import MANIFEST_FILE, read_manifest
 from nmt.errors import attach_filename
