@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from nmt.config.data import SourceConfig, source_key
+from nmt.config.sources import SourceConfig, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,
