@@ -10,7 +10,7 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from nmt.arguments import Parser, add_engine, add_run, chosen_engine
+from nmt.arguments import Parser, add_engine, add_run, engine_options
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_serving
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> None:
     from nmt.inference.translator import Translator
     from nmt.serving.segments import SegmentTranslator
 
-    translator = Translator.load(run_folder.path, **chosen_engine(arguments))
+    translator = Translator.load(run_folder.path, **engine_options(arguments))
     segment_translator = SegmentTranslator(translator)
     if translator.engine.keras_engine is not None:
         segment_translator.load_attention()

@@ -1,4 +1,4 @@
-"""Use an installed nmt as its users do, from a folder that is no checkout: scripts/check_wheel.sh.
+"""Use an installed nmt outside a checkout, as its users do; called by scripts/check_wheel.sh.
 
 The environment variable NMT_BIN names the folder of its commands.
 """

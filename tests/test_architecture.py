@@ -1,4 +1,4 @@
-"""Imports point one way (docs/design.md), and heavy packages load where they are used."""
+"""Imports point one way (docs/design.md), and heavy packages are imported where they are used."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nmt"
 
-# What each room may import of nmt beside itself. The rooms of analysis are rooms of their own.
+# The packages of nmt ("rooms") that each may import. Folders of analysis and formats are rooms.
 ROOMS = {
     "errors": set[str](),
     "files": {"errors"},
     "startup": {"errors"},
     "model": set[str](),
-    "config": {"errors"},
+    "config": {"errors", "model"},
     "data": {"config", "errors", "files", "startup"},
     "preparing": {"config", "data", "errors", "files", "startup"},
     "viewer": {"model"},
@@ -50,6 +50,8 @@ ROOMS = {
         "analysis.pictures",
         "model",
     },
+    "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
+    | {"viewer"},
     "analysis.traces": {"data", "inference"},
     "analysis.dashboard": {"data", "errors", "viewer"},
     "training": {
@@ -100,18 +102,18 @@ class Import(NamedTuple):
 
 def modules() -> dict[str, Path]:
     """Return every module of the package by its dotted name."""
-    found = {}
+    paths = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = ("nmt", *path.relative_to(PACKAGE).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 MODULES = modules()
 
 
 def imports_in(importer: str, source: str) -> Iterator[Import]:
-    """Yield every import of a module, those inside functions and conditions included."""
+    """Yield every import of a module, including those inside functions and conditions."""
 
     def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
         names: list[str] = []
@@ -121,7 +123,7 @@ def imports_in(importer: str, source: str) -> Iterator[Import]:
             assert node.level == 0, f"{importer}:{node.lineno}: relative import"
             assert node.module
             # `from nmt.data import corpus` imports a module, `from nmt.data.corpus import Pair`
-            # what is in it.
+            # a name from it.
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if name in MODULES else node.module)
@@ -142,7 +144,7 @@ IMPORTS = [
 
 
 def room(module: str) -> str:
-    """Return ``data`` for ``nmt.data.corpus``, ``analysis.heads`` for what is in that folder."""
+    """Return the room: ``data`` for ``nmt.data.corpus``, ``analysis.heads`` for its modules."""
     parts = module.split(".")[1:3]
     if not parts:
         return "nmt"
@@ -212,7 +214,7 @@ def test_every_room_is_known_and_needs_what_it_may_import() -> None:
 
 
 def find_cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return rooms that lead back to the first of them; none if there is no such way."""
+    """Return the rooms of an import cycle; an empty list without one."""
     done: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:
@@ -230,7 +232,7 @@ def find_cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def graph_of(imports: Iterable[Import]) -> dict[str, set[str]]:
-    """Return which rooms each room imports: in functions and for types alone, too."""
+    """Return the rooms that each room imports, also inside functions and only for types."""
     graph: dict[str, set[str]] = {}
     for found in imports:
         here, there = room(found.importer), room(found.imported)
@@ -249,19 +251,19 @@ if TYPE_CHECKING:
     from nmt.analysis.heads.words import Span
 """
     lazy = "def f():\n    from nmt.analysis.pictures import grids"
-    made_up = [
+    example = [
         *imports_in("nmt.data.corpus", for_types),
         *imports_in("nmt.analysis.heads.report", lazy),
         *imports_in("nmt.analysis.pictures.grids", "from nmt.data import corpus"),
     ]
-    graph = graph_of(made_up)
+    graph = graph_of(example)
     assert graph == {
         "data": {"config", "analysis.heads"},
         "analysis.heads": {"analysis.pictures"},
         "analysis.pictures": {"data"},
     }
     assert find_cycle(graph) == ["analysis.heads", "analysis.pictures", "data", "analysis.heads"]
-    assert find_cycle(graph_of(made_up[:-1])) == []
+    assert find_cycle(graph_of(example[:-1])) == []
 
 
 def test_no_rooms_import_each_other() -> None:
@@ -396,7 +398,7 @@ import keras
 imported = heavy()
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import train_tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 config = TokenizerConfig("unigram", 300, 0, 1.0)
 texts = ["Good morning, Ana.", "Good night, Ana."] * 10
 tokenizer = train_tokenizer(config, texts, print)

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines, tiny_overrides
-from made_configurations import LANGUAGES
-from made_prepared import contents, journal_of
 from processes import command
 from rich.console import Console
+from sample_configs import LANGUAGES
+from sample_prepared import contents, journal_of
 
 from nmt import fit
 from nmt.errors import UserError
@@ -69,7 +69,7 @@ def test_nothing_but_the_result_stays(folder: Path) -> None:
     ("wrong", "complaint"),
     [
         ("prepare.shard_line=5", "did you mean 'prepare.shard_lines'?"),
-        ("prepare.near_duplicates=2", "prepare.near_duplicates=2.0 must lie between 0.5 and 1"),
+        ("prepare.near_duplicates=2", "prepare.near_duplicates must be between 0.5 and 1, got 2.0"),
         ("data=phrasebook", "data.sources.patterns is generated"),
         ("data.dev=6", "was begun with data.dev=16.0, and not with 6.0"),
     ],

@@ -14,7 +14,8 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.data.batches import Batch, BatchPlan, lay_out
 from nmt.data.caching import is_complete
-from nmt.data.corpus import Corpus, count_repeats
+from nmt.data.corpus import Corpus
+from nmt.data.mixture import count_repeats
 from nmt.data.records import map_records, read_records, type_of_ids
 from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -108,7 +109,7 @@ def load_prepared(config: DataConfig) -> PreparedCorpus:
     sizes = _sizes(manifest)
     mixtures = [count_repeats(config, sizes, stage.weights) for stage in config.stages]
     return PreparedCorpus(
-        parts=(),
+        mixture=(),
         dev=_read_table(folder / f"{DEV}.tsv"),
         test=_read_table(folder / f"{TEST}.tsv"),
         rejected=manifest["rejected"],

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from nmt.config.data import SourceConfig, key_of
+from nmt.config.sources import SourceConfig, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,
@@ -113,7 +113,7 @@ def read_rows(
         for path in files:
             yield from _number(path.name, _file_lines(path, "phrasebook", opened))
     elif source.kind == "zip":
-        key = key_of(sources, name, "archive")
+        key = source_key(sources, name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
         if source.url and not source.archive:
             inspected: AbstractContextManager[Archive] = fetch_archive(
@@ -126,7 +126,7 @@ def read_rows(
             hashes[name] = archive.sha256
             yield from _archive_rows(archive, key, source.members, opened)
     elif source.kind == "tsv":
-        key = key_of(sources, name, "path")
+        key = source_key(sources, name, "path")
         for path in _given(sources, name, "path"):
             yield from _number(str(path), _file_lines(path, key, opened))
     elif source.kind == "parallel":
@@ -155,7 +155,7 @@ def _aligned_rows(
 ) -> Iterator[Row]:
     keys = "source_path", "target_path"
     paths = [_given(sources, name, key) for key in keys]
-    one, other = (key_of(sources, name, key) for key in keys)
+    one, other = (source_key(sources, name, key) for key in keys)
     if len(paths[0]) != len(paths[1]):
         raise UserError(
             f"{one} names {len(paths[0])} files and {other} {len(paths[1])}: each needs the other "
@@ -170,10 +170,10 @@ def _given(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Pat
     """Return the files that a key of a source names: one, or those that a pattern stands for."""
     value = getattr(sources[name], key)
     if not value:
-        raise UserError(f"no file to read: give {key_of(sources, name, key)}=FILE")
+        raise UserError(f"no file to read: give {source_key(sources, name, key)}=FILE")
     found = matching_files(value)
     if not found:
-        raise UserError(f"{key_of(sources, name, key)}={value}: no file has such a name")
+        raise UserError(f"{source_key(sources, name, key)}={value}: no file has such a name")
     return found
 
 

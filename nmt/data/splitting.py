@@ -108,7 +108,7 @@ def split(
     Raises:
         UserError: so many are wanted that less than half would be left to train on.
     """
-    wanted = wanted_sizes(len(pairs), dev=dev, test=test)
+    wanted = split_sizes(len(pairs), dev=dev, test=test)
     rest = _groups(pairs, seed) if any(wanted.values()) else []
     split_of = [TRAIN] * len(pairs)
     for name, size in wanted.items():
@@ -127,7 +127,7 @@ def split(
     return split_of
 
 
-def wanted_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
+def split_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
     """Return how many pairs test and dev are to have, in the order in which they are chosen.
 
     Raises:

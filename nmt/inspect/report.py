@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nmt.analysis.progress import track
 from nmt.analysis.tables import print_listings
-from nmt.arguments import Subcommands, add_run, positive
+from nmt.arguments import Subcommands, add_run, positive_int
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
@@ -31,7 +31,7 @@ def add(subcommands: Subcommands) -> None:
     add_run(parser)
     parser.add_argument(
         "--sentences",
-        type=positive,
+        type=positive_int,
         default=200,
         metavar="N",
         help="dev sentences for statistics and heads; pruning is measured on as many others "
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
-        from nmt.analysis.pictures.heatmaps import save_figure
+        from nmt.analysis.pictures.files import save_figure
         from nmt.inference.forcing import count_tokens
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus

@@ -8,7 +8,9 @@ from typing import Any
 
 from nmt.config import DataConfig
 from nmt.data.caching import digest_texts
-from nmt.data.corpus import Corpus, ExtraTest, as_in_sources, load_corpus, read_pairs
+from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
+from nmt.data.evaluation_sets import read_pairs
+from nmt.data.mixture import to_source_view
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
@@ -38,7 +40,7 @@ def _digest(pairs: Sequence[Pair]) -> str:
     return digest_texts([text for pair in pairs for text in pair])
 
 
-def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
+def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
     """Read the test sets of ``data.tests``: tables of pairs, and test splits of runs.
 
     Pairs are returned in the direction in which the model translates.
@@ -56,17 +58,17 @@ def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
             pairs = read_corpus(run, lambda line: None).test
             if not pairs:
                 raise UserError(f"data.tests.{name}={where} is a run without a test split")
-            plain = as_in_sources(run_data, pairs)
+            source_view = to_source_view(run_data, pairs)
             if (run_data.target_language, run_data.source_language) == sides != sides[::-1]:
-                plain = _reverse(plain)
+                source_view = _reverse(source_view)
             if run_data.languages == config.languages[::-1] != config.languages:
                 pairs = _reverse(pairs)
         else:
             pairs = read_pairs(path, f"data.tests.{name}")
             if config.reverse:
                 pairs = _reverse(pairs)
-            plain = as_in_sources(config, pairs)
-        tests[name] = ExtraTest(pairs, plain)
+            source_view = to_source_view(config, pairs)
+        tests[name] = EvaluationSet(pairs, source_view)
     return tests
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 from nmt.files import digest_file, format_json, write_inside
 from nmt.runs.metrics import MALFORMED, MetricsFile
 
@@ -95,7 +95,7 @@ class RunFolder:
             hint = "train one first: python -m nmt.train"
             if path.parent.is_dir() and path.name != LATEST:
                 names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-                hint = nearest(path.name, names).lstrip("; ") or hint
+                hint = suggest(path.name, names).lstrip("; ") or hint
             raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")

@@ -7,28 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.command_line import (
-    compose_raw,
-    guard,
-    resume_config,
-    settle_prepared,
-    start_config,
-)
-from nmt.config.files import from_composed, refuse_unknown_keys
+from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
+from nmt.config.command_line import compose_raw, convert_hydra_errors
+from nmt.config.files import check_keys, from_composed
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
 
 
+@convert_hydra_errors()
 def compose_config(overrides: Sequence[str] = ()) -> Config:
     """Return the configuration that ``nmt.train`` would use with these overrides.
 
     Raises:
         UserError: see `job_config`.
     """
-    configs = []
-    guard(lambda: configs.append(job_config(compose_raw(overrides), overrides)))()
-    return configs[0]
+    return job_config(compose_raw(overrides), overrides)
 
 
 def job_config(composed: Any, overrides: Sequence[str]) -> Config:
@@ -42,11 +36,11 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         UserError: a wrong key or value, an override that a resumed run does not accept, or one that
             contradicts the run from which this one starts.
     """
-    refuse_unknown_keys(composed)
+    check_keys(composed)
     training, prepared = composed.training, composed.data.prepared
     if training.resume is not None:
         run = _open(composed.runs_dir, training.resume)
-        config = resume_config(composed, overrides, run.config, run.path)
+        config = combine_for_resume(composed, overrides, run.config, run.path)
         if not run.checkpoints.steps():
             raise UserError(
                 f"{run.path} cannot be resumed: it saved no checkpoint; start a new run"
@@ -56,11 +50,13 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         from nmt.data.prepared import read_manifest
 
         manifest = read_manifest(Path(prepared).expanduser())
-        settle_prepared(composed, overrides, manifest["configuration"], prepared)
+        apply_prepared(composed, overrides, manifest["configuration"], prepared)
     if training.start_from is not None:
         run = _open(composed.runs_dir, training.start_from)
-        paired = (run.path / PAIR_FILE).is_file()
-        return start_config(composed, overrides, run.config, run.path, paired=paired)
+        is_paired = (run.path / PAIR_FILE).is_file()
+        return combine_for_start(
+            composed, overrides, run.config, run.path, has_paired_tokenizer=is_paired
+        )
     return from_composed(composed)
 
 

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from nmt.errors import nearest
+from nmt.errors import suggest
 from nmt.serving.schema import TranslationRequest
 
 CLIENT_CLOSED = 499  # not a registered status: for the metrics, of clients that hung up
@@ -55,5 +55,5 @@ async def _invalid(_: Request, error: Exception) -> Response:
         return problem(422, "the body must be a JSON object, sent as application/json")
     field = str(first["loc"][1])[:_MAX_ECHO]
     if kind == "extra_forbidden":
-        return problem(422, f"unknown field {field!r}{nearest(field, _FIELDS)}")
+        return problem(422, f"unknown field {field!r}{suggest(field, _FIELDS)}")
     return problem(422, f"{field}: {message}")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from nmt.config import Config
-from nmt.data.corpus import Corpus, rejection_table
+from nmt.data.corpus import Corpus
+from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
 from nmt.runs.folder import RunFolder

@@ -1,25 +1,24 @@
-"""Measure attention layers, forward and backward: this project's kernels and Keras's own layer.
+"""Measure attention layers, forward and backward: this project's kernels and Keras's layer.
 
     python scripts/bench/bench_attention.py
     KERAS_BACKEND=jax python scripts/bench/bench_attention.py --lengths 512,2048,8192 --causal
     python scripts/bench/bench_attention.py --precision mixed_bfloat16 --json attention.json
 
-A step is a compiled forward and backward pass of one self-attention layer, without dropout, to the
-gradients of its input and its weights. A batch has as many rows as make --tokens tokens, one at
-least. For each length, two things are measured:
+A step is a compiled forward and backward pass of one self-attention layer without dropout, with
+gradients of its input and its weights. A batch has --tokens tokens, and at least one row. For each
+length, two things are measured:
 
-- memory, each layer in a process of its own: the most that a step needs beyond what the process
-  has before it;
+- memory, each layer in a separate process: the peak of a step above the process's memory before it;
 - time, all layers in one process, in turn (A B C D A B C D ...), because the speed of a shared
-  machine drifts: medians over the turns, and medians of the ratios within each turn. Before that,
-  all layers are shown to compute the same.
+  machine drifts: medians over the turns, and medians of the ratios within each turn. First, all
+  layers are checked to compute the same.
 
-On a CPU, a layer whose step would not fit into memory is left out. Its memory is then computed, and
-marked with ≈: what its longest measured length says, in proportion to the scores, or `ARRAYS` of
-them. On a GPU, that is done for what has failed.
+On a CPU, a layer whose step would not fit into memory is not run. Its memory is estimated and
+marked with ≈: the memory of its longest measured length in proportion to the scores, or `ARRAYS` of
+them. On a GPU, the memory of failed steps is estimated.
 
-It takes a quarter of an hour or so. Interrupted, it prints what it has; with --json, the same
-command goes on from there.
+It takes about a quarter of an hour. If interrupted, it prints the results so far; with --json, the
+same command resumes.
 """
 
 from __future__ import annotations
@@ -48,30 +47,34 @@ if TYPE_CHECKING:
 EXPLICIT, CHUNKED, FUSED, KERAS = "explicit", "chunked", "fused", "keras"
 KINDS = (EXPLICIT, CHUNKED, FUSED, KERAS)
 LENGTHS = "32,64,128,256,512,1024,2048,4096,8192"
-ARRAYS = 7  # of scores [B, H, T, T] in float32: what JAX holds of them at once on a CPU
-SHARE = 0.8  # of the memory that is free: what a step may take
-TURN_SECONDS = 0.2  # of one layer: short steps are repeated
-TOLERANCES = {"float32": 1e-4, "mixed_float16": 0.02, "mixed_bfloat16": 0.1}  # of largest numbers
+ARRAYS = 7  # arrays of scores [B, H, T, T] in float32 that JAX holds at once on a CPU
+SHARE = 0.8  # of the free memory that a step may use
+TURN_SECONDS = 0.2  # shortest turn of one layer: short steps are repeated
+TOLERANCES = {
+    "float32": 1e-4,
+    "mixed_float16": 0.02,
+    "mixed_bfloat16": 0.1,
+}  # relative to the largest gradient
 MIB = 1 << 20
 
 Row = dict[str, Any]
-Step = Callable[[], tuple[Any, list[Any]]]  # returns the loss and the gradients, once they are made
+Step = Callable[[], tuple[Any, list[Any]]]  # returns loss and gradients, when they are computed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure attention layers.")
     parser.add_argument("--lengths", default=LENGTHS, help="T, with commas (%(default)s)")
-    parser.add_argument("--tokens", type=int, default=8192, help="of a batch (%(default)s)")
+    parser.add_argument("--tokens", type=int, default=8192, help="tokens per batch (%(default)s)")
     parser.add_argument("--width", type=int, default=512, help="D (%(default)s)")
     parser.add_argument("--heads", type=int, default=8, help="H (%(default)s)")
-    parser.add_argument("--turns", type=int, default=7, help="of each layer (%(default)s)")
-    parser.add_argument("--causal", action="store_true", help="attend backwards only")
+    parser.add_argument("--turns", type=int, default=7, help="turns of each layer (%(default)s)")
+    parser.add_argument("--causal", action="store_true", help="measure causal attention")
     parser.add_argument("--precision", choices=TOLERANCES, default="float32")
     parser.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
-        help="keep every figure there; what it has is passed over",
+        help="store every figure there; lengths in it are skipped",
     )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -87,31 +90,33 @@ def main() -> None:
     machine = ask({"device": True})
     if machine is None:
         sys.exit(1)
-    found = machine | shared | {"tokens": arguments.tokens, "turns": arguments.turns, "rows": []}
+    report = machine | shared | {"tokens": arguments.tokens, "turns": arguments.turns, "rows": []}
     if arguments.json and arguments.json.exists():
         earlier = json.loads(arguments.json.read_text(encoding="utf-8"))
-        if earlier | {"rows": []} != found:
-            parser.error(f"{arguments.json} has figures of other settings, or of another machine")
-        found = earlier
+        if earlier | {"rows": []} != report:
+            parser.error(
+                f"{arguments.json} has figures of other settings or machines; name a new file"
+            )
+        report = earlier
     status = 0
     try:
-        measure(plans, found, arguments.json)
+        measure(plans, report, arguments.json)
     except KeyboardInterrupt:
         status = 130
-    Console().print(tabulate(found))
+    Console().print(tabulate(report))
     sys.exit(status)
 
 
-def measure(plans: Sequence[Row], found: Row, path: Path | None) -> None:
-    """Add a row for each plan and layer to what was found, and keep that in a file, if any.
+def measure(plans: Sequence[Row], report: Row, path: Path | None) -> None:
+    """Add a row for each plan and layer to the report, and store it in a file, if any.
 
-    Plans whose length was measured are passed over.
+    Plans whose length was measured are skipped.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    done = {row["length"] for row in found["rows"]}
+    done = {row["length"] for row in report["rows"]}
     plans = [plan for plan in plans if plan["length"] not in done]
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(plans) * (len(KINDS) + 1))
@@ -120,74 +125,74 @@ def measure(plans: Sequence[Row], found: Row, path: Path | None) -> None:
             rows: list[Row] = []
             for kind in KINDS:
                 progress.update(task, description=f"{size}: memory, {kind}")
-                rows.append(measure_memory_of(plan | {"kind": kind}, found["rows"], found["gpu"]))
+                rows.append(measure_memory_of(plan | {"kind": kind}, report["rows"], report["gpu"]))
                 progress.advance(task)
             progress.update(task, description=f"{size}: time")
             kinds = [row["kind"] for row in rows if row["measured"]]
-            seconds = ask(plan | {"kinds": kinds, "turns": found["turns"]}) or {}
+            seconds = ask(plan | {"kinds": kinds, "turns": report["turns"]}) or {}
             for row in rows:
                 row["seconds"] = seconds.get(row["kind"], [])
-            found["rows"] += rows
+            report["rows"] += rows
             if path:
-                path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
             progress.advance(task)
 
 
 def measure_memory_of(plan: Row, rows: Sequence[Row], gpu: bool) -> Row:
-    """Return a row with the memory of a layer; where it would not fit, computed."""
-    computed = compute_bytes(plan, rows)
-    fits = gpu or plan["kind"] == CHUNKED or computed < SHARE * read_free_bytes()
+    """Return a row with the memory of a layer; estimated if it would not fit."""
+    estimate = compute_bytes(plan, rows)
+    fits = gpu or plan["kind"] == CHUNKED or estimate < SHARE * read_free_bytes()
     answer = ask(plan) if fits else None
     measured = answer is not None
-    return plan | {"measured": measured, "bytes": answer["bytes"] if answer else computed}
+    return plan | {"measured": measured, "bytes": answer["bytes"] if answer else estimate}
 
 
 def compute_bytes(plan: Row, rows: Sequence[Row]) -> int:
-    """Return what a step will need where scores [B, H, T, T] are held, as far as can be told."""
+    """Estimate the bytes row a step that holds scores [B, H, T, T]."""
 
-    def count_scores(of: Row) -> int:
-        return of["batch"] * of["heads"] * of["length"] ** 2
+    def count_scores(row: Row) -> int:
+        return row["batch"] * row["heads"] * row["length"] ** 2
 
-    computed = 4 * ARRAYS * count_scores(plan)
-    known = [row for row in rows if row["kind"] == plan["kind"] and row["measured"]]
-    if known:
-        last = max(known, key=count_scores)
-        computed = min(computed, last["bytes"] * count_scores(plan) // count_scores(last))
-    return computed
+    estimate = 4 * ARRAYS * count_scores(plan)
+    measured = [row for row in rows if row["kind"] == plan["kind"] and row["measured"]]
+    if measured:
+        last = max(measured, key=count_scores)
+        estimate = min(estimate, last["bytes"] * count_scores(plan) // count_scores(last))
+    return estimate
 
 
 def read_free_bytes() -> float:
-    """Return how much memory there is to take; infinity where the system does not tell."""
+    """Return the free memory; infinity if the system does not report it."""
     with contextlib.suppress(OSError, TypeError):
-        told = Path("/proc/meminfo").read_text(encoding="utf-8")
-        return int(re.search(r"MemAvailable:\s+(\d+)", told)[1]) * 1024  # type: ignore[index]
+        text = Path("/proc/meminfo").read_text(encoding="utf-8")
+        return int(re.search(r"MemAvailable:\s+(\d+)", text)[1]) * 1024  # type: ignore[index]
     return math.inf
 
 
 def ask(plan: Row) -> Any:
-    """Let a process of its own do what is planned; None where it ended before it answered."""
+    """Carry out a plan in a separate process; return its answer, or None if it failed."""
     command = [sys.executable, __file__, "--worker", json.dumps(plan)]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    if "kind" in plan:  # with it, TensorFlow keeps what a step has freed, and the next takes it
+    if "kind" in plan:  # with oneDNN, TensorFlow keeps freed memory for the next step
         environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if ended.returncode:
-        said = ended.stderr.strip().splitlines()[-1:] or [f"it ended with {ended.returncode}"]
-        print(f"{plan}: {said[0]}", file=sys.stderr)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        print(f"{plan}: {lines[0]}", file=sys.stderr)
         return None
-    return json.loads(ended.stdout)
+    return json.loads(done.stdout)
 
 
 def work(plan: Row) -> None:
-    """Do what is planned, and print the answer as JSON."""
+    """Carry out a plan, and print the answer as JSON."""
     from nmt.startup.memory import keep_freed_memory, return_large_blocks
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     with contextlib.redirect_stdout(sys.stderr):
         if "device" in plan:
-            answer: Any = tell_device()
+            answer: Any = describe_device()
         elif "kind" in plan:
-            return_large_blocks()  # so that what one step leaves is not there for the next
+            return_large_blocks()  # so that a step does not reuse what another freed
             answer = {"bytes": measure_bytes(make_step(plan))}
         else:
             keep_freed_memory()  # as training does
@@ -197,8 +202,8 @@ def work(plan: Row) -> None:
     print(json.dumps(answer), file=answers, flush=True)
 
 
-def tell_device() -> Row:
-    """Return the backend, and the name of what it computes on."""
+def describe_device() -> Row:
+    """Return the backend, and the name of its device."""
     import keras
 
     from nmt.startup.devices import cores, gpus
@@ -209,14 +214,14 @@ def tell_device() -> Row:
     else:
         name = platform.processor() or platform.machine()
         with contextlib.suppress(OSError, TypeError):
-            told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-            name = re.search(r"model name\s*: (.*)", told)[1]  # type: ignore[index]
+            text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+            name = re.search(r"model name\s*: (.*)", text)[1]  # type: ignore[index]
         name += f", {cores()} cores"
     return {"backend": keras.config.backend(), "device": name, "gpu": bool(devices)}
 
 
 def make_step(plan: Row) -> Step:
-    """Return a layer's compiled step. All layers have the same weights and the same input."""
+    """Return the compiled step of a layer. All layers get the same weights and input."""
     import keras
     import numpy as np
 
@@ -243,14 +248,14 @@ def make_step(plan: Row) -> Step:
         def call(x: Any, function: Any) -> Any:
             return function(x)
 
-    for weight in layer.weights:  # of both in the same order; some of Keras's have more axes
+    for weight in layer.weights:  # same order in both; some weights of Keras have more axes
         weight.assign(rng.standard_normal(weight.shape, np.float32) * width**-0.5)
     compiled = compile_jax if keras.config.backend() == "jax" else compile_tensorflow
     return compiled(layer, call, x, probe)
 
 
 def compile_tensorflow(layer: Any, call: Callable[..., Any], *inputs: Any) -> Step:
-    """Return a step that is compiled when it is first made."""
+    """Return a step that compiles at its first call."""
     import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
@@ -265,14 +270,14 @@ def compile_tensorflow(layer: Any, call: Callable[..., Any], *inputs: Any) -> St
 
     def wait() -> tuple[Any, list[Any]]:
         loss, gradients = step(*tensors)
-        loss.numpy()  # is there when the one program is done that makes gradients, too
+        loss.numpy()  # waits for the program that also computes the gradients
         return loss, gradients
 
     return wait
 
 
 def compile_jax(layer: Any, call: Callable[..., Any], *inputs: Any) -> Step:
-    """Return a step that is compiled."""
+    """Return a compiled step."""
     import jax
     from jax import numpy as jnp
 
@@ -288,14 +293,14 @@ def compile_jax(layer: Any, call: Callable[..., Any], *inputs: Any) -> Step:
     compiled = step.lower(x, weights, probe).compile()
 
     def wait() -> tuple[Any, list[Any]]:
-        loss, (of_x, of_weights) = jax.block_until_ready(compiled(x, weights, probe))
-        return loss, [of_x, *of_weights]
+        loss, (x_gradient, weight_gradients) = jax.block_until_ready(compiled(x, weights, probe))
+        return loss, [x_gradient, *weight_gradients]
 
     return wait
 
 
 def measure_bytes(step: Step) -> int:
-    """Return the most memory that a step needs beyond what is in use before it."""
+    """Return the peak memory of a step, minus the memory in use before it."""
     import keras
 
     from nmt.startup.devices import gpus
@@ -320,10 +325,9 @@ def measure_bytes(step: Step) -> int:
 
 
 def measure_host_bytes(step: Step) -> int:
-    """Do the same for the memory of this process.
+    """Return the peak memory of this process during a step, minus the memory before it.
 
-    Linux can forget the highest value so far, so that the step that compiles does not count;
-    elsewhere it does.
+    Linux can reset the peak, so the compiling step does not count; elsewhere it does.
     """
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     try:
@@ -341,7 +345,7 @@ def measure_host_bytes(step: Step) -> int:
 
 
 def read_kib(status: Path, name: str) -> int:
-    """Return a figure of a process's status."""
+    """Return a value of /proc/PID/status, in KiB."""
     return int(re.search(rf"{name}:\s+(\d+)", status.read_text())[1])  # type: ignore[index]
 
 
@@ -349,7 +353,7 @@ def time_steps(steps: dict[str, Step], plan: Row) -> dict[str, list[float]]:
     """Return the seconds of a step of each layer, for each turn.
 
     Raises:
-        AssertionError: they do not compute the same.
+        AssertionError: the layers compute different results.
     """
     results = {kind: step() for kind, step in steps.items()}
     check(results, TOLERANCES[plan["precision"]])
@@ -374,31 +378,32 @@ def check(results: dict[str, tuple[Any, list[Any]]], tolerance: float) -> None:
     import numpy as np
 
     gradients = {
-        kind: [np.asarray(x).ravel() for x in found] for kind, (_, found) in results.items()
+        kind: [np.asarray(array).ravel() for array in arrays]
+        for kind, (_, arrays) in results.items()
     }
     first = next(iter(gradients.values()))
-    largest = max(np.abs(one).max() for one in first)
-    for kind, found in gradients.items():
-        for one, other in zip(found, first, strict=True):
-            error = np.abs(one - other).max() / largest
+    largest = max(np.abs(array).max() for array in first)
+    for kind, arrays in gradients.items():
+        for array, expected in zip(arrays, first, strict=True):
+            error = np.abs(array - expected).max() / largest
             assert error <= tolerance, f"gradients of {kind} are off by {error:.1e}"
 
 
-def tabulate(found: Row) -> Table:
-    """Lay out all rows."""
+def tabulate(report: Row) -> Table:
+    """Return a table of all rows."""
     from rich.table import Table
 
-    kind = "causal self-attention" if found["causal"] else "self-attention"
+    kind = "causal self-attention" if report["causal"] else "self-attention"
     table = Table(
-        title=f"{kind}, D {found['width']}, H {found['heads']}, {found['precision']}, forward and "
-        f"backward: {found['backend']} on {found['device']}",
-        caption="ratios: medians of pairs; ≈: computed, for it would not fit",
+        title=f"{kind}, D {report['width']}, H {report['heads']}, {report['precision']}, "
+        f"forward and backward: {report['backend']} on {report['device']}",
+        caption="ratios: medians of pairs; ≈: estimated, because it would not fit",
     )
     for name in ("rows × length", "attention"):
         table.add_column(name)
     for name in ("ms", "of Keras's", "of explicit", "MiB", "of explicit"):
         table.add_column(name, justify="right")
-    rows = found["rows"]
+    rows = report["rows"]
     for begin in range(0, len(rows), len(KINDS)):
         group = {row["kind"]: row for row in rows[begin : begin + len(KINDS)]}
         for row in group.values():

@@ -1,14 +1,14 @@
-"""How fast nmt.prepare is, in how much memory, what it finds, and whether it survives being killed.
+"""Measure nmt.prepare: speed, memory, what it rejects, and resuming after kills.
 
     python scripts/bench/bench_prepare.py --pairs 1000000
     python scripts/bench/bench_prepare.py --pairs 2000000 --kills 3 --near 0.8
     python scripts/bench/bench_prepare.py --pairs 100000000 --kills 3 --once 2400 --near 0.8
 
-It makes up a corpus of short pairs (words of Zipf's distribution, a word for a word) with planted
-duplicates, near duplicates and sentences of a test file, prepares it in a process of its own, and
-compares what was left out with what was planted. Memory is that of all its processes together in
-each stage, with what they share counted once (Pss of /proc/PID/smaps_rollup), looked at four times
-a second; files that are mapped, which give way where memory is short, are told apart.
+It generates a corpus of short pairs (Zipf-distributed words, translated word by word) with planted
+duplicates, near duplicates and sentences of a test file, prepares it in a separate process, and
+compares the rejected lines with the planted ones. Memory is the total of all its processes in each
+stage, with shared memory counted once (Pss of /proc/PID/smaps_rollup), sampled four times a second.
+Mapped files, which the system can drop, are also reported separately.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ import numpy as np
 WORDS = 60_000
 LETTERS = "aaabcdeeefghiiijlmnoooprstuvzáéíóúñ"
 DUPLICATES, NEAR, TESTED = 0.05, 0.02, 0.001  # shares of lines
-BLOCK = 50_000  # lines made at once
+BLOCK = 50_000  # lines generated at once
 SCORED = ("dev", "test")
 SAMPLED = 20  # shards whose pairs are compared with dev and test
-Peaks = dict[str, tuple[int, int]]  # stage -> what `memory_of` returns
+Peaks = dict[str, tuple[int, int]]  # stage -> result of `measure_memory`
 
 
 @dataclass
 class Planted:
-    """What was planted, by the number of its line."""
+    """Planted lines, by line number."""
 
-    near: dict[int, float] = field(default_factory=dict)  # true similarity to an earlier line
+    near: dict[int, float] = field(default_factory=dict)  # similarity to an earlier line
     duplicates: int = 0
-    tested: dict[int, str] = field(default_factory=dict)  # share a side with the test file
+    tested: dict[int, str] = field(
+        default_factory=dict
+    )  # lines that share a side with the test file
 
 
 class Grammar:
-    """Makes up sentences and what translates them."""
+    """Generates sentences and their translations."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -69,13 +71,13 @@ class Grammar:
         self._until = np.cumsum(share / share.sum())
 
     def sentences(self, count: int) -> Iterator[list[int]]:
-        """Yield sentences as numbers of words: 8 on average, from 3 to 40."""
+        """Yield sentences as word numbers: 3 to 40 words, 8 on average."""
         lengths = np.clip(self._draw.lognormal(2.0, 0.45, count), 3, 40).astype(int)
         numbers = np.searchsorted(self._until, self._draw.random(lengths.sum()))
         ends = np.cumsum(lengths).tolist()
-        drawn = numbers.clip(max=WORDS - 1).tolist()
+        words = numbers.clip(max=WORDS - 1).tolist()
         for begin, end in zip([0, *ends], ends, strict=False):
-            yield drawn[begin:end]
+            yield words[begin:end]
 
     def write_out(self, sentence: list[int]) -> str:
         source = " ".join([self.words[i] for i in sentence]).capitalize()
@@ -83,7 +85,7 @@ class Grammar:
         return f"{source}.\t{target}."
 
     def vary(self, sentence: list[int]) -> list[int]:
-        """Exchange one word of ten."""
+        """Return the sentence with one word of ten replaced."""
         varied = list(sentence)
         for _ in range(max(1, len(varied) // 10)):
             varied[self.rng.randrange(len(varied))] = self.rng.randrange(WORDS)
@@ -91,9 +93,9 @@ class Grammar:
 
 
 def make_corpus(folder: Path, pairs: int, files: int) -> Planted:
-    """Write a corpus in several .gz files, and a test file; return what was planted."""
+    """Write a corpus in several .gz files, and a test file; return the planted lines."""
     grammar, planted = Grammar(1), Planted()
-    tested = [grammar.write_out(one) for one in grammar.sentences(max(20, int(pairs * TESTED)))]
+    tested = [grammar.write_out(words) for words in grammar.sentences(max(20, int(pairs * TESTED)))]
     (folder / "tested.tsv").write_text("".join(f"{line}\n" for line in tested), encoding="utf-8")
     earlier: list[list[int]] = []
     per_file = -(-pairs // files)
@@ -117,18 +119,18 @@ def plant(
     tested: list[str],
     line: int,
 ) -> str:
-    """Return a line: most often the sentence, else something that is to be found."""
+    """Return a line: usually the sentence, otherwise a planted one."""
     rng = grammar.rng
-    kind = rng.random()
-    if earlier and kind < DUPLICATES:
+    draw = rng.random()
+    if earlier and draw < DUPLICATES:
         planted.duplicates += 1
         return grammar.write_out(rng.choice(earlier))
-    if earlier and kind < DUPLICATES + NEAR:
-        origin = max(rng.choices(earlier, k=3), key=len)  # in a long one less is changed
+    if earlier and draw < DUPLICATES + NEAR:
+        origin = max(rng.choices(earlier, k=3), key=len)  # a long one changes less
         varied = grammar.write_out(grammar.vary(origin))
         planted.near[line] = similarity(grammar.write_out(origin), varied)
         return varied
-    if kind < DUPLICATES + NEAR + TESTED:
+    if draw < DUPLICATES + NEAR + TESTED:
         sides = rng.choice(tested).split("\t")
         side = rng.randrange(2)
         new = grammar.write_out(sentence).split("\t")
@@ -142,43 +144,43 @@ def plant(
     return grammar.write_out(sentence)
 
 
-def similarity(one: str, other: str) -> float:
-    """Return the size of what two pairs share by that of what they have together, in 4-grams."""
+def similarity(first: str, second: str) -> float:
+    """Return the Jaccard similarity of the 4-grams of two pairs."""
     from nmt.data.splitting import normalized
     from nmt.preparing.minhash import GRAM
 
     sets = []
-    for line in (one, other):
+    for line in (first, second):
         text = "\t".join(map(normalized, line.split("\t"))) + "\n" * (GRAM - 1)
         sets.append({text[i : i + GRAM] for i in range(len(text) - GRAM + 1)})
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
 
 
-def memory_of(process: int) -> tuple[int, int]:
-    """Return the bytes of a process and of all that it started, what they share counted once.
+def measure_memory(process: int) -> tuple[int, int]:
+    """Return the bytes of a process and its descendants, shared memory counted once.
 
     Returns:
-        All of them, and those without mapped files.
+        Total, and total without mapped files.
     """
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, waiting = Counter[str](), [process]
+    sizes, waiting = Counter[str](), [process]
     while waiting:
-        one = waiting.pop()
-        waiting += children.get(one, [])
+        current = waiting.pop()
+        waiting += children.get(current, [])
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
+            for line in Path(f"/proc/{current}/smaps_rollup").read_text().splitlines():
                 if line.startswith("Pss"):
                     name, size = line.split()[:2]
-                    found[name] += 1024 * int(size)
-    return found["Pss:"], found["Pss:"] - found["Pss_File:"]
+                    sizes[name] += 1024 * int(size)
+    return sizes["Pss:"], sizes["Pss:"] - sizes["Pss_File:"]
 
 
-def stage_of(folder: Path) -> str:
-    """Return what is being made: the folder that was written to last."""
+def find_stage(folder: Path) -> str:
+    """Return the current stage: the folder that was written to last."""
     changed = {}
     for path in (folder, *folder.glob("work/*/"), *folder.glob("shards/")):
         with contextlib.suppress(OSError):
@@ -192,35 +194,35 @@ def run_command(
     """Run nmt.prepare; return its seconds, and whether it was killed.
 
     Args:
-        folder: where to.
-        overrides: of the command.
-        peaks: of each stage, which are raised.
-        kill_after: seconds.
+        folder: output folder.
+        overrides: overrides of the command.
+        peaks: peak memory of each stage; updated.
+        kill_after: seconds; None: not killed.
     """
-    begun = time.monotonic()
+    start = time.monotonic()
     command = [sys.executable, "-m", "nmt.prepare", f"output={folder}", *overrides]
     process = subprocess.Popen(command)
     while process.poll() is None:
-        now, stage = memory_of(process.pid), stage_of(folder)
+        now, stage = measure_memory(process.pid), find_stage(folder)
         before = peaks.get(stage, (0, 0))
         peaks[stage] = max(before[0], now[0]), max(before[1], now[1])
-        if kill_after is not None and time.monotonic() - begun > kill_after:
+        if kill_after is not None and time.monotonic() - start > kill_after:
             process.send_signal(signal.SIGKILL)
             process.wait()
-            time.sleep(1)  # its processes end with it
-            return time.monotonic() - begun, True
+            time.sleep(1)  # its child processes end with it
+            return time.monotonic() - start, True
         time.sleep(0.25)
     if process.returncode:
         sys.exit(process.returncode)
-    return time.monotonic() - begun, False
+    return time.monotonic() - start, False
 
 
 def read_journal(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
 
 
-def digest_of(folder: Path) -> str:
-    """Return a digest of all files but those that say when."""
+def compute_digest(folder: Path) -> str:
+    """Return a digest of all files except those that hold times."""
     state = sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in ("journal.jsonl", "begun.json"):
@@ -229,65 +231,74 @@ def digest_of(folder: Path) -> str:
     return state.hexdigest()[:16]
 
 
-def say_found(folder: Path, planted: Planted, per_file: int, threshold: float | None) -> None:
-    """Compare what was left out with what was planted."""
-    left_out: dict[str, set[int]] = {}
+def print_rejected(folder: Path, planted: Planted, per_file: int, threshold: float | None) -> None:
+    """Compare the rejected lines with the planted ones."""
+    rejected: dict[str, set[int]] = {}
     counts: Counter[str] = Counter()
     for path in sorted(folder.glob("shards/*/rejected.tsv.gz")):
         with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
             for cells in (line.split("\t") for line in file):
                 name, _, number = cells[1].rpartition(":")
-                part = int(Path(name).name.removeprefix("corpus-").partition(".")[0])
-                left_out.setdefault(cells[0], set()).add(part * per_file + int(number) - 1)
+                file_number = int(Path(name).name.removeprefix("corpus-").partition(".")[0])
+                rejected.setdefault(cells[0], set()).add(file_number * per_file + int(number) - 1)
                 counts[cells[0]] += 1
-    print(f"left out: {dict(counts)}; planted duplicates: {planted.duplicates:,}")
-    missing = planted.tested.keys() - set().union(*left_out.values())
+    print(f"rejected: {dict(counts)}; planted duplicates: {planted.duplicates:,}")
+    missing = planted.tested.keys() - set().union(*rejected.values())
     scored = "".join((folder / f"{name}.tsv").read_text(encoding="utf-8") for name in SCORED)
     trained = [line for line in missing if planted.tested[line] not in scored]
     print(f"planted leaks: {len(planted.tested):,}, of which {len(trained)} are trained on")
     if threshold is None:
         return
-    near = left_out.get("near duplicate", set())
-    gone = set().union(*(of for reason, of in left_out.items() if reason != "near duplicate"))
+    near_rejected = rejected.get("near duplicate", set())
+    otherwise_rejected = set().union(
+        *(lines for reason, lines in rejected.items() if reason != "near duplicate")
+    )
     for least in (threshold, threshold + 0.05, threshold + 0.1):
-        similar = {line for line, of in planted.near.items() if of >= least} - gone
-        found = len(similar & near)
+        similar = {
+            line for line, similarity in planted.near.items() if similarity >= least
+        } - otherwise_rejected
+        found = len(similar & near_rejected)
         recall = found / max(1, len(similar))
         print(
             f"near duplicates of {least:.2f} and more: {found:,} of {len(similar):,}, {recall:.3f}"
         )
     for least in (threshold, threshold - 0.1):
-        true = sum(planted.near.get(line, 0) >= least for line in near)
-        precision = true / max(1, len(near))
+        true = sum(planted.near.get(line, 0) >= least for line in near_rejected)
+        precision = true / max(1, len(near_rejected))
         print(
-            f"left out as near, of {least:.2f} and more: {true:,} of {len(near):,}, {precision:.3f}"
+            f"rejected as near, of {least:.2f} and more: {true:,} of {len(near_rejected):,}, "
+            f"{precision:.3f}"
         )
 
 
-def say_leaks(folder: Path) -> None:
-    """Decode pairs that are trained on, and look for their sides in dev and test."""
+def print_leaks(folder: Path) -> None:
+    """Decode training pairs, and count those whose sides are in dev or test."""
     from nmt.data.prepared import load_prepared
     from nmt.data.records import map_records, read_records, type_of_ids
     from nmt.data.splitting import normalized
 
-    corpus = load_prepared(config_of(folder).data)
-    held_out = [*corpus.dev, *corpus.test, *(pair for of in corpus.tests.values() for pair in of)]
+    corpus = load_prepared(compose_training(folder).data)
+    held_out = [
+        *corpus.dev,
+        *corpus.test,
+        *(pair for pairs in corpus.tests.values() for pair in pairs),
+    ]
     sides = [{normalized(pair[i]) for pair in held_out} for i in (0, 1)]
     tokenizer, dtype = corpus.load_tokenizer(), type_of_ids(corpus.manifest["vocabulary_size"])
     shards = corpus.manifest["shards"]
-    looked_at = leaks = 0
-    for one in shards[:: max(1, len(shards) // SAMPLED)][:SAMPLED]:
-        path = folder / "shards" / one["name"] / "rows.bin"
-        begins, records = map_records(path, sum(one["rows"]), dtype)
+    compared = leaks = 0
+    for shard in shards[:: max(1, len(shards) // SAMPLED)][:SAMPLED]:
+        path = folder / "shards" / shard["name"] / "rows.bin"
+        begins, records = map_records(path, sum(shard["rows"]), dtype)
         _, *both, _ = read_records(records, np.asarray(begins[:-1]), weighed=False)
-        for side, held in zip(both, sides, strict=True):
+        for side, forbidden in zip(both, sides, strict=True):
             texts = tokenizer.decode(np.split(side.ids, np.cumsum(side.lengths)[:-1]))
-            looked_at += len(texts)
-            leaks += sum(normalized(text) in held for text in texts)
-    print(f"sides trained on that were compared with dev and test: {looked_at:,}, leaks: {leaks}")
+            compared += len(texts)
+            leaks += sum(normalized(text) in forbidden for text in texts)
+    print(f"sides trained on that were compared with dev and test: {compared:,}, leaks: {leaks}")
 
 
-def config_of(folder: Path) -> Any:
+def compose_training(folder: Path) -> Any:
     from nmt.runs.resuming import compose_config
 
     return compose_config(
@@ -295,24 +306,24 @@ def config_of(folder: Path) -> Any:
     )
 
 
-def say_batches(folder: Path) -> None:
-    """Time the first batch, all others, and the update that they are for."""
+def print_batches(folder: Path) -> None:
+    """Time the first batch, later ones, and an update."""
     from nmt.data.prepared import PreparedBatches, load_prepared
 
-    config = config_of(folder)
-    begun = time.perf_counter()
+    config = compose_training(folder)
+    start = time.perf_counter()
     corpus = load_prepared(config.data)
     tokens = config.training.batch_tokens
     batches = PreparedBatches(corpus, corpus.repeats, tokens=tokens, seed=1)
     batches.batch(0)
-    print(f"first batch after {time.perf_counter() - begun:.2f} s")
+    print(f"first batch after {time.perf_counter() - start:.2f} s")
     for size in (tokens, 4096, 25_000):
         batches = PreparedBatches(corpus, corpus.repeats, tokens=size, seed=1)
         times = []
         for step in range(min(200, batches.steps_per_epoch)):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             batches.batch(step * 7919)
-            times.append(1000 * (time.perf_counter() - begun))
+            times.append(1000 * (time.perf_counter() - start))
         print(f"a batch of {size:,} tokens a side: {statistics.median(times):.2f} ms")
     batches = PreparedBatches(corpus, corpus.repeats, tokens=tokens, seed=1)
     milliseconds = time_step(config, batches)
@@ -320,7 +331,7 @@ def say_batches(folder: Path) -> None:
 
 
 def time_step(config: Any, batches: Any) -> float:
-    """Return the milliseconds of an update."""
+    """Return the milliseconds per update."""
     from nmt.runs.building import build_model
     from nmt.training.backend import make_step
     from nmt.training.defaults import resolve_config
@@ -332,46 +343,48 @@ def time_step(config: Any, batches: Any) -> float:
     times = []
     for number in range(12):
         batch = batches.batch(number)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         float(step.update(batch, 1e-4, number + 1).nll)
-        times.append(1000 * (time.perf_counter() - begun))
+        times.append(1000 * (time.perf_counter() - start))
     return statistics.median(times[3:])
 
 
 def kill_and_resume(
     folder: Path, overrides: list[str], peaks: Peaks, most: int, seconds: float
 ) -> float:
-    """Prepare the corpus, killed so many times on a way of so many seconds; see `run_command`."""
+    """Prepare the corpus with ``most`` kills spread over ``seconds``; return its duration."""
     rng = random.Random(2)
-    kills, taken = 0, 0.0
+    kills, total = 0, 0.0
     while True:
         pause = rng.uniform(0.15, 0.9) * seconds / (most + 1) + 2
-        of_run, killed = run_command(folder, overrides, peaks, pause if kills < most else None)
-        taken += of_run
+        run_seconds, killed = run_command(folder, overrides, peaks, pause if kills < most else None)
+        total += run_seconds
         if not killed:
             break
         kills += 1
         done = len(read_journal(folder)) if (folder / "journal.jsonl").exists() else 0
         print(f"killed after {pause:.1f} s, {done} shards of all stages finished", flush=True)
-    made = Counter((one["stage"], one["shard"]) for one in read_journal(folder))
-    print(f"{kills} kills; shards made more than once: {sum(n > 1 for n in made.values())}")
-    return taken
+    counts = Counter((entry["stage"], entry["shard"]) for entry in read_journal(folder))
+    print(f"{kills} kills; shards written more than once: {sum(n > 1 for n in counts.values())}")
+    return total
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=200_000)
-    parser.add_argument("--files", type=int, default=4, help="that the corpus is written in")
+    parser.add_argument("--files", type=int, default=4, help="number of corpus files")
     parser.add_argument("--near", type=float, help="prepare.near_duplicates")
-    parser.add_argument("--kills", type=int, default=0, help="of one more preparation")
+    parser.add_argument("--kills", type=int, default=0, help="kills of a second preparation")
     parser.add_argument(
         "--once",
         type=float,
         metavar="SECONDS",
-        help="that it takes, about: the kills are those of the only preparation",
+        help="approximate duration: kill the only preparation instead of a second one",
     )
-    parser.add_argument("--folder", type=Path, help="for everything (a temporary one)")
-    parser.add_argument("overrides", nargs="*", help="of nmt.prepare")
+    parser.add_argument(
+        "--folder", type=Path, help="folder for everything (default: a temporary one)"
+    )
+    parser.add_argument("overrides", nargs="*", help="as for nmt.prepare")
     arguments = parser.parse_args()
     temporary = arguments.folder is None
     arguments.folder = arguments.folder or Path(tempfile.mkdtemp(prefix="bench_prepare_"))
@@ -385,12 +398,12 @@ def main() -> None:
 
 def measure(arguments: argparse.Namespace) -> None:
     folder: Path = arguments.folder
-    begun = time.monotonic()
+    start = time.monotonic()
     planted = make_corpus(folder, arguments.pairs, arguments.files)
     size = sum(path.stat().st_size for path in folder.glob("*.gz"))
     print(
-        f"made up {arguments.pairs:,} pairs, {size / 1e6:,.0f} MB packed, "
-        f"in {time.monotonic() - begun:.0f} s",
+        f"generated {arguments.pairs:,} pairs, {size / 1e6:,.0f} MB packed, "
+        f"in {time.monotonic() - start:.0f} s",
         flush=True,
     )
     overrides = [
@@ -411,24 +424,29 @@ def measure(arguments: argparse.Namespace) -> None:
     else:
         seconds, _ = run_command(output, overrides, peaks)
     print(f"prepared in {seconds:.0f} s: {arguments.pairs / seconds:,.0f} pairs/s")
-    if not once:  # what those do that are killed is not counted
+    if not once:  # the time of killed processes is not counted
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cores = used.ru_utime + used.ru_stime
         print(f"{cores:.0f} s of a core, {arguments.pairs / cores:,.0f} pairs/s of each")
-    for stage, (whole, own) in peaks.items():
-        print(f"peak memory, {stage}: {whole / 1e9:.2f} GB, {own / 1e9:.2f} without mapped files")
+    for stage, (total, unmapped) in peaks.items():
+        print(
+            f"peak memory, {stage}: {total / 1e9:.2f} GB, {unmapped / 1e9:.2f} without mapped files"
+        )
     highest = [max(column) / 1e9 for column in zip(*peaks.values(), strict=True)]
     print(
         f"peak memory of all processes {highest[0]:.2f} GB, {highest[1]:.2f} GB without mapped "
         "files",
         flush=True,
     )
-    say_found(output, planted, -(-arguments.pairs // arguments.files), arguments.near)
-    say_leaks(output)
+    print_rejected(output, planted, -(-arguments.pairs // arguments.files), arguments.near)
+    print_leaks(output)
     if kills and not once:
         kill_and_resume(killed := folder / "killed", overrides, Peaks(), kills, seconds)
-        print(f"digests: {digest_of(output)} uninterrupted, {digest_of(killed)} killed and resumed")
-    say_batches(output)
+        print(
+            f"digests: {compute_digest(output)} uninterrupted, {compute_digest(killed)} killed and "
+            "resumed"
+        )
+    print_batches(output)
 
 
 if __name__ == "__main__":

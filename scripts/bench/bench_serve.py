@@ -2,8 +2,8 @@
 
     python scripts/bench/bench_serve.py --run runs/latest --clients 64 --seconds 60
 
-Clients on this machine each send one sentence of the run's test split at a time, and the next as
-soon as the answer is there. The two services run one after the other, never at the same time.
+Each client on this machine sends one sentence of the run's test split, waits for the answer, and
+sends the next. The two services run one after the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
         assert service.stdout is not None
         line = service.stdout.readline()
         if not line:
-            sys.exit(service.wait() or 1)  # it has said why
+            sys.exit(service.wait() or 1)  # it has printed the reason
         port = int(line.rsplit(":", 1)[1])
         row = load(port, sentences, arguments.clients, arguments.seconds)
         service.send_signal(signal.SIGTERM)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def load(port: int, sentences: list[str], clients: int, seconds: float) -> dict[str, object]:
-    """Let ``clients`` ask for ``seconds``; return counts by status, latencies and rate."""
+    """Send requests for ``seconds``; return counts by status, latencies and rate."""
     statuses: Counter[str] = Counter()
     latencies: list[float] = []
     lock = threading.Lock()
@@ -57,11 +57,11 @@ def load(port: int, sentences: list[str], clients: int, seconds: float) -> dict[
 
     def client(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        place = number
+        index = number
         while time.monotonic() - begin < seconds:
-            body = json.dumps({"text": sentences[place % len(sentences)]})
-            place += clients
-            asked = time.monotonic()
+            body = json.dumps({"text": sentences[index % len(sentences)]})
+            index += clients
+            start = time.monotonic()
             try:
                 headers = {"Content-Type": "application/json"}
                 connection.request("POST", "/translate", body, headers)
@@ -73,7 +73,7 @@ def load(port: int, sentences: list[str], clients: int, seconds: float) -> dict[
                 connection.close()
             with lock:
                 statuses[status] += 1
-                latencies.append(1e3 * (time.monotonic() - asked))
+                latencies.append(1e3 * (time.monotonic() - start))
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:

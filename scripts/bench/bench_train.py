@@ -5,11 +5,11 @@
     python scripts/bench/bench_train.py model=small --backend tensorflow --against-backend jax
     python scripts/bench/bench_train.py model=small --against-env TF_ENABLE_ONEDNN_OPTS=0
 
-The overrides are those of `python -m nmt.train`; `--against` takes what the second configuration
-changes, `--against-env` what it changes in the environment. Each configuration has a process of its
-own, and the two take turns (A B A B ...), because the speed of a shared machine drifts. Utilisation
-is the floating-point operations of the model per second over the machine's own rate in a matrix
-product, measured in the same process: of one device, however many share each update.
+The overrides are those of `python -m nmt.train`. `--against` takes the overrides of the second
+configuration, `--against-env` its environment variables. Each configuration has its own process,
+and the two take turns (A B A B ...), because the speed of a shared machine drifts. Utilisation is
+the model's floating-point operations per second, divided by the rate of one device in a matrix
+product, measured in the same process.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure training speed.")
     parser.add_argument("overrides", nargs="*", help="as for python -m nmt.train")
-    parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="of the second one")
+    parser.add_argument(
+        "--against", nargs="+", metavar="OVERRIDE", help="for the second configuration"
+    )
     parser.add_argument("--backend", choices=("tensorflow", "jax"), default="tensorflow")
     parser.add_argument("--against-backend", choices=("tensorflow", "jax"))
     parser.add_argument(
-        "--against-env", nargs="+", default=[], metavar="NAME=VALUE", help="of the second one"
+        "--against-env", nargs="+", default=[], metavar="NAME=VALUE", help="for the second one"
     )
-    parser.add_argument("--updates", type=int, default=20, help="in one turn")
+    parser.add_argument("--updates", type=int, default=20, help="per turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -62,13 +64,15 @@ def main() -> None:
     workers = [Worker(*plan).start() for plan in plans]
     turns: list[list[dict[str, Any]]] = [[] for _ in workers]
     for _ in range(arguments.turns):
-        for worker, found in zip(workers, turns, strict=True):
-            found.append(worker.ask({"updates": arguments.updates}))
-    for worker, found in zip(workers, turns, strict=True):
-        print(json.dumps(worker.summarize(found)), flush=True)
+        for worker, worker_turns in zip(workers, turns, strict=True):
+            worker_turns.append(worker.ask({"updates": arguments.updates}))
+    for worker, worker_turns in zip(workers, turns, strict=True):
+        print(json.dumps(worker.summarize(worker_turns)), flush=True)
     if len(workers) == 2:
-        first, second = ([turn["tokens"] / turn["seconds"] for turn in found] for found in turns)
-        ratios = sorted(two / one for one, two in zip(first, second, strict=True))
+        first, second = (
+            [turn["tokens"] / turn["seconds"] for turn in worker_turns] for worker_turns in turns
+        )
+        ratios = sorted(b / a for a, b in zip(first, second, strict=True))
         print(
             json.dumps(
                 {
@@ -81,11 +85,11 @@ def main() -> None:
 
 
 class Worker:
-    """A configuration in a process of its own, which works when it is asked to.
+    """A configuration in a separate process, which trains on request.
 
     Attributes:
-        process: reads its corpus at once, and, with `training.devices=1`, leaves the device alone
-            until `start`.
+        process: reads its corpus at once; with `training.devices=1`, it uses the device only from
+            `start` on.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class Worker:
         self._started: dict[str, Any] = {}
 
     def start(self) -> Worker:
-        """Let it build its model and make its first updates; return when they are made."""
+        """Build the model and wait for the first updates."""
         self._started = self.ask({})
         return self
 
@@ -114,7 +118,7 @@ class Worker:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(self.process.wait() or 1)  # it has said why
+            sys.exit(self.process.wait() or 1)  # it has printed the reason
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -122,7 +126,7 @@ class Worker:
         """Send a question, wait for the answer.
 
         Raises:
-            SystemExit: the process has ended; its status.
+            SystemExit: the process has ended, with this status.
         """
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -130,7 +134,7 @@ class Worker:
         return self._answer()
 
     def summarize(self, turns: list[dict[str, Any]]) -> dict[str, Any]:
-        """End the process; return what it measured, rates as medians over its turns."""
+        """End the process; return its measurements, with rates as medians over the turns."""
         ended = self.ask({"updates": 0})
         self.process.wait()
 
@@ -146,7 +150,7 @@ class Worker:
             "step_ms": round(1e3 * median("seconds", "updates"), 2),
             "batch_ms": round(1e3 * median("batch_seconds", "updates"), 3),
             "padding": round(1 - median("tokens", "positions"), 4),
-            "loss": turns[0]["loss"],  # however many turns there were
+            "loss": turns[0]["loss"],  # comparable for any number of turns
             "product_gflops": round(product / 1e9, 1),
             "utilisation": round(flops / product, 3),
             "peak_rss_mb": ended["peak_rss_mb"],
@@ -155,9 +159,8 @@ class Worker:
 
 
 def work(overrides: list[str]) -> None:
-    """Set up, then train as many updates as each line of standard input asks for."""
-    # Standard output is for answers; whatever else is printed, libraries' words included, goes to
-    # standard error.
+    """Set up, then run the number of updates that each line of standard input requests."""
+    # Standard output is for answers; other output, also of libraries, goes to standard error.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     ready = prepare(overrides)
@@ -173,7 +176,7 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
     def answer(content: dict[str, Any]) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
-    sys.stdin.readline()  # until it is this process's turn on the device
+    sys.stdin.readline()  # waits for this process's turn on the device
     config, model, step = ready.build()
     flops = count_training_flops_per_token(model.sizes.costs)
     before = time.time()
@@ -208,16 +211,16 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
 
 
 def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, Any]:
-    """Make some updates, behind those that are done; return counts and times."""
+    """Run updates after the first ``done``; return counts and times."""
     import numpy as np
 
     turn: dict[str, Any] = {"updates": updates, "batch_seconds": 0.0}
     counts = {"tokens": 0, "positions": 0, "pairs": 0}  # in the rows of this process
     begin, begin_cpu = time.perf_counter(), time.process_time()
     for number in range(done, done + updates):
-        made = time.perf_counter()
+        start = time.perf_counter()
         batch = ready.batches.batch(number, selection=step.local_rows)
-        turn["batch_seconds"] += time.perf_counter() - made
+        turn["batch_seconds"] += time.perf_counter() - start
         update = step.update(batch, 1e-4, number + 1)
         for side in ("source_segments", "target_segments"):
             counts["tokens"] += int(np.count_nonzero(batch[side]))
@@ -227,12 +230,12 @@ def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, An
     turn["seconds"] = time.perf_counter() - begin
     turn["cpu_seconds"] = time.process_time() - begin_cpu  # of all threads
     every = ready.process_group.all_gather(counts)
-    return turn | {name: sum(one[name] for one in every) for name in counts}
+    return turn | {name: sum(rank[name] for rank in every) for name in counts}
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A configuration with its corpus, before anything of it is on a device."""
+    """A configuration with its corpus, before it uses a device."""
 
     config: Config
     pairs: int  # of the training split
@@ -243,10 +246,10 @@ class Ready:
     )
 
     def build(self, **training: Any) -> tuple[Config, Model, Step]:
-        """Finish the configuration, which looks for devices, and build the model and its update.
+        """Resolve the configuration for the devices, and build the model and its update.
 
         Args:
-            training: changes of the ``training`` group.
+            training: changes to the ``training`` group.
         """
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
@@ -265,7 +268,7 @@ class Ready:
 def prepare(overrides: list[str]) -> Ready:
     """Compose a configuration and prepare its corpus, tokenizer and batches.
 
-    Ends the process where the configuration or the corpus is at fault.
+    Exits if the configuration or the corpus is invalid.
     """
     from rich.console import Console
 
@@ -285,8 +288,8 @@ def prepare(overrides: list[str]) -> Ready:
 
             process_group = make_process_group(
                 config.training.devices
-            )  # before anything is computed
-            process_group.barrier()  # at once: JAX waits 30 seconds for processes to meet
+            )  # before the first computation
+            process_group.barrier()  # at once: JAX waits only 30 seconds for all processes
             set_seed(config.seed)
             corpus = prepare_corpus(config, console)
             tokenizer = prepare_tokenizer(config, corpus, console)
@@ -300,7 +303,7 @@ def measure_product(size: int | None = None) -> float:
     """Return the floating-point operations per second of a large matrix product.
 
     Args:
-        size: rows and columns; None: those of `PRODUCT`.
+        size: rows and columns; None: as in `PRODUCT`.
     """
     import keras
     from keras import ops
@@ -323,7 +326,7 @@ def measure_product(size: int | None = None) -> float:
 
 
 def read_peak_device_mb() -> int | None:
-    """Return the most memory of the GPU that this process has used, in MiB; None without one."""
+    """Return the peak GPU memory of this process, in MiB; None without a GPU."""
     import keras
 
     from nmt.startup.devices import gpus
@@ -340,7 +343,7 @@ def read_peak_device_mb() -> int | None:
 
 
 def read_start() -> float:
-    """Return the wall-clock time at which this process was started."""
+    """Return the wall-clock time at which this process started."""
     with contextlib.suppress(OSError, ValueError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         uptime = float(Path("/proc/uptime").read_text().split()[0])

@@ -1,19 +1,19 @@
-"""Measure translation: sentences per second, latency, agreement. One JSON line per row.
+"""Measure translation: sentences per second, latency, agreement. Prints one JSON line per row.
 
     python scripts/bench/bench_translate.py --run runs/latest --sentences 1000
 
 Rows take turns (A B C A B C ...), because the speed of a shared machine drifts; every figure is a
 median over turns. Sentences come from the test split of the run, or from two files. Engines:
 
-- keras: this program's own search;
-- keras without cache: the same search, every step of which reads the whole prefix anew;
-- ctranslate2 float32 and int8: what `--engine auto` searches with, and the same in bytes;
-- with --peers, transformers: `generate` of Hugging Face with the weights of the run, where
-  `transformers` and `torch` are installed and hold the model: pre-norm, relu, relu2 or gelu.
+- keras: this program's search;
+- keras without cache: the same search, but every step reads the whole prefix again;
+- ctranslate2 float32 and int8: the engine of `--engine auto`, and its quantized version;
+- with --peers, transformers: `generate` of Hugging Face with the weights of the run, if
+  `transformers` and `torch` are installed and support the model: pre-norm; relu, relu2 or gelu.
 
-With --lines FILE, the whole command on that file is measured against CTranslate2's own
-`translate_batch`, called with all sentences ready as tokens and loading not counted. The start of a
-process is measured apart.
+With --lines FILE, the whole command on that file is compared with CTranslate2's `translate_batch`,
+which is called with tokens; its loading is not counted. The start of a process is measured
+separately.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--single", type=int, default=100, help="sentences translated one by one")
     parser.add_argument("--uncached", type=int, default=128, help="sentences without the cache")
-    parser.add_argument("--peers", action="store_true", help="measure other toolkits, too")
-    parser.add_argument("--lines", type=Path, help="a file for the whole command")
+    parser.add_argument("--peers", action="store_true", help="also measure other toolkits")
+    parser.add_argument("--lines", type=Path, help="file for the whole command")
     arguments = parser.parse_args()
 
     from nmt.config.decoding import QUANTIZATIONS
@@ -73,7 +73,7 @@ def main() -> None:
     try:
         folder = RunFolder.open(arguments.run)
         with quiet_start():
-            from nmt.data.corpus import read_parallel
+            from nmt.data.evaluation_sets import read_parallel
             from nmt.inference.translator import Translator
             from nmt.runs.corpus import read_corpus
 
@@ -90,7 +90,7 @@ def main() -> None:
         fail(error)
     pairs = pairs[: arguments.sentences]
     if arguments.peers:
-        translators |= peers(translators["keras"])
+        translators |= load_peers(translators["keras"])
     batches(translators, pairs, arguments.turns, arguments.uncached)
     singles(translators, [pair.source for pair in pairs[: arguments.single]])
     agreement(translators, pairs, folder.config.data.languages[1])
@@ -100,22 +100,22 @@ def main() -> None:
         whole_command(folder, arguments.lines, arguments.turns)
 
 
-def say(**row: Any) -> None:
+def print_row(**row: Any) -> None:
     print(json.dumps(row), flush=True)
 
 
-def peers(own: Any) -> dict[str, Any]:
-    """Return what other toolkits make of the same weights, as far as they are installed."""
+def load_peers(translator: Any) -> dict[str, Any]:
+    """Return translators of other installed toolkits with the same weights."""
     try:
         import torch
         import transformers
     except ImportError as error:
-        say(note=f"no peer is measured: {error.name} is not installed")
+        print_row(note=f"no peer is measured: {error.name} is not installed")
         return {}
     transformers.logging.set_verbosity_error()
-    sizes = own.engine.model.sizes
+    sizes = translator.engine.model.sizes
     if sizes.norm != "pre" or sizes.activation == "swiglu":
-        say(note="no peer is measured: transformers has no model of this shape")
+        print_row(note="no peer is measured: transformers has no model of this shape")
         return {}
     config = transformers.M2M100Config(
         vocab_size=sizes.vocabulary_size,
@@ -136,16 +136,16 @@ def peers(own: Any) -> dict[str, Any]:
     )
     torch.set_num_threads(os.cpu_count() or 1)
     model = transformers.M2M100ForConditionalGeneration(config).eval()
-    copy_weights(own.engine.model, model)
-    return {"transformers": Transformers(model, own)}
+    copy_weights(translator.engine.model, model)
+    return {"transformers": Transformers(model, translator)}
 
 
 def copy_weights(ours: Any, theirs: Any) -> None:
-    """Give a model of Hugging Face the weights of a run."""
+    """Copy the weights of a run into a Hugging Face model."""
     import torch
 
     weights = {name: weight.numpy() for name, weight in ours.named_weights().items()}
-    parts = {
+    theirs_by_ours = {
         "self_attention/": "self_attn.",
         "causal_self_attention/": "self_attn.",
         "cross_attention/": "encoder_attn.",
@@ -164,27 +164,27 @@ def copy_weights(ours: Any, theirs: Any) -> None:
         if stack == "embedding":
             state["model.shared.weight"] = array
             continue
-        place = f"model.{stack}."
+        target = f"model.{stack}."
         if number == "norm":
-            place += "layer_norm."
+            target += "layer_norm."
         elif stack in ("encoder", "decoder"):
-            begin = next(one for one in parts if rest.startswith(one))
-            place += f"layers.{number}.{parts[begin]}"
+            begin = next(prefix for prefix in theirs_by_ours if rest.startswith(prefix))
+            target += f"layers.{number}.{theirs_by_ours[begin]}"
             rest = rest.removeprefix(begin)
-            for one, other in ends.items():
-                rest = rest.replace(one, other)
+            for old, new in ends.items():
+                rest = rest.replace(old, new)
         kind = {"kernel": "weight", "gamma": "weight", "beta": "bias"}.get(rest.split(".")[-1])
-        place += ".".join([*rest.split(".")[:-1], kind or rest.split(".")[-1]])
-        state[place] = array.T if rest.endswith("kernel") else array
+        target += ".".join([*rest.split(".")[:-1], kind or rest.split(".")[-1]])
+        state[target] = array.T if rest.endswith("kernel") else array
     tensors = {name: torch.tensor(array) for name, array in state.items()}
     missing, unexpected = theirs.load_state_dict(tensors, strict=False)
     tied = {"encoder.embed_tokens", "decoder.embed_tokens", "lm_head"}
-    left = [name for name in missing if not any(one in name for one in tied)]
-    if unexpected or left:
-        raise SystemExit(f"the weights of transformers have other names: {unexpected} {left}")
+    untied = [name for name in missing if not any(part in name for part in tied)]
+    if unexpected or untied:
+        raise SystemExit(f"the weights of transformers have other names: {unexpected} {untied}")
     positions = torch.tensor(ours.position_table())
     for stack in (theirs.model.encoder, theirs.model.decoder):
-        table = stack.embed_positions  # whose first two rows are of its own padding
+        table = stack.embed_positions  # its first two rows are padding
         table.weights = torch.cat([torch.zeros(2, positions.shape[1]), positions])
         for module in stack.modules():
             if isinstance(module, torch.nn.LayerNorm):
@@ -195,16 +195,16 @@ def copy_weights(ours: Any, theirs: Any) -> None:
 class Transformers:
     """`generate` of Hugging Face, over batches of similar length."""
 
-    def __init__(self, model: Any, own: Any) -> None:
-        self.model, self.own = model, own
+    def __init__(self, model: Any, translator: Any) -> None:
+        self.model, self.translator = model, translator
 
     def translate(self, texts: Sequence[str], beam_size: int) -> list[str]:
         import torch
 
-        sources = self.own.tokenizer.encode(texts)
+        sources = self.translator.tokenizer.encode(texts)
         order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
-        found = [""] * len(texts)
-        size = self.own.decoding.batch_size
+        translations = [""] * len(texts)
+        size = self.translator.decoding.batch_size
         for begin in range(0, len(order), size):
             members = order[begin : begin + size]
             longest = 1 + len(sources[members[0]])
@@ -217,12 +217,12 @@ class Transformers:
                     attention_mask=(ids != 0).long(),
                     num_beams=beam_size,
                     do_sample=False,
-                    max_new_tokens=min(2 * longest + 20, self.own.engine.max_length - 1),
+                    max_new_tokens=min(2 * longest + 20, self.translator.engine.max_length - 1),
                 )
-            decoded = self.own.tokenizer.decode(outputs.tolist())
+            decoded = self.translator.tokenizer.decode(outputs.tolist())
             for i, text in zip(members, decoded, strict=True):
-                found[i] = text
-        return found
+                translations[i] = text
+        return translations
 
 
 def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncached: int) -> None:
@@ -248,12 +248,12 @@ def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncac
             begin = time.perf_counter()
             translate_texts(texts)
             rates[name].append(len(texts) / (time.perf_counter() - begin))
-    for name, found in rates.items():
-        say(
+    for name, values in rates.items():
+        print_row(
             row=name,
-            sentences_per_second=round(statistics.median(found), 1),
-            lowest=round(min(found), 1),
-            highest=round(max(found), 1),
+            sentences_per_second=round(statistics.median(values), 1),
+            lowest=round(min(values), 1),
+            highest=round(max(values), 1),
         )
     for name in list(rates):
         for other, label in (
@@ -263,11 +263,11 @@ def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncac
         ):
             if name.startswith("keras") and other != name and other in rates:
                 ratios = [a / b for a, b in zip(rates[name], rates[other], strict=True)]
-                say(ratio=f"{label}: {name}", median=round(statistics.median(ratios), 3))
+                print_row(ratio=f"{label}: {name}", median=round(statistics.median(ratios), 3))
 
 
 def without_cache(translator: Any) -> Any:
-    """Return a translator whose every step decodes the whole prefix again."""
+    """Return a translator that decodes the whole prefix again at every step."""
     from keras import ops
 
     from nmt.inference.keras_engine import KerasEngine
@@ -282,7 +282,7 @@ def without_cache(translator: Any) -> Any:
         mask: Any  # bool [B, 1, 1, S]
 
     class Uncached:
-        """The model with prefixes in the place of a cache: a `nmt.model.contract.Decoder`."""
+        """The model with prefixes instead of a cache: a `nmt.model.contract.Decoder`."""
 
         max_length = model.max_length
         vocabulary_size = model.vocabulary_size
@@ -332,16 +332,16 @@ def singles(translators: dict[str, Any], sources: Sequence[str]) -> None:
             begin = time.perf_counter()
             translator.translate([source], beam_size=4)
             times[name].append(1e3 * (time.perf_counter() - begin))
-    for name, found in times.items():
-        say(
+    for name, values in times.items():
+        print_row(
             row=f"{name}, one sentence, beam 4",
-            median_ms=round(statistics.median(found), 2),
-            p95_ms=round(sorted(found)[int(0.95 * len(found))], 2),
+            median_ms=round(statistics.median(values), 2),
+            p95_ms=round(sorted(values)[int(0.95 * len(values))], 2),
         )
 
 
 def agreement(translators: dict[str, Any], pairs: Sequence[Any], language: str) -> None:
-    """Print BLEU of each engine at beam 4, and how many outputs equal those of the run itself."""
+    """Print BLEU of each engine at beam 4, and the share of outputs equal to those of keras."""
     from nmt.inference.metrics import corpus_scores
 
     expected: list[str] = []
@@ -350,25 +350,25 @@ def agreement(translators: dict[str, Any], pairs: Sequence[Any], language: str) 
         expected = expected or outputs
         references = [pair.target for pair in pairs]
         bleu = corpus_scores(outputs, references, language=language, names=("BLEU",))[0]
-        same = sum(one == two for one, two in zip(outputs, expected, strict=True))
-        say(
+        same = sum(a == b for a, b in zip(outputs, expected, strict=True))
+        print_row(
             row=f"{name}, beam 4",
             bleu=round(bleu.value, 2),
             same_as_keras=round(same / len(pairs), 4),
             different=[
-                {"source": pair.source, "keras": one, name: two}
-                for pair, one, two in zip(pairs, expected, outputs, strict=True)
-                if one != two
+                {"source": pair.source, "keras": keras, name: output}
+                for pair, keras, output in zip(pairs, expected, outputs, strict=True)
+                if keras != output
             ][:10],
         )
 
 
 def first_translation(run: Path, sentence: str, engine: str) -> None:
-    """Print how long a fresh process takes to its first translation, and where the time goes."""
+    """Print the time of a fresh process to its first translation, and of its phases."""
     begin = time.perf_counter()
     command = [sys.executable, "-m", "nmt.translate", "--run", str(run), "--engine", engine]
     subprocess.run([*command, sentence], check=True, capture_output=True)
-    whole = time.perf_counter() - begin
+    total = time.perf_counter() - begin
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import numpy"], check=True)
     numpy = time.perf_counter() - begin
@@ -377,17 +377,17 @@ def first_translation(run: Path, sentence: str, engine: str) -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
     names = ("imports_s", "loading_s", "first_search_s", "second_search_s")
-    seconds = (round(float(one), 3) for one in result.stdout.split())
-    say(
+    seconds = (round(float(text), 3) for text in result.stdout.split())
+    print_row(
         row=f"first translation of a fresh process, --engine {engine}",
-        seconds=round(whole, 2),
+        seconds=round(total, 2),
         import_numpy_s=round(numpy, 2),
         **dict(zip(names, seconds, strict=True)),
     )
 
 
 def whole_command(folder: Any, lines: Path, turns: int) -> None:
-    """Print how fast a file is translated: the command, and CTranslate2 given tokens."""
+    """Print the speed on a file: of the command, and of CTranslate2 on tokens."""
     import ctranslate2
 
     from nmt.formats.weights.converted import load_or_convert
@@ -413,7 +413,7 @@ def whole_command(folder: Any, lines: Path, turns: int) -> None:
             )
             rates["translate_batch"].append(len(texts) / (time.perf_counter() - begin))
     ratios = [a / b for a, b in zip(*rates.values(), strict=True)]
-    say(
+    print_row(
         row=f"a file of {len(texts):,} lines, beam 4",
         command=[round(rate) for rate in rates["command"]],
         translate_batch=[round(rate) for rate in rates["translate_batch"]],

@@ -1,11 +1,11 @@
-"""Compare what both engines make of the same lines. One JSON line per way to search.
+"""Compare the translations of both engines. Prints one JSON line per kind of search.
 
     python scripts/bench/compare_engines.py --run runs/latest --lines FILE --count 2000
 
-Lines are taken from all over the file, from the shortest to the longest, with two empty ones and
-two that are too long for one piece. An answer is equal (the same texts, best first), a tie (other
-texts whose scores differ by less than 0.001 nats, place by place), or different; of these, the
-first few are printed with both scores.
+The lines are of every length in the file, with two empty ones and two that are too long for one
+segment. A result is equal (the same texts, best first), a tie (other texts whose scores at the same
+rank differ by less than 0.001 nats), or different. The first few different results are printed with
+both scores.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def main() -> None:
 
     lines = choose(arguments.lines.read_text("utf-8").splitlines(), arguments.count)
     fast = Translator.load(arguments.run, engine="auto", log=print)
-    own = fast.with_keras_engine()
-    ways = {
+    keras = fast.with_keras_engine()
+    requests = {
         "greedy": SearchRequest(1),
         "beam 4": SearchRequest(4),
         "beam 5": SearchRequest(5),
@@ -46,25 +46,27 @@ def main() -> None:
         "4 best of beam 4": SearchRequest(4, n_best=4),
     }
     expected: list[list[Any]] = []
-    for name, how in ways.items():
-        expected = own.run(lines, how)
-        report(name, lines, expected, fast.run(lines, how))
-    # Each line with the first word of its own translation: a prefix is one for all of a call.
-    few = [i for i in range(0, len(lines), 20) if expected[i][0].text]
+    for name, request in requests.items():
+        expected = keras.run(lines, request)
+        report(name, lines, expected, fast.run(lines, request))
+    # Each line has the first word of its translation as prefix, so each needs a call of its keras.
+    indices = [i for i in range(0, len(lines), 20) if expected[i][0].text]
     ours, theirs = [], []
-    for i in few:
-        how = SearchRequest(4, prefix=expected[i][0].text.split()[0])
-        ours += own.run([lines[i]], how)
-        theirs += fast.run([lines[i]], how)
-    report("beam 4, a prefix", [lines[i] for i in few], ours, theirs)
-    pairs = [(lines[i], expected[i][0].text) for i in few]
+    for i in indices:
+        request = SearchRequest(4, prefix=expected[i][0].text.split()[0])
+        ours += keras.run([lines[i]], request)
+        theirs += fast.run([lines[i]], request)
+    report("beam 4, a prefix", [lines[i] for i in indices], ours, theirs)
+    pairs = [(lines[i], expected[i][0].text) for i in indices]
     pairs = [
-        pair for pair in pairs if count_tokens(own.tokenizer, [pair])[0] <= own.segmenter.max_tokens
+        pair
+        for pair in pairs
+        if count_tokens(keras.tokenizer, [pair])[0] <= keras.segmenter.max_tokens
     ]
     furthest = max(
-        abs(one - other)
-        for a, b in zip(own.score(pairs), fast.score(pairs), strict=True)
-        for one, other in zip(a.log_probs, b.log_probs, strict=True)
+        abs(a_log_prob - b_log_prob)
+        for a, b in zip(keras.score(pairs), fast.score(pairs), strict=True)
+        for a_log_prob, b_log_prob in zip(a.log_probs, b.log_probs, strict=True)
     )
     print(json.dumps({"row": "scores of pairs", "pairs": len(pairs), "furthest": furthest}))
 
@@ -77,22 +79,22 @@ def choose(lines: Sequence[str], count: int) -> list[str]:
 
 
 def report(name: str, lines: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any]) -> None:
-    """Print how many answers are equal, ties or different."""
+    """Print how many results are equal, ties or different."""
     different, ties, equal = [], 0, 0
-    for line, own, fast in zip(lines, ours, theirs, strict=True):
-        if [one.text for one in own] == [one.text for one in fast]:
+    for line, keras, fast in zip(lines, ours, theirs, strict=True):
+        if [best.text for best in keras] == [best.text for best in fast]:
             equal += 1
-        elif len(own) == len(fast) and all(
-            abs(one.score - other.score) < TIE for one, other in zip(own, fast, strict=True)
+        elif len(keras) == len(fast) and all(
+            abs(a.score - b.score) < TIE for a, b in zip(keras, fast, strict=True)
         ):
             ties += 1
         else:
-            first = next(i for i, one in enumerate(own) if fast[i : i + 1] != [one])
+            first = next(i for i, best in enumerate(keras) if fast[i : i + 1] != [best])
             different.append(
                 {
                     "source": line[:80],
                     "place": first,
-                    "own": [round(own[first].score, 4), own[first].text[:80]],
+                    "own": [round(keras[first].score, 4), keras[first].text[:80]],
                     "fast": [round(fast[first].score, 4), fast[first].text[:80]]
                     if first < len(fast)
                     else None,
@@ -100,10 +102,10 @@ def report(name: str, lines: Sequence[str], ours: Sequence[Any], theirs: Sequenc
             )
     furthest = max(
         (
-            abs(one.log_prob - other.log_prob)
-            for own, fast in zip(ours, theirs, strict=True)
-            for one, other in zip(own, fast, strict=False)
-            if one.tokens == other.tokens
+            abs(a.log_prob - b.log_prob)
+            for keras, fast in zip(ours, theirs, strict=True)
+            for a, b in zip(keras, fast, strict=False)
+            if a.tokens == b.tokens
         ),
         default=0.0,
     )

@@ -4,11 +4,10 @@
         data=tatoeba data.archive=/path/to/spa-eng.zip
     KERAS_BACKEND=jax python scripts/bench/compare_precisions.py --updates 500 --out FOLDER
 
-Trains `compact` once in float32, once in `mixed_bfloat16` and once in `mixed_float16`, from one
-seed and on the same batches, each in a process of its own, and compares the losses on the dev split
-with that of float32. Prints one JSON line for each; exits with 1 if one is further from it than
-`--within`. The overrides are those of `python -m nmt.train`. A second call with the same folder
-goes on where the first one was stopped.
+Trains `compact` in float32, `mixed_bfloat16` and `mixed_float16`, with one seed and the same
+batches, each in a separate process, and compares the losses on the dev split with that of float32.
+Prints one JSON line for each; exits with 1 if one differs by more than `--within`. The overrides
+are those of `python -m nmt.train`. A second call with the same folder resumes.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 
 from workloads import PRECISIONS
 
-EVERY = 500  # updates between two evaluations, after which a run can go on
+EVERY = 500  # updates between evaluations, after which a run can resume
 DEV_LOSS = "dev/loss"
 
 
@@ -33,25 +32,25 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("overrides", nargs="*", help="as for python -m nmt.train")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="of the runs")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="for the runs")
     parser.add_argument("--updates", type=int, default=2000, help="(%(default)s)")
     parser.add_argument("--within", type=float, default=0.01, help="relative (%(default)s)")
     arguments = parser.parse_intermixed_args()
-    found = []
+    results = []
     for precision in PRECISIONS:
         folder = arguments.out / precision
         train(folder, precision, arguments.updates, arguments.overrides)
-        found.append({"precision": precision, **read_run(folder / "latest")})
-    compare(found)
-    for result in found:
+        results.append({"precision": precision, **read_run(folder / "latest")})
+    compare(results)
+    for result in results:
         print(json.dumps(result), flush=True)
-    sys.exit(0 if all(result["apart"] <= arguments.within for result in found) else 1)
+    sys.exit(0 if all(result["apart"] <= arguments.within for result in results) else 1)
 
 
 def train(folder: Path, precision: str, updates: int, overrides: Sequence[str]) -> None:
-    """Train a run in a folder of its own, or go on with the one that is there.
+    """Train a run in a separate folder, or resume the one in it.
 
-    Ends the process where the run fails, which has then said why.
+    Exits if the run fails; it has then printed the reason.
     """
     if any((folder / "latest" / "checkpoints").glob("step_*.npz")):
         changes = ["training.resume=latest"]
@@ -71,17 +70,17 @@ def train(folder: Path, precision: str, updates: int, overrides: Sequence[str]) 
 
 
 def read_run(run: Path) -> dict[str, Any]:
-    """Return the last loss on the dev split, and what it took to get there."""
+    """Return the last loss on the dev split, with its updates and seconds."""
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     last = [record for record in records if DEV_LOSS in record][-1]
     return {"updates": last["step"], "seconds": round(last["seconds"]), "dev_loss": last[DEV_LOSS]}
 
 
-def compare(found: Sequence[dict[str, Any]]) -> None:
-    """Add to each result how far its loss is from the first one's, relatively."""
-    for result in found:
-        result["apart"] = abs(result["dev_loss"] / found[0]["dev_loss"] - 1)
+def compare(results: Sequence[dict[str, Any]]) -> None:
+    """Add to each result the relative difference of its loss from the first one's."""
+    for result in results:
+        result["apart"] = abs(result["dev_loss"] / results[0]["dev_loss"] - 1)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python scripts/bench/predict_scaling.py --gpus 8 64 --tokens-per-second base=700000 big=250000
 
 An update takes as long as the slowest GPU computes, plus the all-reduce of the gradients, which
-begins when all of them are there; or as long as a process needs to lay out the batch, if that is
-longer. What the numbers below stand for, and where the formulas end, is in docs/scaling.md.
+starts when all are computed; or as long as a process needs to build the batch, if that is longer.
+docs/scaling.md explains the numbers below and the limits of the formulas.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ GPUS = (8, 64, 512)
 VOCABULARY = 32_000  # pieces of a large corpus, as in Vaswani et al. 2017 (37,000)
 PADDING = 0.024  # share of the positions of packed Tatoeba rows: scripts/bench/bench_train.py
 NUMBER = 4  # bytes of a float32
-# Of numbers kept per parameter: weight, gradient, two moments of Adam, average; the latter three
-# can be parted among GPUs (ZeRO, stage 1: Rajbhandari et al. 2020).
-WHOLE, PARTED = 2, 3
+# Numbers per parameter: weight, gradient, two moments of Adam, average. The latter three can be
+# sharded among GPUs (ZeRO, stage 1: Rajbhandari et al. 2020).
+REPLICATED, SHARDED = 2, 3
 
 
 @dataclass(frozen=True)
 class Machine:
-    """GPUs in nodes. All rates are those reached, not those of a data sheet, unless said."""
+    """GPUs in nodes. Rates are those reached, not those of a data sheet, unless stated."""
 
     peak: float = 989e12  # FLOP/s of bfloat16 products, dense, of an H100 SXM: data sheet
     utilisation: float = 0.15  # of that, by a whole update: assumed
@@ -42,7 +42,7 @@ class Machine:
     inside: float = 0.8 * 450e9  # bytes/s each way of a GPU, NVLink 4: 0.8 of the data sheet
     latency: float = 10e-6  # seconds of one step of a ring: assumed
     spread: float = 0.02  # standard deviation of a GPU's time for an update, relative: assumed
-    layout: float = 21e6  # tokens/s that one core lays out as batches: measured
+    layout: float = 21e6  # tokens/s of batches that one core builds: measured
 
 
 # Bytes/s each way between nodes, for each GPU of a node: 0.8 of 400 Gb/s a GPU, of 100 Gb/s a node.
@@ -56,26 +56,26 @@ MEGA, GIGA = 1e6, 1e9
 
 @dataclass(frozen=True)
 class Model:
-    """What a model asks of GPUs."""
+    """What a model needs of GPUs."""
 
     name: str
     parameters: int
     flops: float  # per token in training
     rate: float  # tokens/s of one GPU alone
-    tokens: float  # of one GPU in an update, both sides
+    tokens: float  # per update of one GPU, both sides
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the GPUs work together."""
+    """How the GPUs share updates."""
 
-    number: int = NUMBER  # bytes of a number on its way
+    number: int = NUMBER  # bytes of a transferred number
     accumulate: int = 1  # micro-batches, each as large as a GPU's batch
-    tokens: float | None = None  # per update, of all GPUs; None: as many as they are times one's
+    tokens: float | None = None  # per update of all GPUs; None: that of one GPU times their number
 
 
 class Prediction(NamedTuple):
-    """Of one update."""
+    """Predicted time and rates of one update."""
 
     tokens: float
     compute: float  # seconds, as are all below
@@ -83,7 +83,7 @@ class Prediction(NamedTuple):
     reducing: float
     layout: float
     seconds: float
-    share: float  # of the tokens/s of as many GPUs that know nothing of each other
+    share: float  # of the tokens/s of as many independent GPUs
     learned: float  # see `count_learned`
 
     @property
@@ -107,7 +107,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="NAME=RATE",
-        help="of one GPU, measured: others are assumed",
+        help="measured rate of one GPU; others are assumed",
     )
     arguments = parser.parse_args()
     machine = Machine(utilisation=arguments.utilisation, spread=arguments.spread)
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def make_model(name: str, vocabulary: int, machine: Machine) -> Model:
-    """Return what a model of the configuration asks of a GPU."""
+    """Return what a model of the configuration needs of a GPU."""
     sys.path.insert(0, str(ROOT))
     from nmt.model.costs import count_training_flops_per_token
     from nmt.runs.building import make_sizes
@@ -152,14 +152,14 @@ def pass_around(members: int, size: float, bandwidth: float, latency: float) -> 
 def all_reduce(gpus: int, size: float, machine: Machine, between: float) -> float:
     """Return the seconds of an all-reduce of ``size`` bytes, first within nodes, then between them.
 
-    Within a node each GPU ends up with the sum of an equal part, and passes that part around among
-    its like in the other nodes, all at the same time; then the parts are put together again.
+    Within a node, a reduce-scatter leaves each GPU with the sum of an equal shard. Each shard is
+    then all-reduced among its GPUs in all nodes, in parallel, and gathered again within the nodes.
 
     Args:
-        gpus: in full nodes, or all in one.
-        size: of the gradients.
-        machine: whose nodes.
-        between: bytes/s between nodes, of each GPU.
+        gpus: number of GPUs, in full nodes or all in one.
+        size: bytes of the gradients.
+        machine: the nodes.
+        between: bytes/s between nodes, per GPU.
     """
     inside = min(gpus, machine.per_node)
     nodes = math.ceil(gpus / machine.per_node)
@@ -169,12 +169,12 @@ def all_reduce(gpus: int, size: float, machine: Machine, between: float) -> floa
 
 
 def expect_slowest(count: int) -> float:
-    """Return the expected largest of so many normal numbers, in standard deviations (Blom 1958)."""
+    """Return the expected maximum of ``count`` normal numbers, in deviations (Blom 1958)."""
     return statistics.NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
 def count_learned(tokens: float) -> float:
-    """Return what a token teaches in updates of so many, against updates of few.
+    """Return the learning per token with large updates, relative to small ones.
 
     1 / (1 + B / B_critical): McCandlish et al. 2018, section 2.
     """
@@ -188,7 +188,7 @@ def predict(model: Model, gpus: int, machine: Machine, between: float, plan: Pla
     waiting = machine.spread * expect_slowest(gpus) * compute
     reducing = all_reduce(gpus, plan.number * model.parameters, machine, between)
     nodes = math.ceil(gpus / machine.per_node)
-    layout = tokens / nodes / machine.layout  # each process its own rows
+    layout = tokens / nodes / machine.layout  # each process builds its own rows
     seconds = max(compute + waiting + reducing, layout)
     share = tokens / seconds / (gpus * model.rate)
     return Prediction(
@@ -211,70 +211,78 @@ def write_tables(models: Sequence[Model], gpus: Sequence[int], machine: Machine)
 
 
 def tabulate(rows: Iterable[Sequence[str]]) -> str:
-    """Lay out rows as Markdown; the first one is the head."""
+    """Format rows as Markdown; the first one is the header."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     columns = lines[0].count("|") - 1
     return "\n".join([lines[0], "|---" * columns + "|", *lines[1:]])
 
 
 def list_models(models: Sequence[Model]) -> Iterator[tuple[str, ...]]:
-    """Yield what is assumed of each model on one GPU."""
+    """Yield the assumptions about each model on one GPU."""
     yield (
         *("model", "parameters", "MFLOP per token", "tokens/s of one GPU", "tokens of one update"),
-        *("gradients", "weights to averages", "parted among 8"),
+        *("gradients", "training state", "state sharded over 8"),
     )
     for model in models:
-        whole, parted = (NUMBER * model.parameters * count for count in (WHOLE, PARTED))
+        replicated, sharded = (NUMBER * model.parameters * n for n in (REPLICATED, SHARDED))
         yield (
             *(model.name, f"{model.parameters:,}", f"{model.flops / MEGA:.0f}"),
             *(f"{model.rate:,.0f}", f"{model.tokens:,.0f}"),
             f"{NUMBER * model.parameters / MEGA:.0f} MB",
-            *(f"{size / GIGA:.2f} GB" for size in (whole + parted, whole + parted / 8)),
+            *(f"{size / GIGA:.2f} GB" for size in (replicated + sharded, replicated + sharded / 8)),
         )
 
 
 def list_predictions(
     models: Sequence[Model], gpus: Sequence[int], machine: Machine
 ) -> Iterator[tuple[str, ...]]:
-    """Yield an update of every model on every network by every number of GPUs, as it is today."""
+    """Yield the current update of every model, network and number of GPUs."""
     yield (
         *("model", "between nodes", "GPUs", "tokens per update", "computing, ms", "waiting, ms"),
-        *("all-reduce, ms", "layout, ms", "tokens/s", "of so many alone", "learned per token"),
+        *("all-reduce, ms", "layout, ms", "tokens/s", "scaling efficiency", "learned per token"),
     )
-    places = [("–", count) for count in gpus if count <= machine.per_node]
-    places += [(name, count) for name in NETWORKS for count in gpus if count > machine.per_node]
+    settings = [("–", count) for count in gpus if count <= machine.per_node]
+    settings += [(name, count) for name in NETWORKS for count in gpus if count > machine.per_node]
     for model in models:
-        for network, count in places:
+        for network, count in settings:
             between = NETWORKS.get(network, math.inf)
-            found = predict(model, count, machine, between, Plan())
-            parts = (found.compute, found.waiting, found.reducing, found.layout)
+            prediction = predict(model, count, machine, between, Plan())
+            parts = (prediction.compute, prediction.waiting, prediction.reducing, prediction.layout)
             yield (
-                *(model.name, network, str(count), f"{found.tokens:,.0f}"),
+                *(model.name, network, str(count), f"{prediction.tokens:,.0f}"),
                 *(f"{1e3 * part:.1f}" for part in parts),
-                *(f"{found.rate / MEGA:.1f} M", f"{found.share:.0%}", f"{found.learned:.0%}"),
+                *(
+                    f"{prediction.rate / MEGA:.1f} M",
+                    f"{prediction.share:.0%}",
+                    f"{prediction.learned:.0%}",
+                ),
             )
 
 
 def list_changes(models: Sequence[Model], gpus: int, machine: Machine) -> Iterator[tuple[str, ...]]:
-    """Yield what each change would make of the most GPUs."""
+    """Yield the effect of each change on the largest number of GPUs."""
     plans = {
-        "nothing": Plan(),
-        "gradients travel as bfloat16": Plan(number=2),
-        "and 4 micro-batches": Plan(number=2, accumulate=4),
-        f"or {CRITICAL:,} tokens shared by all": Plan(number=2, tokens=CRITICAL),
+        "no change": Plan(),
+        "bfloat16 gradients": Plan(number=2),
+        "also 4 micro-batches": Plan(number=2, accumulate=4),
+        f"also {CRITICAL:,} tokens per update": Plan(number=2, tokens=CRITICAL),
     }
     yield (
         *("model", "between nodes", "changed", "tokens per update", "ms per update"),
-        *("tokens/s", "of so many alone", "learned per token"),
+        *("tokens/s", "scaling efficiency", "learned per token"),
     )
     for model in models:
         for network, between in NETWORKS.items():
             for name, plan in plans.items():
-                found = predict(model, gpus, machine, between, plan)
+                prediction = predict(model, gpus, machine, between, plan)
                 yield (
-                    *(model.name, network, name, f"{found.tokens:,.0f}"),
-                    f"{1e3 * found.seconds:.1f}",
-                    *(f"{found.rate / MEGA:.1f} M", f"{found.share:.0%}", f"{found.learned:.0%}"),
+                    *(model.name, network, name, f"{prediction.tokens:,.0f}"),
+                    f"{1e3 * prediction.seconds:.1f}",
+                    *(
+                        f"{prediction.rate / MEGA:.1f} M",
+                        f"{prediction.share:.0%}",
+                        f"{prediction.learned:.0%}",
+                    ),
                 )
 
 

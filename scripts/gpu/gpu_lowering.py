@@ -1,16 +1,16 @@
-"""Lower for a GPU what training and searching compile, on a machine that has none.
+"""Lower the programs of training and search for a GPU, on a machine without one.
 
     bash scripts/gpu/gpu_check.sh --lower
     bash scripts/gpu/gpu_check.sh --lower --backend jax --rows fused
 
-Update, evaluation and search of `compact` (by each attention kernel) and of `rnn`, in each
-precision, are built as they would be on a GPU, and called. What they would compile is lowered for
-CUDA instead of run: `lower_tensorflow.py` and `lower_jax.py` say how far. So an operation that has
-no kernel there is found here, and named. What remains is what a GPU alone can tell: whether its
-compiler and cuDNN take the programs, whether they fit into its memory, and what they give.
+Update, evaluation and search of `compact` (with each attention kernel) and of `rnn` are built in
+each precision as on a GPU, and called. Instead of running, the compiled programs are lowered for
+CUDA: `lower_tensorflow.py` and `lower_jax.py` say how far. An operation without a GPU kernel is
+reported. Only a GPU can tell whether its compiler and cuDNN accept the programs, whether they fit
+into its memory, and what they compute.
 
-Tokenizers are not looked at: tensorflow-text works on CPUs alone, beside the graphs of models, but
-for the SavedModel export, where it is in one graph with them.
+Tokenizers are not covered. tensorflow-text works only on CPUs, outside the graphs of models, except
+in the SavedModel export, where both share a graph.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
 BACKENDS = ("tensorflow", "jax")
 KERNELS = ("explicit", "fused", "chunked")
 NO_GPU = {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-LENGTH, VOCABULARY = 64, 4000  # of rows, in tokens; of the default run, in pieces
+LENGTH, VOCABULARY = 64, 4000  # tokens per row; tokens of the default run's vocabulary
 BATCH_TOKENS, DROPOUT = 1024, 0.1
-H100, ITS_PRECISION = ("NVIDIA H100", (9, 0)), "mixed_bfloat16"  # what `auto` is there
+H100, H100_PRECISION = ("NVIDIA H100", (9, 0)), "mixed_bfloat16"  # `auto` resolves to it
 CELLS = ("update", "micro-batches", "without XLA", "evaluation", "greedy", "beam", "sampling")
-BELIEVING = (
+GPU_READERS = (
     "training.defaults",
     "training.process_group",
     "inference.keras_engine",
-)  # they look for GPUs
+)  # modules that look for GPUs
 CUDNN = "__cudnn$"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration that is lowered."""
+    """A configuration to lower."""
 
     model: str
     attention: str
@@ -65,69 +65,69 @@ class Row:
 
     @property
     def what(self) -> str:
-        """Its name."""
+        """Name of the row."""
         return " ".join([self.model, self.attention, self.precision])
 
     @property
     def overrides(self) -> list[str]:
-        """What sets it apart from the default configuration."""
-        precision = "auto" if self.precision == ITS_PRECISION else self.precision
+        """Changes to the default configuration."""
+        precision = "auto" if self.precision == H100_PRECISION else self.precision
         kernel = [f"model.attention_kernel={self.attention}"] * (self.attention in KERNELS)
         return [f"model={self.model}", f"training.precision={precision}", *kernel]
 
     def wants_cudnn(self, backend: str) -> bool:
-        """Whether a kernel of cuDNN is to be in it: it knows the half precisions alone."""
+        """Whether it must call a cuDNN kernel, which exists only for half precisions."""
         return backend == "jax" and self.attention == "fused" and self.precision != "float32"
 
 
 def list_rows() -> list[Row]:
     """Return the configurations."""
-    rows = [Row("compact", kernel, one) for kernel in KERNELS for one in PRECISIONS]
-    return rows + [Row("rnn", "additive", one) for one in PRECISIONS]
+    rows = [Row("compact", kernel, precision) for kernel in KERNELS for precision in PRECISIONS]
+    return rows + [Row("rnn", "additive", precision) for precision in PRECISIONS]
 
 
-# --- Of all backends ----------------------------------------------------------------------------
+# --- All backends -------------------------------------------------------------------------------
 
 
-def check(backends: Sequence[str], named: str, overrides: Sequence[str], out: Path | None) -> int:
+def check(backends: Sequence[str], names: str, overrides: Sequence[str], out: Path | None) -> int:
     """Lower every row on every backend, and print tables; return the exit status.
 
     Args:
-        backends: by which to lower.
-        named: parts of the names of rows, separated by commas.
-        overrides: of every configuration.
-        out: a folder for the results as JSON lines; None: they are printed alone.
+        backends: backends that lower.
+        names: parts of the names of rows, separated by commas.
+        overrides: overrides of every configuration.
+        out: folder for the results as JSON lines; None: only print them.
     """
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else WIDTH
     console = Console(highlight=False, markup=False, soft_wrap=True, width=width)
-    rows = [row for row in list_rows() if any(name in row.what for name in named.split(","))]
-    found = []
+    rows = [row for row in list_rows() if any(name in row.what for name in names.split(","))]
+    results = []
     with show_progress(console, len(backends) * len(rows)) as advance:
-        # What a process has traced and compiled it does not give back: each has a few rows.
-        groups = [list(some) for _, some in groupby(rows, lambda row: (row.model, row.attention))]
+        # A process never frees what it has traced and compiled, so each process lowers few rows.
+        groups = [list(group) for _, group in groupby(rows, lambda row: (row.model, row.attention))]
         for backend, group in product(backends, groups):
             for result in ask_worker(backend, group, overrides):
-                found.append(result)
+                results.append(result)
                 advance(f"{backend}: {result['what']}")
     if out:
         out.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps(result) + "\n" for result in found)
+        lines = "".join(json.dumps(result) + "\n" for result in results)
         (out / "lowering.jsonl").write_text(lines, encoding="utf-8")
     for backend in backends:
-        of_backend = [result for result in found if result["backend"] == backend]
-        console.print(tabulate_lowering(backend, CELLS, of_backend))
-    problems = list(list_problems(found))
+        rows_of_backend = [result for result in results if result["backend"] == backend]
+        console.print(tabulate_lowering(backend, CELLS, rows_of_backend))
+    problems = list(list_problems(results))
     for problem in problems:
         console.print(problem)
-    whole = len(found) == len(backends) * len(rows)
-    return 0 if whole and not problems else 1
+    is_complete = len(results) == len(backends) * len(rows)
+    return 0 if is_complete and not problems else 1
 
 
 @contextlib.contextmanager
 def show_progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
-    """Show how far it is; yield what says that one more is done, and which."""
+    """Show a progress bar; yield a function that advances it and shows a text."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.progress import TimeRemainingColumn as Left
 
@@ -141,9 +141,9 @@ def show_progress(console: Console, total: int) -> Iterator[Callable[[str], None
 def ask_worker(
     backend: str, rows: Sequence[Row], overrides: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the result of each row, from a process of the backend's own.
+    """Yield the result of each row, from a separate process for the backend.
 
-    Ends this process where that one fails.
+    Exits if that process fails.
     """
     command = [sys.executable, __file__, *overrides, "--rows", *(row.what for row in rows)]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
@@ -164,20 +164,20 @@ def ask_worker(
             sys.exit(f"{backend} failed with status {process.returncode}:\n{errors.read()[-4000:]}")
 
 
-def list_problems(found: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for every problem, with all cells that have it."""
+def list_problems(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for every problem, with all its cells."""
     cells: dict[str, list[str]] = {}
-    for result in found:
+    for result in results:
         for name in (name for name in CELLS if name in result):
             for problem in result[name]["problems"]:
                 cells.setdefault(f"{result['backend']}: {problem}", []).append(
                     f"{result['what']}, {name}"
                 )
-    for problem, where in cells.items():
-        yield f"{problem}: {'; '.join(where)}"
+    for problem, names in cells.items():
+        yield f"{problem}: {'; '.join(names)}"
 
 
-# --- Of one backend, in a process of its own ----------------------------------------------------
+# --- One backend, in a separate process -----------------------------------------------------------
 
 
 def main() -> None:
@@ -194,11 +194,11 @@ def main() -> None:
 
 
 def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
-    """Lower what a configuration compiles.
+    """Lower the programs of a configuration.
 
     Returns:
-        ``backend``, ``what`` and what identifies the row; the ``precision`` and ``parallel_parts``
-        that were resolved; and by names from `CELLS`, the lists ``problems`` and ``kernels``.
+        ``backend``, ``what`` and the fields of the row; the resolved ``precision`` and
+        ``parallel_parts``; and for each name of `CELLS`, the lists ``problems`` and ``kernels``.
     """
     import keras
 
@@ -206,9 +206,9 @@ def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
 
     backend = keras.config.backend()
     lowering = importlib.import_module(f"lower_{backend}").lowering
-    with believe_in(Gpu(*H100)), lowering() as found:
+    with pretend_gpu(Gpu(*H100)), lowering() as lowered:
         resolved, calls = make_calls(row, overrides)
-        cells = {name: lower_call(call, found) for name, call in calls.items()}
+        cells = {name: lower_call(call, lowered) for name, call in calls.items()}
     if resolved["precision"] != row.precision:
         cells["update"]["problems"].append(f"precision=auto became {resolved['precision']}")
     for cell in cells.values():
@@ -217,20 +217,20 @@ def lower_row(row: Row, overrides: Sequence[str]) -> dict[str, Any]:
     return {"backend": backend, "what": row.what, **vars(row), **resolved, **cells}
 
 
-def lower_call(call: Callable[[], Any], found: Lowered) -> dict[str, list[str]]:
-    """Make a call under `lowering`; return what was found."""
-    found.clear()
-    with contextlib.suppress(NotLoweredError):  # noted
+def lower_call(call: Callable[[], Any], lowered: Lowered) -> dict[str, list[str]]:
+    """Make a call under `lowering`; return problems and kernels."""
+    lowered.clear()
+    with contextlib.suppress(NotLoweredError):  # it is recorded
         call()
-    if not found.functions:
-        found.problems.append("nothing was compiled")
-    return {"problems": list(dict.fromkeys(found.problems)), "kernels": sorted(found.kernels)}
+    if not lowered.functions:
+        lowered.problems.append("nothing was compiled")
+    return {"problems": list(dict.fromkeys(lowered.problems)), "kernels": sorted(lowered.kernels)}
 
 
 def make_calls(
     row: Row, overrides: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """Return what a row's configuration resolved, and calls by names from `CELLS`."""
+    """Return the resolved settings of a row, and calls by names of `CELLS`."""
     import keras
     import numpy as np
 
@@ -241,8 +241,8 @@ def make_calls(
     from nmt.training.backend import make_step
     from nmt.training.defaults import resolve_config
 
-    given = [f"training.batch_tokens={BATCH_TOKENS}", f"model.dropout={DROPOUT}"]
-    config = resolve_config(compose_config([*row.overrides, *given, *overrides]), pairs=100_000)
+    fixed = [f"training.batch_tokens={BATCH_TOKENS}", f"model.dropout={DROPOUT}"]
+    config = resolve_config(compose_config([*row.overrides, *fixed, *overrides]), pairs=100_000)
     training = config.training
     model = build_model(config, VOCABULARY, precision=training.precision)
     steps = [make_step(model, replace(training, accumulate=n), seed=1) for n in (1, 2)]
@@ -266,24 +266,24 @@ def make_calls(
 
 
 def make_batch(tokens: int) -> Batch:
-    """Return a batch of full rows, as `nmt.data.batches.Batches` lays them out."""
+    """Return a batch of full rows, in the layout of `nmt.data.batches.Batches`."""
     import numpy as np
 
     shape = (tokens // LENGTH, LENGTH)
     ids = np.full(shape, 5, np.int32)
     ones, positions = np.ones_like(ids), np.broadcast_to(np.arange(LENGTH, dtype=np.int32), shape)
-    of_sides = {f"{side}_segments": ones for side in ("source", "target")}
-    of_sides |= {f"{side}_positions": positions for side in ("source", "target")}
-    return {"source": ids, "target": ids, "labels": ids, **of_sides}
+    sides = {f"{side}_segments": ones for side in ("source", "target")}
+    sides |= {f"{side}_positions": positions for side in ("source", "target")}
+    return {"source": ids, "target": ids, "labels": ids, **sides}
 
 
 @contextlib.contextmanager
-def believe_in(gpu: Gpu) -> Iterator[None]:
-    """Let the program, and what asks for kernels of cuDNN, find a GPU."""
+def pretend_gpu(gpu: Gpu) -> Iterator[None]:
+    """Make the program, and the checks for cuDNN kernels, see a GPU."""
     import keras
 
     with contextlib.ExitStack() as patched:
-        for name in BELIEVING:
+        for name in GPU_READERS:
             module = importlib.import_module(f"nmt.{name}")
             patched.enter_context(mock.patch.object(module, "gpus", return_value=[gpu]))
         if keras.config.backend() == "jax":

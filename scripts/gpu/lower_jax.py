@@ -1,7 +1,4 @@
-"""Ask JAX whether a GPU could do what a program compiles, on a machine without one.
-
-Functions are lowered for CUDA, down to the program that XLA would get there.
-"""
+"""Lower the programs of JAX for CUDA, down to the input of XLA, on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -18,9 +15,9 @@ from jax._src.cudnn import fused_attention_stablehlo as cudnn
 from lowered import Lowered, NotLoweredError
 
 CUDA = "cuda"
-CUDNN = 91000  # a version that has every kernel asked for here
+CUDNN = 91000  # a version with every kernel that is requested here
 _CALL = re.compile(r"custom_call @([\w$.]+)")
-# A program that calls cuDNN runs where this version of JAX does, which is all that is asked of it.
+# Exported programs with cuDNN calls run only on this version of JAX, which is enough here.
 _ALLOWED = [
     export.DisabledSafetyCheck.custom_call(name) for name in cudnn._custom_name_maps.values()
 ]
@@ -28,42 +25,38 @@ _ALLOWED = [
 
 @contextmanager
 def lowering() -> Iterator[Lowered]:
-    """Lower what is compiled within. It is not run: it returns zeros."""
-    found = Lowered()
+    """Lower functions instead of compiling them; they return zeros."""
+    lowered = Lowered()
     real = jax.jit
 
     def jit(function: Any, **options: Any) -> Any:
         jitted = real(function, **options)
 
         def call(*arguments: Any) -> Any:
-            found.functions.append(function.__name__)
+            lowered.functions.append(function.__name__)
             try:
                 exported = export.export(jitted, platforms=[CUDA], disabled_checks=_ALLOWED)(
                     *arguments
                 )
             except (NotImplementedError, ValueError) as error:
-                found.problems.append(str(error).splitlines()[0])
+                lowered.problems.append(str(error).splitlines()[0])
                 raise NotLoweredError from error
-            found.kernels.update(_CALL.findall(exported.mlir_module()))
-            outputs = [np.zeros(one.shape, one.dtype) for one in exported.out_avals]
+            lowered.kernels.update(_CALL.findall(exported.mlir_module()))
+            outputs = [np.zeros(aval.shape, aval.dtype) for aval in exported.out_avals]
             return jax.tree.unflatten(exported.out_tree, outputs)
 
         return call
 
     with mock.patch.object(jax, "jit", jit):
-        yield found
+        yield lowered
 
 
 @contextmanager
 def have_cudnn(capability: tuple[int, int]) -> Iterator[None]:
-    """Answer what JAX asks of a GPU before it takes a kernel of cuDNN.
+    """Answer JAX's checks for cuDNN kernels as a GPU of this CUDA compute capability would."""
 
-    Args:
-        capability: compute capability of CUDA.
-    """
-
-    def is_at_least(wanted: str) -> bool:
-        return capability >= tuple(map(int, wanted.split(".")))
+    def is_at_least(required: str) -> bool:
+        return capability >= tuple(map(int, required.split(".")))
 
     with ExitStack() as patched:
         for name, answer in (

@@ -1,4 +1,4 @@
-"""What `gpu_lowering.py` learns of what a backend compiled, whichever it is."""
+"""Results of lowering, on any backend."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 
 class NotLoweredError(Exception):
-    """A function that was called has no program for a GPU; its results are not known."""
+    """A called function has no program for a GPU, so it has no result."""
 
 
 @dataclass
 class Lowered:
-    """The functions that were compiled since the last `clear`.
+    """Functions lowered since the last `clear`.
 
     Attributes:
         functions: their names.
-        problems: operations that a GPU cannot do in them, and why.
-        kernels: of others that they call, such as those of cuDNN.
+        problems: their operations without GPU support, with the reason.
+        kernels: external kernels that they call, such as cuDNN's.
     """
 
     functions: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Lowered:
     kernels: set[str] = field(default_factory=set)
 
     def clear(self) -> None:
-        """Forget them."""
+        """Forget all results."""
         self.functions.clear()
         self.problems.clear()
         self.kernels.clear()

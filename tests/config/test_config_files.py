@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 
@@ -162,9 +162,12 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
     [
         ({"kind": "tsv", "path": "a", "pth": "b"}, "'data.pth'; did you mean 'data.path'?"),
         ({"kind": "tsv"}, "data=tsv needs data.path=FILE"),
-        ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind=tsvv is none of"),
+        ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind must be one of"),
         ({"path": "a"}, "unknown configuration key 'data.pattern"),
-        ({"kind": "phrasebook", "patterns": 9, "pattern_share": "x"}, "data.pattern_share=x is no"),
+        (
+            {"kind": "phrasebook", "patterns": 9, "pattern_share": "x"},
+            "data.pattern_share must be",
+        ),
         ({"kind": "phrasebook", "patterns": "x"}, "'data.sources.patterns.pairs'"),
         ({"kind": "tsv", "path": "a", "dev": ...}, "no value for configuration key 'data.dev'"),
         ({"kind": "tsv", "sources": {"a": {"kind": "tsv"}}}, "unknown configuration key 'data.kin"),
@@ -187,8 +190,8 @@ def test_a_file_of_before_that_was_edited_badly(
         (3, "data.sources"),
         ([1], "Cannot merge"),
         ({}, "data.sources is empty"),
-        ({"a": None}, "data.sources.a is no source"),
-        ({"a": 3}, "data.sources.a is no source"),
+        ({"a": None}, "data.sources.a must be a source"),
+        ({"a": 3}, "data.sources.a must be a source"),
         ({1: {"kind": "tsv"}}, "data.sources.1"),
         ({"a": {"path": "b"}}, "data.sources.a has no kind"),
         ({"a": {"kind": "tsv", "pth": "b"}}, "did you mean 'data.sources.a.path'?"),

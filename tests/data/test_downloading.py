@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from made_configurations import configured
-from made_corpora import BOMB, GO, SPA_ENG, Site, complaint, configure, serve, tarred, zipped
 from rich.console import Console
+from sample_configs import configured
+from sample_corpora import BOMB, GO, SPA_ENG, Site, complaint, configure, serve, tarred, zipped
 
 from nmt.data import downloading
 from nmt.data.corpus import Corpus, load_corpus

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
+from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
 from nmt.data import embedded, lines
-from nmt.data.corpus import Corpus, load_corpus, read_parallel
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.evaluation_sets import read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_corpora import complaint, configure, load_pairs, singles, table
+from sample_corpora import complaint, configure, load_pairs, singles, table
 
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import load_corpus

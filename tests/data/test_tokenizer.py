@@ -29,8 +29,8 @@ from nmt.data.tokenizer import (
     Tokenizer,
     WordPieceTokenizer,
     load_tokenizer,
-    train_tokenizer,
 )
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.xdist_group("tokenizers")

@@ -82,7 +82,7 @@ def prepare_events(folder: Path) -> Prepared:
         with EventWriter(folder / "logs", purge_step=step) as events:
             events.blob(tag(1, text), text.encode("utf-8", "replace"), step, plugin="plugin")
             events.text("samples", text, step)
-            events.hparams({"data.path": text, "data.columns": [0, 1], "seed": step}, [])
+            events.hparams({"data.path": text, "data.columns": [0, 1], "seed": step})
         for path in (folder / "logs").iterdir():
             path.unlink()
 

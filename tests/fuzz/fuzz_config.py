@@ -94,9 +94,9 @@ def prepare_overrides(folder: Path) -> Prepared:
         value = pick(data, WORDS) if data.ConsumeBool() else str(draw_json(data))
         compose_config([f"{sign}{key}={value}".replace("\0", "")])
 
-    from nmt.config.schema import known_keys
+    from nmt.config.schema import list_keys
 
-    keys = [*known_keys(), "data.sources.written.weight", "data.sources.new.kind", "hydra.run.dir"]
+    keys = [*list_keys(), "data.sources.written.weight", "data.sources.new.kind", "hydra.run.dir"]
     lines = ["\n".join([*TSV, "data.path=a.tsv"]), "model=small\n~data.dev"]
     lines += ["seed=1,2", "+a.b=1", "seed=[1"]
     lines += ["training.resume=latest", "data@x=tsv", "'a'=b", "=", "a=${b}"]

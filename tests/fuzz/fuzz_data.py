@@ -15,7 +15,7 @@ from fuzz_inputs import SHORT_LINE, TEXTS, Prepared, draw_text, edit, pack_zip, 
 
 def prepare_reading(folder: Path) -> Prepared:
     """Read lines of tables and of aligned files."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import encodings, lines, reading
     from nmt.errors import UserError
     from nmt.inference import lines as output
@@ -87,8 +87,11 @@ def prepare_cleaning(folder: Path) -> Prepared:
 
 def prepare_corpus(folder: Path) -> Prepared:
     """Filter a corpus: every line is accepted once, or rejected for one reason."""
-    from nmt.config.data import DataConfig, SourceConfig
-    from nmt.data.corpus import load_corpus, read_parallel, rejection_table
+    from nmt.config.data import DataConfig
+    from nmt.config.sources import SourceConfig
+    from nmt.data.corpus import load_corpus
+    from nmt.data.evaluation_sets import read_parallel
+    from nmt.data.rejections import rejection_table
     from nmt.errors import UserError
 
     path, rejected = folder / "pairs.tsv", folder / "rejected.tsv"
@@ -133,7 +136,7 @@ def prepare_corpus(folder: Path) -> Prepared:
 
 def prepare_archives(folder: Path) -> Prepared:
     """Read damaged and hostile zip and gzip files; none is unpacked beyond its limit."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import archives, downloading, reading
 
     least = 4096
@@ -178,6 +181,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
     from nmt.data import tokenizer as tokenizers
     from nmt.data.cleaning import clean_text
     from nmt.data.embedded import phrasebook_dir
+    from nmt.data.tokenizer_training import train_tokenizer
     from nmt.inference.segmenting import Segmenter
 
     tables = sorted(phrasebook_dir().glob("*.tsv"))
@@ -188,7 +192,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         for side in line.split("\t")
     ]
     trained = [
-        tokenizers.train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995), texts, log=lambda _: None)
+        train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995), texts, log=lambda _: None)
         for kind in ("unigram", "bpe")
     ]
     pieces = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "▁casa", "▁", *"abc", "##a", "##b", "##casa"]
@@ -210,7 +214,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         assert all(0 < len(segment) <= room for segment in segments)
         joined = "".join(tokenizer.decode(segments))
         assert joined.replace(" ", "").replace("\ufffd", "") or "\ufffd" in joined or not text
-        words = tokenizers._pretokenized(text)
+        words = tokenizers.split_words(text)
         assert "".join(words) == (" " + text if text else "").replace(" ", "▁")
         wordpiece.decode([[number % len(pieces) for number in raw.encode("utf-8", "replace")]])
 

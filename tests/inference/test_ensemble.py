@@ -86,7 +86,7 @@ def test_a_model_twice_is_the_model() -> None:
 
 
 def test_attention_is_of_one_model() -> None:
-    with pytest.raises(UserError, match="attention is that of one model"):
+    with pytest.raises(UserError, match="an ensemble has no attention"):
         engine(made(1), made(2)).attention(SOURCES[:1], SOURCES[:1])
 
 

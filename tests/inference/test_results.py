@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import SOURCE, TARGET, attention, weights
+from fake_attention import SOURCE, TARGET, attention, weights
 
 from nmt.analysis.heads import statistics
-from nmt.analysis.pictures import drawing
+from nmt.analysis.pictures.attention_files import write_attention
 from nmt.inference.forcing import label_attention
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Attention, PairScore, Translation, join_lines
@@ -170,11 +170,11 @@ def test_one_kind_of_attention_is_measured(only: Attention) -> None:
 def test_one_kind_of_attention_is_drawn(only: Attention, tmp_path: Path) -> None:
     translator = SimpleNamespace(attention=lambda sentence, translation: only)
     translation = Translation("b", -1.0, -1.0, (2,))
-    files = list(drawing.draw(translator, ["a"], [translation], tmp_path))
+    files = list(write_attention(translator, ["a"], [translation], tmp_path))
     assert [file.name for file in files] == [
         f"sentence_1_alignment_layer_{layer}.png" for layer in (1, 2)
     ]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
-    [page] = drawing.draw(translator, ["a"], [translation], tmp_path / "page.html")
+    [page] = write_attention(translator, ["a"], [translation], tmp_path / "page.html")
     [shown] = recorded(page.read_text(encoding="utf-8"))
     assert list(shown.weights) == ["alignment"]

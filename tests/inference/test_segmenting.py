@@ -10,7 +10,8 @@ from conftest import corpus_lines
 
 from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import Tokenizer, train_tokenizer
+from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nmt import Translator
 
 import gpu_lowering
-from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows
+from gpu_lowering import CELLS, CUDNN, KERNELS, Row, list_rows, pretend_gpu
 from lowered import Lowered, NotLoweredError
 from workloads import PRECISIONS
 
@@ -133,7 +133,7 @@ def test_the_program_believes_in_the_gpu(
 ) -> None:
     model = letters.engine.model
     assert resolve_config(compose(), 100).training.precision == "float32"
-    with believe_in(gpu):
+    with pretend_gpu(gpu):
         training = resolve_config(compose(), 100).training
         assert (training.precision, training.parallel_parts) == (precision, 1)
         assert KerasEngine(model).parallel == 1

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import pytest
 from conftest import tiny_overrides
-from made_configurations import LANGUAGES, changed, configured
 from rich.console import Console
+from sample_configs import LANGUAGES, changed, configured
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten

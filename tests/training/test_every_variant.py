@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_configurations import configured
 from rich.console import Console
+from sample_configs import configured
 
 from nmt import fit
 from nmt.runs.building import build_model, make_sizes, set_seed

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_configurations import configured
 from rich.console import Console
+from sample_configs import configured
 from workshop import BackendStep
 
 from nmt.config import TrainingConfig
@@ -74,7 +74,7 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
 def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
     config = replace(configured(*AUTO).training, update_tokens=tokens)
     split = split_update(config, min(micro_batches, max_micro_batches(config)))
-    assert split.tokens_together == tokens
+    assert split.tokens_per_update == tokens
     assert isinstance(split.batch_tokens, int)
     assert (split.accumulate - 1) * split.batch_tokens < tokens
     assert split.accumulate * split.batch_tokens >= tokens
@@ -89,7 +89,7 @@ def test_halves_come_to_an_end_at_one_row() -> None:
         trial = split_further(trial)
         found.append((trial.accumulate, trial.batch_tokens))
     assert found == [(2, 256), (4, 128), (8, 64)]
-    with pytest.raises(UserError, match="one row does not fit"):
+    with pytest.raises(UserError, match="micro-batch of one row"):
         split_further(trial)
 
 
@@ -103,7 +103,7 @@ def test_the_fewest_micro_batches_that_fit_are_found(most: int, expected: int) -
 
 
 def test_a_row_that_never_fits_is_said() -> None:
-    with pytest.raises(UserError, match="one row does not fit"):
+    with pytest.raises(UserError, match="micro-batch of one row"):
         choose_by_trying(configured(*AUTO).training, lambda trial: False)
 
 
@@ -117,7 +117,7 @@ def test_the_estimate_is_of_what_there_is_room_for(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(fitting, "available_memory", lambda room=room: room)
         assert choose_by_estimate(config, VOCABULARY) == needed.index(needed[count - 1]) + 1
     monkeypatch.setattr(fitting, "available_memory", lambda: needed[-1] / 2)
-    with pytest.raises(UserError, match=r"batch_tokens=auto: .* GB of memory are free"):
+    with pytest.raises(UserError, match=r"batch_tokens=auto: one row needs .* GB of memory"):
         choose_by_estimate(config, VOCABULARY)
 
 

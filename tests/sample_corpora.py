@@ -24,18 +24,18 @@ SOURCE_KEYS = SourceConfig.__dataclass_fields__.keys() - {"reverse"}
 
 
 def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) -> DataConfig:
-    """Return a configuration that rejects little and keeps everything for training.
+    """Return a configuration that rejects little and uses everything for training.
 
     Args:
-        sources: by name; without any, keys of a source make up the only one, of kind tsv.
-        changes: keys of the group, and of that source.
+        sources: sources by name; None: one source of kind tsv.
+        changes: keys of the group, and of that one source.
     """
-    of_source = {key: changes.pop(key) for key in SOURCE_KEYS & changes.keys()}
+    source_changes = {key: changes.pop(key) for key in SOURCE_KEYS & changes.keys()}
     values: dict[str, Any] = {
-        "name": of_source.get("kind", "tsv"),
+        "name": source_changes.get("kind", "tsv"),
         "source_language": "es",
         "target_language": "en",
-        "sources": sources or {"pairs": SourceConfig(**({"kind": "tsv"} | of_source))},
+        "sources": sources or {"pairs": SourceConfig(**({"kind": "tsv"} | source_changes))},
         "min_words": 1,
         "max_words": 100,
         "max_characters": 800,
@@ -104,7 +104,7 @@ def complaint(attempt: Callable[[], Any]) -> str:
 
 
 def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Make an archive whose bytes, which name tests, do not depend on the time."""
+    """Return a zip whose bytes do not depend on the time: they name tests."""
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:
         for name, content in members.items():
@@ -113,7 +113,7 @@ def zipped(members: dict[str, str], method: int = zipfile.ZIP_DEFLATED) -> bytes
 
 
 def tarred(members: dict[str, str]) -> bytes:
-    """Make a .tgz whose bytes, which name tests, do not depend on the time."""
+    """Return a .tgz whose bytes do not depend on the time: they name tests."""
     memory = io.BytesIO()
     with tarfile.open(fileobj=memory, mode="w") as archive:
         for name, content in members.items():
@@ -129,20 +129,20 @@ BOMB = f"Go.\tVe.{' ' * 9_990}\n" * 9_600  # 96 MB, of which Deflate leaves a th
 
 
 class Site:
-    """A web server on this machine: what it serves, and how often it was asked."""
+    """A local web server: its content, and the number of requests."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self.others: dict[str, bytes] = {}  # by path, where that is not what is served
+        self.others: dict[str, bytes] = {}  # other content, by path
         self.status = 200
-        self.announced: int | None = None  # Content-Length, where it differs from the truth
+        self.announced: int | None = None  # Content-Length, if it is wrong
         self.requests = 0
         self.url = ""
 
 
 @contextmanager
 def serve(content: bytes) -> Iterator[Site]:
-    """Serve an archive under every address that has no other."""
+    """Serve an archive at every path without other content."""
     state = Site(content)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Attention of translated sentences into files: a picture, a folder of them, or an HTML file."""
+"""Attention of translated sentences as files: a picture, a folder of pictures, or an HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt.analysis.pictures import heatmaps
+from nmt.analysis.pictures.files import check_suffix, save_figure
+from nmt.analysis.pictures.heatmaps import draw_heads
 from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
 from nmt.viewer.page import attention_page
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
 PAGE = ".html"
 
 
-def check(out: Path, sentences: Sequence[str]) -> None:
-    """Check before any work that every sentence can be drawn there.
+def check_output(out: Path, sentences: Sequence[str]) -> None:
+    """Check before any work that `write_attention` can write these sentences to ``out``.
 
     Raises:
-        UserError: there are no sentences, or an empty one, or several are to go into one picture,
-            or the format is unknown.
+        UserError: there are no sentences, one is empty, the suffix is unknown, or a single picture
+            is to hold several sentences.
     """
     if not sentences:
         raise UserError("--attention needs its sentences as arguments")
     if out.suffix and out.suffix.lower() != PAGE:
-        heatmaps.check_suffix(out)
+        check_suffix(out)
         if len(sentences) > 1:
             raise UserError(
                 f"{out} holds one sentence; for {len(sentences)} name a folder or an .html file"
@@ -38,24 +39,24 @@ def check(out: Path, sentences: Sequence[str]) -> None:
             raise UserError(f"sentence {number} is empty: there is nothing to draw")
 
 
-def draw(
+def write_attention(
     translator: Translator,
     sentences: Sequence[str],
     translations: Sequence[Translation | None],
     out: Path,
 ) -> Iterator[Path]:
-    """Draw attention, and yield each file as it is written.
+    """Write the attention of translated sentences, and yield the path of each file.
 
     Args:
-        translator: what translated.
-        sentences: its inputs.
-        translations: the translation to show of each.
-        out: ends in ``.html``: everything, to be looked at in a browser. In the suffix of a
-            picture: cross-attention of the last layer, of one sentence. Otherwise a folder: one
-            picture per sentence, kind and layer.
+        translator: the translator that made the translations.
+        sentences: source sentences.
+        translations: the translation of each.
+        out: a path that ends in ``.html``: the interactive viewer with all sentences. In the suffix
+            of a picture: cross-attention of the last layer, of one sentence. Otherwise a folder:
+            one picture per sentence, kind of attention and layer.
 
     Raises:
-        UserError: a sentence is too long to be drawn, or a file cannot be written.
+        UserError: a sentence is too long for the model, or a file cannot be written.
     """
     attentions = [
         (sentence, _read_attention(translator, sentence, translation, number))
@@ -64,7 +65,7 @@ def draw(
         )
     ]
     if out.suffix.lower() == PAGE:
-        _write(out, attention_page(attentions, "Attention"))
+        _write_text(out, attention_page(attentions, "Attention"))
         yield out
         return
     for number, (_, attention) in enumerate(attentions, start=1):
@@ -76,8 +77,9 @@ def draw(
                     if not kind.is_cross or layer < layers:
                         continue
                     path = out
-                figure = heatmaps.draw_kind(attention, kind, layer, f"{kind.title}, layer {layer}")
-                heatmaps.save_figure(figure, path)
+                save_figure(
+                    draw_heads(attention, kind, layer, f"{kind.title}, layer {layer}"), path
+                )
                 yield path
 
 
@@ -90,7 +92,7 @@ def _read_attention(
     return attention
 
 
-def _write(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

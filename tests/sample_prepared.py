@@ -1,4 +1,4 @@
-"""Small corpora, prepared as large ones are."""
+"""Small prepared corpora."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from made_corpora import configure, table
 from rich.console import Console
+from sample_corpora import configure, table
 
 from nmt.config import DataConfig, TokenizerConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
-from nmt.data.corpus import ExtraTest
+from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import Pair
 from nmt.preparing.prepare import prepare
@@ -45,13 +45,13 @@ def plan(
 
     Args:
         folder: for the table of pairs, and for ``output``.
-        pairs: of the only source.
-        data: several.
-        tests: as in ``data.tests``.
-        vocabulary_size: of the tokenizer.
+        pairs: pairs of a single source.
+        data: several sources instead.
+        tests: value of ``data.tests``.
+        vocabulary_size: vocabulary size of the tokenizer.
         changes: keys of the group ``prepare``, and of the only source.
     """
-    of_prepare = {key: changes.pop(key) for key in PREPARE.keys() & changes.keys()}
+    prepare_changes = {key: changes.pop(key) for key in PREPARE.keys() & changes.keys()}
     if pairs is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pairs.tsv").write_text(table(list(pairs)), encoding="utf-8")
@@ -62,7 +62,7 @@ def plan(
         cache_dir=str(folder / "cache"),
         data=replace(data, tests=tests or {}),
         tokenizer=TokenizerConfig("bpe", vocabulary_size, 0, 1.0),
-        prepare=PrepareConfig(**(PREPARE | of_prepare)),
+        prepare=PrepareConfig(**(PREPARE | prepare_changes)),
     )
     check_preparation(config)
     return config
@@ -71,10 +71,10 @@ def plan(
 def prepared(
     config: PreparationConfig, tests: dict[str, list[Pair]] | None = None, **data: Any
 ) -> PreparedCorpus:
-    """Prepare, and read what came of it; ``data`` are keys of the training that follows."""
+    """Prepare a corpus and load it; ``data`` holds keys for training on it."""
     Path(config.output).mkdir(parents=True, exist_ok=True)
-    given = {name: ExtraTest(pairs, pairs) for name, pairs in (tests or {}).items()}
-    prepare(config, given, Console(quiet=True))
+    sets = {name: EvaluationSet(pairs, pairs) for name, pairs in (tests or {}).items()}
+    prepare(config, sets, Console(quiet=True))
     return load_prepared(replace(config.data, prepared=config.output, **data))
 
 
@@ -84,7 +84,7 @@ def batches_of(corpus: PreparedCorpus, *, tokens: int = 128, seed: int = 1) -> P
 
 def ids_in(batches: Iterator[dict[str, np.ndarray]]) -> Counter[tuple[tuple[int, ...], ...]]:
     """Return the pairs in batches, as ids without marks."""
-    found: Counter[tuple[tuple[int, ...], ...]] = Counter()
+    counts: Counter[tuple[tuple[int, ...], ...]] = Counter()
     for batch in batches:
         for row in range(len(batch["source"])):
             for pair in range(1, batch["source_segments"][row].max() + 1):
@@ -92,24 +92,24 @@ def ids_in(batches: Iterator[dict[str, np.ndarray]]) -> Counter[tuple[tuple[int,
                     batch[name][row][batch[f"{side}_segments"][row] == pair]
                     for side, name in (("source", "source"), ("target", "labels"))
                 )
-                found[tuple(tuple(side[:-1].tolist()) for side in sides)] += 1
-    return found
+                counts[tuple(tuple(side[:-1].tolist()) for side in sides)] += 1
+    return counts
 
 
 def trained_on(corpus: PreparedCorpus) -> Counter[Pair]:
     """Return the pairs of an epoch, as text."""
     tokenizer = corpus.load_tokenizer()
-    found = ids_in(batches_of(corpus).in_order())
+    counts = ids_in(batches_of(corpus).in_order())
     return Counter(
         {
             Pair(tokenizer.decode([source])[0], tokenizer.decode([target])[0]): count
-            for (source, target), count in found.items()
+            for (source, target), count in counts.items()
         }
     )
 
 
 def rejected_in(corpus: PreparedCorpus) -> list[list[str]]:
-    """Return the cells of all rejected lines: reason, place, what is about."""
+    """Return the cells of all rejected lines."""
     files = sorted(corpus.folder.glob("shards/*/rejected.tsv.gz"))
     return [
         line.split("\t")
@@ -120,11 +120,11 @@ def rejected_in(corpus: PreparedCorpus) -> list[list[str]]:
 
 def journal_of(folder: Path) -> list[tuple[str, str]]:
     lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    return [(told["stage"], told["shard"]) for told in map(json.loads, lines)]
+    return [(entry["stage"], entry["shard"]) for entry in map(json.loads, lines)]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return all files of a prepared folder, but for those that say when."""
+    """Return all files of a prepared folder, except those that hold times."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

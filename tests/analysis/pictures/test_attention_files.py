@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import attention
+from fake_attention import attention
 
-from nmt.analysis.pictures import drawing
+from nmt.analysis.pictures.attention_files import check_output, write_attention
 from nmt.errors import UserError
 from nmt.inference.results import Attention, Translation
 
@@ -25,12 +25,12 @@ class FakeTranslator:
 
 def draw(sentences: list[str], out: Path) -> list[Path]:
     translator: Any = FakeTranslator()
-    return list(drawing.draw(translator, sentences, [TRANSLATION] * len(sentences), out))
+    return list(write_attention(translator, sentences, [TRANSLATION] * len(sentences), out))
 
 
 def test_one_page_holds_all_sentences(tmp_path: Path) -> None:
     out = tmp_path / "new" / "page.HTML"
-    drawing.check(out, ["La casa.", "La roja."])
+    check_output(out, ["La casa.", "La roja."])
     assert draw(["La casa.", "La roja."], out) == [out]
     page = out.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
@@ -63,7 +63,7 @@ def test_what_cannot_be_drawn_is_said_before_any_work(
     name: str, sentences: list[str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        drawing.check(Path(name), sentences)
+        check_output(Path(name), sentences)
 
 
 def test_what_goes_wrong_later_is_one_line(tmp_path: Path) -> None:

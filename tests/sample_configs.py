@@ -1,4 +1,4 @@
-"""Configurations as the command line composes them, composed once for all tests that share them."""
+"""Configurations as the command line composes them, cached for all tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from nmt.config import Config
-from nmt.config.command_line import register_schema
+from nmt.config.command_line import register_schemas
 from nmt.config.files import conf_dir, from_composed
 
-# Files that are written to be completed: what their first line tells the user to add.
+# Overrides that incomplete files require, as their first line says.
 LANGUAGES = ("data.source_language=es", "data.target_language=en")
 COMPLETION = {
     "data=tsv": ["data.path=corpus.tsv", *LANGUAGES],
@@ -25,7 +25,7 @@ COMPLETION = {
     "data=parallel": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
     "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
 }
-# Values that tests count on, however the files in conf/ are tuned.
+# Values that tests rely on, independent of later tuning of conf/.
 PINNED = (
     "model=small",
     "seed=1",
@@ -42,7 +42,7 @@ PINNED = (
     "training.max_epochs=null",
     "training.max_minutes=8",
 )
-# Every file of a group, and the variants in folders of `model`: model=heads/pooled.
+# Every file of a group, and the model variants in folders, such as model=heads/pooled.
 OPTIONS = sorted(
     "=".join(path.relative_to(conf_dir()).with_suffix("").as_posix().split("/", 1))
     for pattern in ("*/*.yaml", "model/*/*.yaml")
@@ -51,39 +51,40 @@ OPTIONS = sorted(
 
 
 def composed(*overrides: str) -> DictConfig:
-    """Return what the command line would compose.
+    """Return the configuration that the command line would compose.
 
-    Choices of files are composed by Hydra, once for each set of them; the other overrides are then
-    applied as Hydra applies them, which is its last step.
+    Hydra composes each set of files once. The other overrides are applied as in Hydra's last step.
     """
-    chosen = [each for each in overrides if _chooses(each)]
-    config = copy.deepcopy(compose_once(*chosen))
-    others = OverridesParser.create().parse_overrides([o for o in overrides if not _chooses(o)])
+    files = [override for override in overrides if _selects_file(override)]
+    config = copy.deepcopy(compose_once(*files))
+    others = OverridesParser.create().parse_overrides(
+        [override for override in overrides if override not in files]
+    )
     ConfigLoaderImpl._apply_overrides_to_config(others, config)
     return config
 
 
-def _chooses(override: str) -> bool:
-    """Whether an override is none of a single key: those that choose files, and malformed ones."""
+def _selects_file(override: str) -> bool:
+    """Whether an override selects a file or is malformed, rather than setting a key."""
     return not re.match(r"[+]*\w+(\.\w+)+=", override) and not override.startswith("seed=")
 
 
 @cache
 def compose_once(*overrides: str) -> DictConfig:
-    """Return what Hydra composes; nobody may change it."""
-    register_schema()
+    """Return the configuration that Hydra composes; do not change it."""
+    register_schemas()
     with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
         return compose("train", overrides=list(overrides))
 
 
 @cache
 def configured(*overrides: str) -> Config:
-    """Return a configuration that nobody may change: the tests share it."""
+    """Return a configuration that tests share; do not change it."""
     return from_composed(composed(*overrides))
 
 
 def changed(config: Config, changes: dict[str, Any]) -> Config:
-    """Return a copy with some keys, given in dotted form, set to other values."""
+    """Return a copy with other values for some keys, in dotted form."""
     config = copy.deepcopy(config)
     for key, value in changes.items():
         *owners, name = key.split(".")

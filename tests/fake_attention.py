@@ -1,4 +1,4 @@
-"""Attention that no model made: its alignment sharpens from one update to the next."""
+"""Attention without a model: its alignment sharpens from one update to the next."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def log(folder: Path, step: int, *, layers: int = 2, purge_step: int | None = No
     """Write what a run logs at one evaluation of two probes."""
     with EventWriter(folder, purge_step=purge_step) as writer:
         for number, sentence in enumerate(SENTENCES, start=1):
-            made = attention(layers=layers, sharpness=STEPS.get(step, 1.0))
-            record = records.encode(sentence, made)
+            fake = attention(layers=layers, sharpness=STEPS.get(step, 1.0))
+            record = records.encode(sentence, fake)
             writer.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
 
 

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import itertools
 import json
 import random
 import re
 import shutil
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import made_up
+import fake_attention
 import pytest
-from made_configurations import changed, configured
+from matplotlib.text import Text
+from rich.console import Console
+from sample_configs import changed, configured
 
+from nmt.analysis.comparison.page import make_page
+from nmt.analysis.comparison.plot import draw_comparison, spread
+from nmt.analysis.comparison.runs import (
+    RunSummary,
+    SentenceResult,
+    choose_sentence,
+    find_differences,
+    find_runs,
+    name_runs,
+    read_curve,
+)
+from nmt.analysis.comparison.table import (
+    describe_differences,
+    format_score,
+    name_best,
+    tabulate,
+)
+from nmt.analysis.pictures.files import save_figure
 from nmt.config import Config
 from nmt.errors import UserError
+from nmt.inspect.__main__ import make_parser
+from nmt.model.costs import StateBytes
 from nmt.runs.folder import RunFolder
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import compare  # noqa: E402
-from compare import Compared, Seen  # noqa: E402
 
 HOSTILE = "</section><script>alert(1)</script>$_{&$"
 
 
-def made(name: str = "a", **changes: Any) -> Compared:
+def summary(name: str = "a", **changes: Any) -> RunSummary:
     """Return what a run might have to show."""
     values: dict[str, Any] = {
         "name": name,
@@ -39,15 +55,15 @@ def made(name: str = "a", **changes: Any) -> Compared:
         "scores": {"BLEU": {"value": 47.806, "half_width": 1.5}},
         "curve": [(0.5, 20.0), (1.0, 41.25), (1.5, 40.0)],
         "parameters": 1_636_480,
-        "kept": (0, 2048, 1024),
+        "state": StateBytes(0, 2048, 1024),
         "speed": 12_345.6,
         "minutes": 8.5,
     }
-    return Compared(**values | changes)
+    return RunSummary(**values | changes)
 
 
-NOTHING = made("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
-SEEN = Seen("cross 2×4", "The <b>red</b> house.", made_up.attention())
+NOTHING = summary("b", differences={}, scores={}, curve=[], speed=None, minutes=None)
+RESULT = SentenceResult("cross 2×4", "The <b>red</b> house.", fake_attention.attention())
 
 
 # --- Reading ------------------------------------------------------------------------------------
@@ -74,36 +90,36 @@ def test_a_folder_of_runs_stands_for_those_with_weights(tmp_path: Path, config: 
         (runs / name).touch()
     (runs / "latest").symlink_to("3")
     (runs / "sweeps" / "trials").mkdir(parents=True)
-    assert [one.path.name for one in compare.find_runs([runs])] == ["1", "3"]
-    found = compare.find_runs([runs / "2", runs, runs / "1"])
-    assert [one.path.name for one in found] == ["2", "1", "3"]
-    for path, message in ((runs / "sweeps", "holds none"), (runs / "4", "does not exist")):
+    assert [folder.path.name for folder in find_runs([runs])] == ["1", "3"]
+    folders = find_runs([runs / "2", runs, runs / "1"])
+    assert [folder.path.name for folder in folders] == ["2", "1", "3"]
+    for path, message in ((runs / "sweeps", "contains no run"), (runs / "4", "does not exist")):
         with pytest.raises(UserError, match=message):
-            compare.find_runs([path])
+            find_runs([path])
 
 
 def test_the_sentence_is_a_probe_or_a_sample(tmp_path: Path, config: Config) -> None:
-    assert compare.choose_sentence(write_run(tmp_path / "1", config)) == "Uno."
+    assert choose_sentence(write_run(tmp_path / "1", config)) == "Uno."
     silent = write_run(tmp_path / "2", changed(config, {"training.probes": []}))
     with pytest.raises(UserError, match="--sentence"):
-        compare.choose_sentence(silent)
+        choose_sentence(silent)
     silent.samples.mkdir()
     table = "source\treference\toutput\nSí.\tYes.\tNo.\n"
     (silent.samples / "step_00000010.tsv").write_text(table, encoding="utf-8")
-    assert compare.choose_sentence(silent) == "Sí."
+    assert choose_sentence(silent) == "Sí."
 
 
 def test_differences_are_keys_with_other_values() -> None:
     small = {"name": "a", "seed": 1, "model.kind": "transformer", "model.heads": "own"}
     other = {"name": "b", "seed": 1, "model.kind": "transformer", "model.heads": "split"}
     recurrent = {"name": "c", "seed": 1, "model.kind": "rnn", "model.cell": "gru"}
-    assert compare.find_differences([small]) == [{}]
-    assert compare.find_differences([small, other]) == [
+    assert find_differences([small]) == [{}]
+    assert find_differences([small, other]) == [
         {"model.heads": "own"},
         {"model.heads": "split"},
     ]
     # What only one kind has is told where its own differ in it: the cell is not.
-    assert compare.find_differences([small, other, recurrent]) == [
+    assert find_differences([small, other, recurrent]) == [
         {"model.kind": "transformer", "model.heads": "own"},
         {"model.kind": "transformer", "model.heads": "split"},
         {"model.kind": "rnn"},
@@ -113,10 +129,10 @@ def test_differences_are_keys_with_other_values() -> None:
 def test_runs_of_one_name_have_that_of_their_folders(tmp_path: Path, config: Config) -> None:
     other = dataclasses.replace(config, name="other")
     folders = [
-        write_run(tmp_path / name, one)
-        for name, one in (("1", config), ("2", other), ("3", config))
+        write_run(tmp_path / name, run_config)
+        for name, run_config in (("1", config), ("2", other), ("3", config))
     ]
-    assert compare.name_runs(folders) == ["1", "other", "3"]
+    assert name_runs(folders) == ["1", "other", "3"]
 
 
 def test_a_curve_is_of_evaluations_alone() -> None:
@@ -127,8 +143,8 @@ def test_a_curve_is_of_evaluations_alone() -> None:
         {"step": 40, "seconds": 90.0, "dev/BLEU": None},
         {"step": 60, "seconds": 120.0, "dev/BLEU": 0.0},
     ]
-    assert compare.read_curve(metrics) == [(1.0, 4.5), (2.0, 0.0)]
-    assert made(curve=compare.read_curve(metrics)).best == 4.5
+    assert read_curve(metrics) == [(1.0, 4.5), (2.0, 0.0)]
+    assert summary(curve=read_curve(metrics)).best == 4.5
     assert NOTHING.best is None
 
 
@@ -136,7 +152,7 @@ def test_a_curve_is_of_evaluations_alone() -> None:
 
 
 def test_a_line_of_the_table() -> None:
-    listing = compare.tabulate([made(), NOTHING], [SEEN, Seen(why_not="no weights")])
+    listing = tabulate([summary(), NOTHING], [RESULT, SentenceResult("", reason="no weights")])
     cells = dict(zip(listing.header, listing.rows[0], strict=True))
     assert cells == {
         "run": "a",
@@ -157,17 +173,17 @@ def test_a_line_of_the_table() -> None:
 
 
 def test_the_best_is_named() -> None:
-    runs = [NOTHING, made("a", curve=[(1, 7.5), (2, 30)]), made("c", curve=[(1, 31), (2, 2)])]
-    assert compare.name_best(runs) == "The best on dev is c, BLEU 31.00. "
-    assert compare.name_best([NOTHING]) == ""
+    runs = [NOTHING, summary("a", curve=[(1, 7.5), (2, 30)]), summary("c", curve=[(1, 31), (2, 2)])]
+    assert name_best(runs) == "The best on dev is c, BLEU 31.00. "
+    assert name_best([NOTHING]) == ""
 
 
 def test_values_are_written_as_the_command_line_has_them() -> None:
     differences = {"model.qk_norm": True, "model.key_value_heads": None, "training.rate": 0.002}
-    written = compare.describe_differences(differences | {"training.row_lengths": [32, 64]})
+    written = describe_differences(differences | {"training.row_lengths": [32, 64]})
     expected = "qk_norm=true, key_value_heads=null, training.rate=0.002"
     assert written == f"{expected}, training.row_lengths=[32, 64]"
-    assert compare.format_score({"value": 1.0, "half_width": None}) == "1.00"
+    assert format_score({"value": 1.0, "half_width": None}) == "1.00"
 
 
 # --- The plot -----------------------------------------------------------------------------------
@@ -176,34 +192,30 @@ def test_values_are_written_as_the_command_line_has_them() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_places_are_apart_in_order_and_near(seed: int) -> None:
     generator = random.Random(seed)
-    wanted = [generator.random() ** 4 for _ in range(generator.randrange(1, 25))]
+    positions = [generator.random() ** 4 for _ in range(generator.randrange(1, 25))]
     gap = 0.045
-    places = compare.spread(wanted, gap)
-    ranked = [place for _, place in sorted(zip(wanted, places, strict=True))]
+    places = spread(positions, gap)
+    ranked = [place for _, place in sorted(zip(positions, places, strict=True))]
     steps = [after - before for before, after in itertools.pairwise(ranked)]
-    assert min(steps, default=1) >= min(gap, 1 / max(len(wanted) - 1, 1)) - 1e-9
+    assert min(steps, default=1) >= min(gap, 1 / max(len(positions) - 1, 1)) - 1e-9
     assert min(places) >= 0
     assert max(places) <= 1 + 1e-9
-    again = compare.spread(places, gap)
+    again = spread(places, gap)
     assert again == pytest.approx(places)
 
 
 def test_places_by_hand() -> None:
-    assert compare.spread([], 0.1) == []
-    assert compare.spread([0.2, 0.9, 0.5], 0.1) == pytest.approx([0.2, 0.9, 0.5])
-    assert compare.spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
-    assert compare.spread([1.0, 1.0, 0.0], 0.1) == pytest.approx([0.9, 1.0, 0.0])
-    assert compare.spread([0.5] * 3, 2.0) == pytest.approx([0.0, 0.5, 1.0])
+    assert spread([], 0.1) == []
+    assert spread([0.2, 0.9, 0.5], 0.1) == pytest.approx([0.2, 0.9, 0.5])
+    assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    assert spread([1.0, 1.0, 0.0], 0.1) == pytest.approx([0.9, 1.0, 0.0])
+    assert spread([0.5] * 3, 2.0) == pytest.approx([0.0, 0.5, 1.0])
 
 
 def test_a_plot_names_every_run_twice_and_covers_no_name(tmp_path: Path) -> None:
-    from matplotlib.text import Text
-
-    from nmt.analysis.pictures.heatmaps import save_figure
-
-    runs = [made(f"run {n}", parameters=1_600_000 + n) for n in range(11)]
-    runs.append(made(HOSTILE, scores={"BLEU": {"value": 12.0, "half_width": None}}))
-    figure = compare.draw(runs)
+    runs = [summary(f"run {n}", parameters=1_600_000 + n) for n in range(11)]
+    runs.append(summary(HOSTILE, scores={"BLEU": {"value": 12.0, "half_width": None}}))
+    figure = draw_comparison(runs)
     save_figure(figure, tmp_path / "a.png")
     for axes in figure.axes:
         texts = [text for text in axes.texts if text.get_text()]
@@ -220,11 +232,11 @@ def test_a_plot_names_every_run_twice_and_covers_no_name(tmp_path: Path) -> None
 
 
 def test_a_plot_without_test_scores_is_of_dev_scores() -> None:
-    left, right = compare.draw([made(scores={}), NOTHING]).axes
+    left, right = draw_comparison([summary(scores={}), NOTHING]).axes
     assert "dev BLEU" in right.get_ylabel()
     assert [text.get_text() for text in right.texts] == ["a"]
     assert len(left.lines) == 1
-    assert compare.draw([NOTHING]).axes[0].texts[:] == []
+    assert draw_comparison([NOTHING]).axes[0].texts[:] == []
 
 
 # --- The page -----------------------------------------------------------------------------------
@@ -247,9 +259,13 @@ class Elements(HTMLParser):
 
 
 def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> None:
-    runs = [made(), made(HOSTILE, differences={"name": HOSTILE}), NOTHING]
-    seen = [SEEN, dataclasses.replace(SEEN, translation=HOSTILE), Seen(why_not=HOSTILE)]
-    page = compare.make_page(HOSTILE, runs, seen)
+    runs = [summary(), summary(HOSTILE, differences={"name": HOSTILE}), NOTHING]
+    results = [
+        RESULT,
+        dataclasses.replace(RESULT, translation=HOSTILE),
+        SentenceResult("", reason=HOSTILE),
+    ]
+    page = make_page(HOSTILE, runs, results)
     elements = Elements(page)
     assert elements.names.count("section") == 3
     assert not {"script", "b", "img"} & set(elements.names)
@@ -261,7 +277,7 @@ def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> No
 
 
 def test_a_page_asks_no_server() -> None:
-    page = compare.make_page("Sí.", [made()], [SEEN])
+    page = make_page("Sí.", [summary()], [RESULT])
     assert set(re.findall(r"https?://[^\s\"'&]+", page)) == {"http://www.w3.org/2000/svg"}
     assert "default-src 'none'" in page
 
@@ -270,22 +286,23 @@ def test_a_page_asks_no_server() -> None:
 
 
 @pytest.mark.xdist_group("tiny run")
-def test_a_run_is_compared_with_one_that_has_no_weights(
-    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_compared_with_one_that_has_no_weights(tiny_run: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
-    kept = shutil.ignore_patterns("checkpoints", "logs")
-    shutil.copytree(tiny_run, empty, ignore=kept)
+    ignored = shutil.ignore_patterns("checkpoints", "logs")
+    shutil.copytree(tiny_run, empty, ignore=ignored)
     output = tmp_path / "new" / "out"
-    compare.compare([tiny_run, empty], "Hoy hace frío.", output)
+    options = ["--sentence", "Hoy hace frío.", "--output", str(output)]
+    arguments = make_parser().parse_args(["compare", str(tiny_run), str(empty), *options])
+    console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
+    arguments.run_command(arguments, console)
     assert sorted(path.name for path in output.iterdir()) == [
         f"comparison.{suffix}" for suffix in ("html", "md", "png")
     ]
     table = (output / "comparison.md").read_text(encoding="utf-8")
-    said = capsys.readouterr().out
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
     rows = [line for line in table.splitlines() if line.startswith("|")]
     assert len(rows) == 4
-    assert all(row in said for row in rows)
+    assert all(row in printed for row in rows)
     assert "encoder 1×2, decoder 1×2, cross 1×2" in rows[2]
     assert rows[3].endswith("| – |")
     page = (output / "comparison.html").read_text(encoding="utf-8")
