@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
-from nmt.config.data import SourceConfig, source_key
+from nmt.config.sources import SourceConfig, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,

@@ -15,7 +15,7 @@ from fuzz_inputs import SHORT_LINE, TEXTS, Prepared, draw_text, edit, pack_zip, 
 
 def prepare_reading(folder: Path) -> Prepared:
     """Read lines of tables and of aligned files."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import encodings, lines, reading
     from nmt.errors import UserError
     from nmt.inference import lines as output
@@ -87,7 +87,8 @@ def prepare_cleaning(folder: Path) -> Prepared:
 
 def prepare_corpus(folder: Path) -> Prepared:
     """Filter a corpus: every line is accepted once, or rejected for one reason."""
-    from nmt.config.data import DataConfig, SourceConfig
+    from nmt.config.data import DataConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data.corpus import load_corpus
     from nmt.data.evaluation_sets import read_parallel
     from nmt.data.rejections import rejection_table
@@ -135,7 +136,7 @@ def prepare_corpus(folder: Path) -> Prepared:
 
 def prepare_archives(folder: Path) -> Prepared:
     """Read damaged and hostile zip and gzip files; none is unpacked beyond its limit."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import archives, downloading, reading
 
     least = 4096
