@@ -85,7 +85,7 @@ def test_layers_that_differ_are_not_timed() -> None:
 def test_lengths_that_are_in_the_file_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[int] = []
+    measured: list[int] = []
 
     def ask(plan: dict[str, Any]) -> dict[str, Any]:
         if "device" in plan:
@@ -93,7 +93,7 @@ def test_lengths_that_are_in_the_file_are_passed_over(
         if "kind" in plan:
             return {"bytes": 7}
         measured.append(plan["length"])
-        if plan["length"] == 128 and len(asked) == 2:
+        if plan["length"] == 128 and len(measured) == 2:
             raise KeyboardInterrupt
         return {kind: [1.0] * plan["turns"] for kind in plan["kinds"]}
 
