@@ -155,10 +155,16 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report", "--sentences", "0"], "--sentences: 0 is not at least 1"),
-        (["trace", "Sí.", "--length-penalty", "-1"], "--length-penalty: -1 is not at least 0"),
-        (["trace", "Sí.", "--length-penalty", "nan"], "--length-penalty: nan is not at least 0"),
-        (["trace", "Sí.", "--beam", "0"], "--beam: 0 is not at least 1"),
+        (["report", "--sentences", "0"], "--sentences: must be at least 1, got 0"),
+        (
+            ["trace", "Sí.", "--length-penalty", "-1"],
+            "must be at least 0, got -1",
+        ),
+        (
+            ["trace", "Sí.", "--length-penalty", "nan"],
+            "must be at least 0, got nan",
+        ),
+        (["trace", "Sí.", "--beam", "0"], "--beam: must be at least 1, got 0"),
         (["align", "--layer", "x"], "--layer: invalid int value: 'x'"),
         (["nothing"], "invalid choice: 'nothing'"),
         ([], "required: command"),

@@ -19,7 +19,7 @@ from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.files import write_json
-from nmt.inference.lines import open_output, refuse_same_file
+from nmt.inference.text_files import check_not_input, open_output
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -155,7 +155,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
             "--words out"
         )
-    refuse_same_file(arguments.output, arguments.source, arguments.reference, arguments.gold)
+    check_not_input(arguments.output, arguments.source, arguments.reference, arguments.gold)
 
 
 def list_candidates(arguments: argparse.Namespace, translator: Translator) -> list[Method]:

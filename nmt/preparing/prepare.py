@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from nmt.config.data import resolve_same_sources
 from nmt.config.preparation import PreparationConfig
+from nmt.config.sources import resolve_same_sources
 from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import MANIFEST_FILE, read_manifest
 from nmt.errors import attach_filename
