@@ -136,8 +136,8 @@ def _get_models(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
 
 def _translate(weights: Mapping[str, np.ndarray], sizes: Sizes, order: list[int]) -> Any:
     """Return the weights by MarianMT's names."""
-    # MarianMT's positions are all sines, then all cosines. If the model's are in turn (Vaswani et al.
-    # 2017), all features are reordered.
+    # MarianMT's positions are all sines, then all cosines. If this model has them in turn (Vaswani
+    # et al. 2017), all features are reordered.
     features = np.arange(sizes.d_model)
     if sizes.positions == "sinusoidal":
         features = np.concatenate([features[0::2], features[1::2]])
