@@ -279,7 +279,7 @@ def without_cache(translator: Any) -> Any:
 
     from nmt.inference.engine import KerasEngine
     from nmt.inference.translator import Translator
-    from nmt.model.attention import causal_mask
+    from nmt.model.masks import causal_mask
 
     model = translator.engine.model
 
