@@ -10,16 +10,16 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import failing_inside_hydra, run_hydra
-from nmt.config.files import preparation_from
-from nmt.data.corpus import rejection_table
+from nmt.config.command_line import exit_on_fixable_error, run_hydra
+from nmt.config.files import preparation_from_composed
+from nmt.data.rejections import rejection_table
 from nmt.errors import attach_filename
 from nmt.startup.commands import warn_in_one_line
 
 
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
-    with failing_inside_hydra():
+    with exit_on_fixable_error():
         run(composed, Console(highlight=False, markup=False, soft_wrap=True))
 
 
@@ -32,7 +32,7 @@ def run(composed: DictConfig, console: Console) -> None:
     from nmt.runs.corpus import read_tests
     from nmt.runs.locking import lock_run
 
-    config = preparation_from(composed)
+    config = preparation_from_composed(composed)
     folder = Path(config.output).expanduser()
     with attach_filename(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,14 +10,14 @@ import warnings
 from types import FrameType
 from typing import Any
 
-from nmt.arguments import Parser, add_engine, add_run, chosen_engine
+from nmt.arguments import Parser, add_engine, add_run, engine_options
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_serving
 from nmt.startup.memory import freeze_heap
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
-_AT_LEAST_1 = (
+_MINIMUM_1 = (
     "max_batch",
     "max_batch_work",
     "timeout_s",
@@ -28,7 +28,7 @@ _AT_LEAST_1 = (
     "max_characters",
     "max_work",
 )
-_WARM_UP = "Hola."  # the first search of a process is the slowest
+_WARM_UP = "Hola."  # the first search of a process is the slowest one
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -44,15 +44,15 @@ def make_parser() -> argparse.ArgumentParser:
     add_run(parser)
     add_engine(parser)
     option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
-    option("--port", int, 8000, "0: any free one")
-    option("--max-batch", int, 64, "most sentences, or parts of long ones, translated together")
-    option("--max-batch-work", int, 1024, "most work of a batch: tokens of the sources times beam")
-    option("--max-wait-ms", float, 5, "how long a request waits for company")
-    option("--queue", int, 131072, "most work waiting; beyond, requests are refused")
+    option("--port", int, 8000, "0: any free port")
+    option("--max-batch", int, 64, "most sentences, or segments of long ones, in a batch")
+    option("--max-batch-work", int, 1024, "most work of a batch: source tokens times beam")
+    option("--max-wait-ms", float, 5, "how long a request waits to be batched")
+    option("--queue", int, 131072, "most work waiting; requests beyond it are refused")
     option("--timeout-s", float, 30, "most seconds each to send a head or body, answer, read it")
     option("--health-s", float, 10, "most seconds for the tiny translation of /healthz")
-    option("--max-connections", int, 512, "most connections; beyond, they are refused")
-    option("--max-work", int, 32768, "most work of a request: tokens of its texts times beam")
+    option("--max-connections", int, 512, "most connections; further ones are refused")
+    option("--max-work", int, 32768, "most work of a request: source tokens times beam")
     option("--max-body-kb", int, 256, "largest request, in KiB")
     option("--max-sentences", int, 128, "most sentences of a request")
     option("--max-characters", int, 5000, "most characters of a sentence")
@@ -60,23 +60,22 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check the numbers.
+    """Check the ranges of numbers.
 
     Raises:
-        UserError: one is out of its range.
+        UserError: a number is out of its range.
     """
     if not 0 <= arguments.port <= 65535:
-        raise UserError(f"--port {arguments.port} is not between 0 and 65535")
-    for name in _AT_LEAST_1:
+        raise UserError(f"--port must be from 0 to 65535, got {arguments.port}")
+    for name in _MINIMUM_1:
         value = getattr(arguments, name)
         if not value >= 1:
-            raise UserError(f"--{name.replace('_', '-')} {value} is not at least 1")
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
     if not arguments.max_wait_ms >= 0:
-        raise UserError(f"--max-wait-ms {arguments.max_wait_ms} is not at least 0")
+        raise UserError(f"--max-wait-ms must be at least 0, got {arguments.max_wait_ms}")
     if arguments.queue < arguments.max_work:
         raise UserError(
-            f"--queue {arguments.queue} has no room for a request of --max-work "
-            f"{arguments.max_work}"
+            f"--queue must be at least --max-work {arguments.max_work}, got {arguments.queue}"
         )
 
 
@@ -84,13 +83,14 @@ def bind(host: str, port: int) -> socket.socket:
     """Return a socket at this address that does not listen yet.
 
     Raises:
-        UserError: there is no such address here, or it is taken.
+        UserError: this machine does not have the address, or it is in use.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = infos[0]
         listener = socket.socket(family, kind, protocol)
-        if sys.platform != "win32":  # a port left a moment ago is free; on Windows: any port
+        # Reuse a port that was released a moment ago. On Windows this would share ports in use.
+        if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
@@ -98,21 +98,21 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def read_scores(folder: RunFolder) -> dict[str, dict[str, float | None]]:
-    """Return the scores of the run on its test split; damaged ones are a warning, not the end."""
+def read_scores(run_folder: RunFolder) -> dict[str, dict[str, float | None]]:
+    """Return the run's scores on its test split; warn and return none if they are damaged."""
     try:
-        return folder.test_scores()
+        return run_folder.test_scores()
     except UserError as error:
         message = (
-            f"the run has no scores: {error}; python -m nmt.train training.resume={folder.path} "
-            "writes them anew"
+            f"the run has no scores: {error}; python -m nmt.train "
+            f"training.resume={run_folder.path} writes them anew"
         )
         warnings.warn(message, stacklevel=2)
         return {}
 
 
 def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what the service accepts, and how it is batched: the fields of its `Limits`."""
+    """Return the fields of `nmt.serving.limits.Limits`."""
     return {
         "max_body": arguments.max_body_kb * 1024,
         "max_sentences": arguments.max_sentences,
@@ -128,38 +128,38 @@ def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve what the command line names until a signal ends it."""
+    """Serve the run until a signal stops the server."""
     check(arguments)
-    folder = RunFolder.open(arguments.run)
-    found = read_scores(folder)
+    run_folder = RunFolder.open(arguments.run)
+    scores = read_scores(run_folder)
     listener = bind(arguments.host, arguments.port)
-    # Heavy imports wait until the arguments are known to be right.
+    # Heavy imports wait until the arguments are checked.
     try:
         import uvicorn
 
-        from nmt.serving.app import About, Limits, make_app
+        from nmt.serving.app import About, make_app
         from nmt.serving.connections import limited_protocol
+        from nmt.serving.limits import Limits
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
     from nmt.inference.translator import Translator
-    from nmt.serving.parts import SegmentTranslator
+    from nmt.serving.segments import SegmentTranslator
 
-    translator = Translator.load(folder.path, **chosen_engine(arguments))
-    parts = SegmentTranslator(translator)
-    if translator.engine.own:
-        parts.load_attention()
+    translator = Translator.load(run_folder.path, **engine_options(arguments))
+    segment_translator = SegmentTranslator(translator)
+    if translator.engine.keras_engine is not None:
+        segment_translator.load_attention()
     else:
         translator.translate([_WARM_UP])
 
-    data = folder.config.data
-    about = About(folder.path.name, *data.languages, found)
-    app = make_app(parts, about, Limits(**read_limits(arguments)))
+    about = About(run_folder.path.name, *run_folder.config.data.languages, scores)
+    app = make_app(segment_translator, about, Limits(**read_limits(arguments)))
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            app.state.service.stopping = True
+            app.state.service.is_stopping = True
             super().handle_exit(sig, frame)
 
     server = Server(
@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> None:
             timeout_graceful_shutdown=int(arguments.timeout_s) + 1,
         )
     )
-    # The server raises the signal again when it has stopped, which would end the process by it.
+    # Once stopped, the server raises the signal again, which would then kill the process.
     signal.signal(signal.SIGTERM, server.handle_exit)
     freeze_heap()
     listener.listen()

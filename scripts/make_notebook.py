@@ -1,9 +1,8 @@
-"""Make docs/attention.ipynb of docs/attention.md: prose in Markdown cells, Python in code cells.
+"""Make docs/attention.ipynb from docs/attention.md: prose in Markdown cells, Python in code cells.
 
     python scripts/make_notebook.py
 
-The code is run, and what it prints is stored as the output of its cell. A test holds the two files
-together and runs the code.
+The code is run, and its output is stored in its cell. A test runs the code and compares both files.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ _CODE = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 def cells(text: str) -> list[tuple[str, str]]:
     """Return ("markdown" or "code", content) of every cell, in order."""
-    found = []
+    blocks = []
     end = 0
     for block in _CODE.finditer(text):
-        found += [("markdown", text[end : block.start()]), ("code", block[1])]
+        blocks += [("markdown", text[end : block.start()]), ("code", block[1])]
         end = block.end()
-    found.append(("markdown", text[end:]))
-    return [(kind, content.strip("\n")) for kind, content in found if content.strip()]
+    blocks.append(("markdown", text[end:]))
+    return [(kind, content.strip("\n")) for kind, content in blocks if content.strip()]
 
 
 def notebook(text: str) -> dict[str, Any]:
     """Return the notebook of a text, its code run from top to bottom."""
-    made: list[dict[str, Any]] = []
+    notebook_cells: list[dict[str, Any]] = []
     names: dict[str, object] = {}
     for number, (kind, content) in enumerate(cells(text), start=1):
         cell: dict[str, Any] = {
@@ -50,9 +49,9 @@ def notebook(text: str) -> dict[str, Any]:
             lines = printed.getvalue().splitlines(keepends=True)
             output = {"output_type": "stream", "name": "stdout", "text": lines}
             cell |= {"execution_count": None, "outputs": [output] if lines else []}
-        made.append(cell)
+        notebook_cells.append(cell)
     return {
-        "cells": made,
+        "cells": notebook_cells,
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},

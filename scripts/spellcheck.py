@@ -1,9 +1,9 @@
-"""List words of the embedded corpus that hunspell does not know, for a person to read.
+"""List words of the embedded corpus that hunspell does not know, for manual review.
 
     python scripts/spellcheck.py [--patterns 20000]
 
 Needs the `hunspell` command with the dictionaries es_ES and en_US (Debian: hunspell, hunspell-es,
-hunspell-en-us). Not part of the tests: names and loan words are unknown to it, too.
+hunspell-en-us). It is not a test, because names and loan words are unknown too.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import subprocess
 import sys
 from collections import Counter
 
-from nmt.data.grammar.expand import expand
-from nmt.data.reading import grammar_dir, phrasebook_dir
+from nmt.data.embedded import phrasebook_dir, read_patterns
 
 DICTIONARIES = ("es_ES", "en_US")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="List words that hunspell does not know.")
-    parser.add_argument("--patterns", type=int, default=20_000, help="expanded pairs to check too")
+    parser.add_argument("--patterns", type=int, default=20_000, help="generated pairs to check too")
     arguments = parser.parse_args()
     if shutil.which("hunspell") is None:
         sys.exit("no hunspell command: install hunspell with its Spanish and English dictionaries")
@@ -32,24 +31,24 @@ def main() -> None:
         for path in sorted(phrasebook_dir().glob("*.tsv"))
         for line in path.read_text(encoding="utf-8").splitlines()
     ]
-    pairs += [(list(pair), "patterns") for pair in expand(grammar_dir(), arguments.patterns)]
+    pairs += [(list(pair), "patterns") for pair in read_patterns(arguments.patterns, "--patterns")]
     for side, dictionary in enumerate(DICTIONARIES):
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         first: dict[str, str] = {}
-        for sides, place in pairs:
+        for sides, origin in pairs:
             for word in re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", sides[side]):
-                found[word] += 1
-                first.setdefault(word, f"{place}: {sides[side]}")
+                counts[word] += 1
+                first.setdefault(word, f"{origin}: {sides[side]}")
         unknown = subprocess.run(
             ["hunspell", "-i", "utf-8", "-d", dictionary, "-l"],
-            input="\n".join(found),
+            input="\n".join(counts),
             capture_output=True,
             text=True,
             check=True,
         ).stdout.split()
-        print(f"{dictionary}: {len(unknown)} unknown of {len(found)} words")
-        for word in sorted(set(unknown), key=lambda word: (-found[word], word)):
-            print(f"{found[word]:>7}  {word:<20}  {first.get(word, '')}")
+        print(f"{dictionary}: {len(unknown)} unknown of {len(counts)} words")
+        for word in sorted(set(unknown), key=lambda word: (-counts[word], word)):
+            print(f"{counts[word]:>7}  {word:<20}  {first.get(word, '')}")
 
 
 if __name__ == "__main__":

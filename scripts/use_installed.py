@@ -1,4 +1,4 @@
-"""Use an installed nmt as its users do, from a folder that is no checkout: scripts/check_wheel.sh.
+"""Use an installed nmt outside a checkout, as its users do; called by scripts/check_wheel.sh.
 
 The environment variable NMT_BIN names the folder of its commands.
 """
@@ -58,7 +58,7 @@ def ask(address: str) -> Any:
 
 def check_dashboard() -> None:
     """Ask TensorBoard for the plugin, its runs, and its viewer."""
-    command = [BIN / "tensorboard", "--logdir", "runs", "--port", "0", "--load_fast", "false"]
+    command = [str(BIN / "tensorboard"), "--logdir", "runs", "--port", "0", "--load_fast", "false"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None

@@ -1,4 +1,4 @@
-"""What several test files share: composed configurations, and one tiny trained run."""
+"""Shared fixtures: composed configurations, and a tiny trained run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-# Sizes of a model that is made in a moment.
+# Sizes of a tiny transformer.
 SMALL = {"d_model": 16, "num_heads": 2, "ffn_width": 24, "encoder_layers": 1, "decoder_layers": 1}
-# Of a model: everything but its sizes.
+# Everything else of a tiny transformer.
 PLAIN: dict[str, Any] = {
     "norm": "pre",
     "positions": "sinusoidal",
@@ -37,7 +37,7 @@ PLAIN: dict[str, Any] = {
     "remat": False,
 }
 
-# Sizes of a recurrent model that is made in a moment.
+# Sizes of a tiny recurrent model.
 RECURRENT: dict[str, Any] = {
     "vocabulary_size": 11,
     "d_model": 6,
@@ -56,23 +56,23 @@ RECURRENT: dict[str, Any] = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what JAX compiles; and in CI, skip nothing in silence for want of a browser."""
+    """Store the programs that JAX compiles; in CI, fail without a browser."""
     if os.environ.get("CI") and CHROMIUM is None:
         raise pytest.UsageError(f"CI needs one of {', '.join(BROWSERS)}: see .ci/run")
     flags = {name: value for name, value in os.environ.items() if name == "TF_XLA_FLAGS"}
     use_compilation_cache(config.cache.mkdir("compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    # For JAX alone: TensorFlow, for which tests compile little, speaks of each program it loads.
+    # For JAX alone: TensorFlow logs each program it loads, and tests compile few of them for it.
     os.environ.pop("TF_XLA_FLAGS", None)
     os.environ.update(flags)
 
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """Let signals that stop a program have their default effect, here and in child processes.
+    """Restore the default effect of signals that stop a program, here and in child processes.
 
-    An ignored signal is inherited: SIGINT is ignored in a background job of a script, SIGHUP under
-    ``nohup``. There, a test that sends one would wait for an effect that never comes.
+    Ignored signals are inherited: a background job of a script ignores SIGINT, ``nohup`` ignores
+    SIGHUP. There, a test that sends one would wait forever.
     """
     defaults = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1), signal.SIG_DFL)
     defaults[signal.SIGINT] = signal.default_int_handler  # what Python starts with
@@ -111,12 +111,12 @@ def quiet_console() -> Console:
 
 
 def users_environment() -> dict[str, str]:
-    """Return this environment without what `scripts/test.sh` sets for the tests alone."""
+    """Return the environment without the variables that `scripts/test.sh` sets for tests."""
     return {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
 
 
 def transformer(**settings: Any) -> Transformer:
-    """Return an untrained model: the sizes are given, everything else is plain if it is not."""
+    """Return an untrained transformer with ``settings``, and plain defaults for the rest."""
     from nmt.model import Sizes, Transformer
 
     others = {key: settings.pop(key) for key in ("name", "dtype") if key in settings}
@@ -124,7 +124,7 @@ def transformer(**settings: Any) -> Transformer:
 
 
 def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
-    """Overrides for a run of seconds on a few lines of the embedded corpus."""
+    """Return overrides for a run of seconds on a few lines of the embedded corpus."""
     corpus = folder / "corpus.tsv"
     corpus.write_text("\n".join(corpus_lines(lines)) + "\n", encoding="utf-8")
     return [
@@ -170,15 +170,16 @@ def tiny_run(
 
 @pytest.fixture(scope="session")
 def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., Config]) -> Path:
-    """Write a run that knows two dozen sentences by heart: sure of itself, as trained models are.
+    """Return a run that has memorised two dozen sentences: as confident as a trained model.
 
-    Made in seconds, without the training loop.
+    It is trained in seconds, without the training loop.
     """
     import keras
 
     from nmt.config import Config
     from nmt.data.cleaning import clean_text
-    from nmt.data.tokenizer import BOS, EOS, train_tokenizer
+    from nmt.data.tokenizer import BOS, EOS
+    from nmt.data.tokenizer_training import train_tokenizer
     from nmt.runs.building import build_model, set_seed
     from nmt.runs.checkpoint import write_arrays
     from nmt.runs.folder import RunFolder
@@ -209,7 +210,7 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
     outputs = padded([[*ids, EOS] for ids in target])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(4e-3), loss)
-    for _ in range(100):  # in which `fit` takes longer for its own things than for these
+    for _ in range(100):  # `fit` would spend more time on its own overhead
         model.train_on_batch(inputs, outputs, sample_weight=outputs > 0)
     arrays = {f"model/{name}": array.numpy() for name, array in model.named_weights().items()}
     write_arrays(run.checkpoints.best, arrays, {})
@@ -220,7 +221,7 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
 
 
 class Letters:
-    """A tokenizer whose pieces are the letters a to z."""
+    """A tokenizer whose tokens are the letters a to z."""
 
     vocabulary = ("<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
     vocabulary_size = len(vocabulary)
@@ -241,10 +242,10 @@ class Letters:
 
 @pytest.fixture(scope="session")
 def letters() -> Translator:
-    """A translator of letters with random weights, made in a second on every backend."""
+    """Return a translator of letters with random weights, on any backend."""
     from nmt import Translator
     from nmt.config import DecodingConfig
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
 
     model = transformer(
         vocabulary_size=Letters.vocabulary_size,

@@ -1,4 +1,4 @@
-"""Commands as a user runs them: in processes of their own, or several in one."""
+"""Run commands as a user does: each in its own process, or several in one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conftest import users_environment
 from rich.console import Console
 
 Done = subprocess.CompletedProcess[bytes]
-LIMIT = 300  # seconds, even on a busy machine; a command that takes longer hangs
+LIMIT = 300  # seconds; a command that takes longer hangs, even on a busy machine
 
 
 def printed(module: ModuleType, *arguments: str | Path) -> str:
-    """Return what a command prints on its console, without a process of its own."""
+    """Run a command in this process; return its console output."""
     console = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True)
     module.run(module.make_parser().parse_args(list(map(str, arguments))), console)
     return console.file.getvalue()  # type: ignore[attr-defined]
@@ -29,8 +29,8 @@ def printed(module: ModuleType, *arguments: str | Path) -> str:
 def command(
     *arguments: str | Path, stdin: bytes | IO[bytes] = b"", cwd: Path | None = None
 ) -> Done:
-    """Run a module: its exit status, what it printed, and its errors."""
-    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    """Run a module in its own process; return its exit status, output and errors."""
+    streams = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     return subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],
         capture_output=True,
@@ -38,12 +38,12 @@ def command(
         check=False,
         timeout=LIMIT,
         env=users_environment() | {"COLUMNS": "200"},
-        **given,  # type: ignore[call-overload]
+        **streams,  # type: ignore[call-overload]
     )
 
 
 def commands(module: str, lines: Sequence[Sequence[str]], *, cwd: Path) -> list[Done]:
-    """Run a module's ``main`` once for each command line, one after the other in one process."""
+    """Run a module's ``main`` for each command line in turn, all in one process."""
     program = """
         import contextlib, importlib, io, json, sys, traceback
         module, lines = importlib.import_module(sys.argv[1]), json.loads(sys.argv[2])

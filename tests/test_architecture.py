@@ -1,4 +1,4 @@
-"""Imports point one way (docs/design.md), and heavy packages load where they are used."""
+"""Imports point one way (docs/design.md), and heavy packages are imported where they are used."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nmt"
 
-# What each room may import of nmt beside itself. The rooms of analysis are rooms of their own.
+# The packages of nmt ("rooms") that each may import. Folders of analysis and formats are rooms.
 ROOMS = {
     "errors": set[str](),
     "files": {"errors"},
     "startup": {"errors"},
     "model": set[str](),
-    "config": {"errors"},
+    "config": {"errors", "model"},
     "data": {"config", "errors", "files", "startup"},
     "preparing": {"config", "data", "errors", "files", "startup"},
     "viewer": {"model"},
@@ -50,6 +50,8 @@ ROOMS = {
         "analysis.pictures",
         "model",
     },
+    "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
+    | {"viewer"},
     "analysis.traces": {"data", "inference"},
     "analysis.dashboard": {"data", "errors", "viewer"},
     "training": {
@@ -89,6 +91,14 @@ WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_clien
 
 CONFIGURATION_LIBRARIES = {"hydra", "omegaconf"}
 LONGEST_FUNCTION = 60  # lines
+ROOT = PACKAGE.parent
+CODE_FOLDERS = (
+    PACKAGE,
+    ROOT / "data",
+    ROOT / "scripts",
+    ROOT / "tests/robustness",
+    ROOT / "tests/fuzz",
+)
 
 
 class Import(NamedTuple):
@@ -100,18 +110,18 @@ class Import(NamedTuple):
 
 def modules() -> dict[str, Path]:
     """Return every module of the package by its dotted name."""
-    found = {}
+    paths = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = ("nmt", *path.relative_to(PACKAGE).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 MODULES = modules()
 
 
 def imports_in(importer: str, source: str) -> Iterator[Import]:
-    """Yield every import of a module, those inside functions and conditions included."""
+    """Yield every import of a module, including those inside functions and conditions."""
 
     def visit(node: ast.AST, lazy: bool) -> Iterator[Import]:
         names: list[str] = []
@@ -121,7 +131,7 @@ def imports_in(importer: str, source: str) -> Iterator[Import]:
             assert node.level == 0, f"{importer}:{node.lineno}: relative import"
             assert node.module
             # `from nmt.data import corpus` imports a module, `from nmt.data.corpus import Pair`
-            # what is in it.
+            # a name from it.
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
                 names.append(name if name in MODULES else node.module)
@@ -135,14 +145,14 @@ def imports_in(importer: str, source: str) -> Iterator[Import]:
 
 
 IMPORTS = [
-    found
+    each
     for module, path in MODULES.items()
-    for found in imports_in(module, path.read_text(encoding="utf-8"))
+    for each in imports_in(module, path.read_text(encoding="utf-8"))
 ]
 
 
 def room(module: str) -> str:
-    """Return ``data`` for ``nmt.data.corpus``, ``analysis.heads`` for what is in that folder."""
+    """Return the room: ``data`` for ``nmt.data.corpus``, ``analysis.heads`` for its modules."""
     parts = module.split(".")[1:3]
     if not parts:
         return "nmt"
@@ -175,7 +185,7 @@ try:
 except ImportError:
     pass
 """
-    assert [(found.imported, found.lazy) for found in imports_in("nmt.x", source)] == [
+    assert [(each.imported, each.lazy) for each in imports_in("nmt.x", source)] == [
         ("nmt.data.corpus", False),
         ("json", False),
         ("nmt.config.files", False),
@@ -193,11 +203,11 @@ except ImportError:
 def test_a_room_imports_only_what_stands_before_it(name: str) -> None:
     assert any(room(module) == name for module in MODULES), f"no room {name}"
     wrong = [
-        found
-        for found in IMPORTS
-        if room(found.importer) == name
-        and top(found.imported) == "nmt"
-        and room(found.imported) not in ROOMS[name] | {name}
+        each
+        for each in IMPORTS
+        if room(each.importer) == name
+        and top(each.imported) == "nmt"
+        and room(each.imported) not in ROOMS[name] | {name}
     ]
     assert wrong == []
 
@@ -205,14 +215,14 @@ def test_a_room_imports_only_what_stands_before_it(name: str) -> None:
 def test_every_room_is_known_and_needs_what_it_may_import() -> None:
     assert {room(module) for module in MODULES} == ROOMS.keys() | COMMANDS
     used = {
-        name: {room(found.imported) for found in IMPORTS if room(found.importer) == name}
+        name: {room(each.imported) for each in IMPORTS if room(each.importer) == name}
         for name in ROOMS
     }
     assert {name: sorted(may - used[name]) for name, may in ROOMS.items() if may - used[name]} == {}
 
 
 def find_cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return rooms that lead back to the first of them; none if there is no such way."""
+    """Return the rooms of an import cycle; an empty list without one."""
     done: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:
@@ -230,11 +240,11 @@ def find_cycle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def graph_of(imports: Iterable[Import]) -> dict[str, set[str]]:
-    """Return which rooms each room imports: in functions and for types alone, too."""
+    """Return the rooms that each room imports, also inside functions and only for types."""
     graph: dict[str, set[str]] = {}
-    for found in imports:
-        here, there = room(found.importer), room(found.imported)
-        if top(found.imported) == "nmt" and here != there:
+    for each in imports:
+        here, there = room(each.importer), room(each.imported)
+        if top(each.imported) == "nmt" and here != there:
             graph.setdefault(here, set()).add(there)
     return graph
 
@@ -249,19 +259,19 @@ if TYPE_CHECKING:
     from nmt.analysis.heads.words import Span
 """
     lazy = "def f():\n    from nmt.analysis.pictures import grids"
-    made_up = [
+    example = [
         *imports_in("nmt.data.corpus", for_types),
         *imports_in("nmt.analysis.heads.report", lazy),
         *imports_in("nmt.analysis.pictures.grids", "from nmt.data import corpus"),
     ]
-    graph = graph_of(made_up)
+    graph = graph_of(example)
     assert graph == {
         "data": {"config", "analysis.heads"},
         "analysis.heads": {"analysis.pictures"},
         "analysis.pictures": {"data"},
     }
     assert find_cycle(graph) == ["analysis.heads", "analysis.pictures", "data", "analysis.heads"]
-    assert find_cycle(graph_of(made_up[:-1])) == []
+    assert find_cycle(graph_of(example[:-1])) == []
 
 
 def test_no_rooms_import_each_other() -> None:
@@ -277,7 +287,7 @@ def test_at_the_top_stand_the_commands_and_little_else() -> None:
 def test_no_function_is_long() -> None:
     lengths = {
         f"{path.name}: {node.name}": node.end_lineno - node.lineno + 1
-        for folder in (PACKAGE, PACKAGE.parent / "scripts")
+        for folder in CODE_FOLDERS
         for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
@@ -295,75 +305,76 @@ SUBCOMMANDS = {
 
 
 def test_nothing_imports_a_command_but_its_command_line_a_subcommand() -> None:
-    of_commands = [
-        found
-        for found in IMPORTS
-        if top(found.imported) == "nmt" and room(found.imported) in COMMANDS
+    command_imports = [
+        each for each in IMPORTS if top(each.imported) == "nmt" and room(each.imported) in COMMANDS
     ]
     wired = [
-        found
-        for found in of_commands
-        if found.importer == f"nmt.{room(found.imported)}.__main__"
-        and found.imported in SUBCOMMANDS
+        each
+        for each in command_imports
+        if each.importer == f"nmt.{room(each.imported)}.__main__" and each.imported in SUBCOMMANDS
     ]
-    assert [found for found in of_commands if found not in wired] == []
-    assert {found.imported for found in wired} == SUBCOMMANDS
+    assert [each for each in command_imports if each not in wired] == []
+    assert {each.imported for each in wired} == SUBCOMMANDS
     assert SUBCOMMANDS, "no command is a package: this test needs no exception"
 
 
 def test_only_configuration_and_the_commands_import_hydra() -> None:
-    found = [one for one in IMPORTS if top(one.imported) in CONFIGURATION_LIBRARIES]
-    assert {room(one.importer) for one in found} == {"config", "prepare", "train"}
+    imports = [each for each in IMPORTS if top(each.imported) in CONFIGURATION_LIBRARIES]
+    assert {room(each.importer) for each in imports} == {"config", "prepare", "train"}
     light = ("nmt.config", "nmt.config.schema", "nmt.config.data", "nmt.config.checks")
-    assert not [one for one in found if one.importer in light]
+    assert not [each for each in imports if each.importer in light]
 
 
 def test_the_web_stays_in_the_application_and_its_command() -> None:
-    found = [found for found in IMPORTS if top(found.imported) in WEB_PACKAGES]
-    serving = {"nmt.serving.app", "nmt.serving.connections"}
-    assert {one.importer for one in found} == {*serving, "nmt.serve"}
-    assert all(one.lazy for one in found if one.importer == "nmt.serve")
-    applications = {one for one in IMPORTS if one.imported in serving}
-    assert {(one.importer, one.lazy) for one in applications} == {("nmt.serve", True)}
+    imports = [each for each in IMPORTS if top(each.imported) in WEB_PACKAGES]
+    modules = ("app", "connections", "limits", "metrics", "middleware", "problems", "schema")
+    application = {f"nmt.serving.{name}" for name in (*modules, "service")}
+    assert {each.importer for each in imports} == {*application, "nmt.serve"}
+    assert all(each.lazy for each in imports if each.importer == "nmt.serve")
+    importers = {(each.importer, each.lazy) for each in IMPORTS if each.imported in application}
+    outside = {(name, lazy) for name, lazy in importers if room(name) != "serving"}
+    assert outside == {("nmt.serve", True)}
 
 
 def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
-    found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
-    assert found == {
+    importers = {
+        each.importer for each in IMPORTS if top(each.imported) in {"tensorboard", "werkzeug"}
+    }
+    assert importers == {
         "nmt.training.events",
         "nmt.analysis.dashboard.links",
         "nmt.analysis.dashboard.plugin",
         "nmt.analysis.dashboard.projector",
     }
-    assert not [one for one in IMPORTS if one.imported == "nmt.analysis.dashboard.plugin"]
+    assert not [each for each in IMPORTS if each.imported == "nmt.analysis.dashboard.plugin"]
 
 
-# Itself imported inside a function, where Keras runs on JAX.
+# It is imported inside a function, if Keras runs on JAX.
 BACKEND_EXCEPTION = "nmt.training.jax_step"
 
 
 def test_backends_are_imported_inside_functions() -> None:
     backends = {"tensorflow", "tensorflow_text", "jax"}
-    of_backends = [found for found in IMPORTS if top(found.imported) in backends]
-    assert of_backends, "nothing imports TensorFlow: this test looks for the wrong name"
-    early = [found for found in of_backends if not found.lazy]
-    assert {found.importer for found in early} == {BACKEND_EXCEPTION}
-    of_exception = [found for found in IMPORTS if found.imported == BACKEND_EXCEPTION]
-    assert of_exception
-    assert all(found.lazy for found in of_exception)
+    backend_imports = [each for each in IMPORTS if top(each.imported) in backends]
+    assert backend_imports, "nothing imports TensorFlow: this test has the wrong name"
+    early = [each for each in backend_imports if not each.lazy]
+    assert {each.importer for each in early} == {BACKEND_EXCEPTION}
+    exception_imports = [each for each in IMPORTS if each.imported == BACKEND_EXCEPTION]
+    assert exception_imports
+    assert all(each.lazy for each in exception_imports)
 
 
 def test_the_model_imports_keras_and_numpy_alone() -> None:
-    """But for products whose result has another type than their operands: Keras has none."""
+    """The exception: products with another result type than their operands, which Keras lacks."""
     foreign = [
-        found
-        for found in IMPORTS
-        if room(found.importer) == "model"
-        and top(found.imported) not in sys.stdlib_module_names | {"keras", "numpy", "nmt"}
+        each
+        for each in IMPORTS
+        if room(each.importer) == "model"
+        and top(each.imported) not in sys.stdlib_module_names | {"keras", "numpy", "nmt"}
     ]
-    assert {found.importer for found in foreign} == {"nmt.model.mixed"}
-    assert {top(found.imported) for found in foreign} == {"jax", "tensorflow"}
-    assert all(found.lazy for found in foreign)
+    assert {each.importer for each in foreign} == {"nmt.model.mixed"}
+    assert {top(each.imported) for each in foreign} == {"jax", "tensorflow"}
+    assert all(each.lazy for each in foreign)
 
 
 def run_python(script: str, **environment: str) -> Any:
@@ -394,7 +405,7 @@ import keras
 imported = heavy()
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import train_tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 config = TokenizerConfig("unigram", 300, 0, 1.0)
 texts = ["Good morning, Ana.", "Good night, Ana."] * 10
 tokenizer = train_tokenizer(config, texts, print)
@@ -406,8 +417,8 @@ print(json.dumps({{
     "used": heavy(),
 }}))
 """
-    seen = run_python(script, KERAS_BACKEND="jax")
-    assert seen == {
+    result = run_python(script, KERAS_BACKEND="jax")
+    assert result == {
         "backend": ["jax"],
         "imported": [],
         "decoded": ["Good morning, Ana.", "Good night, Ana."],
@@ -444,7 +455,7 @@ print(json.dumps(sorted(heavy & {{name.split(".")[0] for name in sys.modules}}))
 
 
 def test_what_is_light_stays_light() -> None:
-    """The library's face, the help of a command, the types of a configuration, and results."""
+    """Heavy packages are not imported by `nmt`, the help of a command, `nmt.config` and results."""
     show_help = """
 import nmt.translate
 sys.argv = ["translate", "--help"]
@@ -465,7 +476,7 @@ print(json.dumps(loaded))
 
 
 def test_translating_loads_nothing_heavy(parrot_run: Path) -> None:
-    """The first word of a process does not wait for a framework."""
+    """A process translates without importing a framework."""
     script = f"""
 import contextlib, io, json, sys
 import nmt.translate

@@ -93,7 +93,7 @@ def test_what_was_there_stays_where_the_disk_is_full(
 def test_reports_name_their_file(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space") as caught:
-        RunFolder(tmp_path).append_metrics({"step": 1})
+        RunFolder(tmp_path).metrics.append({"step": 1})
     assert caught.value.filename == str(tmp_path / "metrics.jsonl")
     events = EventWriter(tmp_path / "logs")
     os.dup2(os.open("/dev/full", os.O_WRONLY), events._records._writer.fileno())

@@ -25,9 +25,9 @@ def exported(*arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--format keras --run nowhere", "there is no run nowhere"),
+        ("--format keras --run nowhere", "run nowhere does not exist"),
         ("--format savedmodel --run RUN --quantization int8", "ctranslate2 or tflite"),
-        ("--format keras --run RUN --output RUN", "is there and is not an export"),
+        ("--format keras --run RUN --output RUN", "exists and is not an export"),
     ],
 )
 def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -> None:
@@ -38,9 +38,9 @@ def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--beam 0", "argument --beam: 0 is not at least 1"),
-        ("--length-penalty -1", "argument --length-penalty: -1 is not at least 0"),
-        ("--length-penalty nan", "argument --length-penalty: nan is not at least 0"),
+        ("--beam 0", "argument --beam: must be at least 1, got 0"),
+        ("--length-penalty -1", "argument --length-penalty: must be at least 0, got -1"),
+        ("--length-penalty nan", "argument --length-penalty: must be at least 0, got nan"),
     ],
 )
 def test_numbers_out_of_range_are_refused(
@@ -73,7 +73,8 @@ def test_an_error_is_one_line_and_status_2_without_heavy_imports(tmp_path: Path)
     )
     assert done.returncode == 2
     assert (
-        done.stderr == "error: there is no run runs/latest; train one first: python -m nmt.train\n"
+        done.stderr
+        == "error: run runs/latest does not exist; train one first: python -m nmt.train\n"
     )
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "nmt" in loaded

@@ -75,7 +75,7 @@ def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path
     printed = inspected("project", "--run", run)
     assert "tensorboard --logdir" in printed
     table = np.loadtxt(run / "logs" / "embeddings" / "vectors.tsv", delimiter="\t")
-    expected = np.asarray(Translator.load(run).own_engine("it").model.token_table())
+    expected = np.asarray(Translator.load(run).keras_engine().model.token_table())
     np.testing.assert_allclose(table, expected, rtol=1e-4, atol=1e-12)
     labels = (run / "logs" / "embeddings" / "labels.tsv").read_text(encoding="utf-8")
     assert len(labels.splitlines()) == 1 + len(expected)
@@ -96,7 +96,7 @@ def test_weights_are_drawn_into_a_folder(tiny_run: Path, tmp_path: Path) -> None
 
 def test_the_summary_of_a_run_counts_it(tiny_run: Path) -> None:
     printed = inspected("summary", "--run", tiny_run)
-    total = f"{Translator.load(tiny_run).own_engine('it').model.count_params():,}"
+    total = f"{Translator.load(tiny_run).keras_engine().model.count_params():,}"
     [line] = [line for line in printed.splitlines() if line.startswith("all") and total in line]
     assert line.split() == ["all", total, total]  # by closed form, and counted
     assert "4 x 64 float32" in printed  # of training: 256 positions
@@ -122,7 +122,7 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     [
         (("trace", "x", "--output", "trace.txt"), "written as .json or .html"),
         (("attribute", "x", "--output", "picture.gif"), "must end in one of .png"),
-        (("trace", "x", "--run", "no/such/run"), "there is no run no/such/run"),
+        (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
     ],
 )
 def test_mistakes_are_user_errors(arguments: tuple[str, ...], message: str) -> None:
@@ -143,7 +143,7 @@ def test_the_command_line(tiny_run: Path, tmp_path: Path) -> None:
     assert "▁" in done.stdout.decode()
     assert list(tmp_path.iterdir()) == []
     done = command("nmt.inspect", "summary", "--run", "no/such/run", cwd=tmp_path)
-    assert "there is no run" in one_line_error(done)
+    assert "does not exist" in one_line_error(done)
 
 
 def test_every_file_is_verified(tiny_run: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
         "corpus.json": "it is missing",
         "evaluation_x.json": found["evaluation_x.json"][1],
         "exports/made up/model.bin": "its SHA-256 is not the one in manifest.json",
-        "gone": "it is a link to nothing",
+        "gone": "it is a broken link",
         "samples/step_00000099.tsv": "line 2 has 1 columns",
     }
     assert found["mine.txt"] == ("unknown", "")

@@ -144,7 +144,7 @@ def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
         (["align", "Sí.", "--head", "1"], "--head 1 needs its --layer"),
         (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
         (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
-        (["align", "Sí.", "--run", "no/run"], "there is no run no/run"),
+        (["align", "Sí.", "--run", "no/run"], "run no/run does not exist"),
     ],
 )
 def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> None:
@@ -155,10 +155,16 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report", "--sentences", "0"], "--sentences: 0 is not at least 1"),
-        (["trace", "Sí.", "--length-penalty", "-1"], "--length-penalty: -1 is not at least 0"),
-        (["trace", "Sí.", "--length-penalty", "nan"], "--length-penalty: nan is not at least 0"),
-        (["trace", "Sí.", "--beam", "0"], "--beam: 0 is not at least 1"),
+        (["report", "--sentences", "0"], "--sentences: must be at least 1, got 0"),
+        (
+            ["trace", "Sí.", "--length-penalty", "-1"],
+            "must be at least 0, got -1",
+        ),
+        (
+            ["trace", "Sí.", "--length-penalty", "nan"],
+            "must be at least 0, got nan",
+        ),
+        (["trace", "Sí.", "--beam", "0"], "--beam: must be at least 1, got 0"),
         (["align", "--layer", "x"], "--layer: invalid int value: 'x'"),
         (["nothing"], "invalid choice: 'nothing'"),
         ([], "required: command"),

@@ -37,16 +37,16 @@ def refused(*arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--port", "65536"], "--port 65536 is not between 0 and 65535"),
-        (["--max-batch", "0"], "--max-batch 0 is not at least 1"),
-        (["--max-sentences", "0"], "--max-sentences 0 is not"),
-        (["--timeout-s", "0"], "--timeout-s 0.0 is not"),
-        (["--timeout-s", "nan"], "--timeout-s nan is not"),
-        (["--max-wait-ms", "-1"], "--max-wait-ms -1.0 is not at least 0"),
-        (["--max-connections", "0"], "--max-connections 0 is not"),
-        (["--health-s", "0"], "--health-s 0.0 is not"),
-        (["--queue", "100"], "--queue 100 has no room for a request of --max-work 32768"),
-        (["--run", "nowhere"], "there is no run nowhere"),
+        (["--port", "65536"], "--port must be from 0 to 65535, got 65536"),
+        (["--max-batch", "0"], "--max-batch must be at least 1, got 0"),
+        (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
+        (["--timeout-s", "0"], "--timeout-s must be at least 1, got 0.0"),
+        (["--timeout-s", "nan"], "--timeout-s must be at least 1, got nan"),
+        (["--max-wait-ms", "-1"], "--max-wait-ms must be at least 0, got -1.0"),
+        (["--max-connections", "0"], "--max-connections must be at least 1, got 0"),
+        (["--health-s", "0"], "--health-s must be at least 1, got 0.0"),
+        (["--queue", "100"], "--queue must be at least --max-work 32768, got 100"),
+        (["--run", "nowhere"], "run nowhere does not exist"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: list[str], message: str) -> None:

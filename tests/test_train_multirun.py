@@ -40,7 +40,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
             made.append(command[len(COMMAND) :])
             return child(len(made), record)
 
-        monkeypatch.setattr(train, "run_trial", run_trial)
+        monkeypatch.setattr("nmt.sweeps.sweep.run_trial", run_trial)
         monkeypatch.setattr(sys, "argv", ["nmt.train", *words])
         with pytest.raises(SystemExit) as ended:
             train.main()
@@ -169,14 +169,14 @@ def test_a_sweep_goes_on_where_it_was(
     assert "seed=3" in made[1]
     said = capsys.readouterr().out
     assert "it's 1 is complete" in said
-    assert "it's 2 was stopped, and goes on" in said
+    assert "it's 2 was stopped and is resumed" in said
 
 
 def test_what_a_sweep_looks_at_is_the_score_of_the_trial(
     sweep: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned = []
-    run_job = train.sweep_job
+    run_job = train.run_sweep_job
 
     def keep(*arguments: Any) -> float | None:
         returned.append(run_job(*arguments))
@@ -186,7 +186,7 @@ def test_what_a_sweep_looks_at_is_the_score_of_the_trial(
         leave(record, f"run_{number}", score=10.0 * number)
         return 0, None
 
-    monkeypatch.setattr(train, "sweep_job", keep)
+    monkeypatch.setattr(train, "run_sweep_job", keep)
     sweep(*MULTIRUN, "seed=1,2", child=child)
     sweep(*MULTIRUN, "seed=2,3", child=lambda *_: (0, None))
     assert returned == [10.0, 20.0, 20.0, None]

@@ -1,24 +1,102 @@
-"""What is asked of a search, what it finds, and what searches. Importing this loads no Keras."""
+"""Requests, the options they resolve to, hypotheses, and the protocol of engines. No Keras."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, PAD
+from nmt.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from nmt.inference.keras_engine import KerasEngine
+
 Tensor = Any
 
-NEVER = (PAD, BOS)  # ids that no output holds
+NEVER = (PAD, BOS)  # ids that no output contains
+
+
+class SearchParameters(NamedTuple):
+    """Scalar inputs of a compiled search: changing them compiles nothing."""
+
+    length_penalty: Tensor | float = 0.0  # alpha of `length_penalty`, at least 0
+    coverage_penalty: Tensor | float = 0.0  # beta of `coverage_penalty`, at least 0
+    n_best: Tensor | int = 1  # hypotheses needed per sentence: decides when to stop; int32
+    temperature: Tensor | float = 1.0  # logits are divided by it before sampling; above 0
+    # Sample from the fewest tokens that together have this probability (Holtzman et al. 2020).
+    top_p: Tensor | float = 1.0
+
+
+class StaticOptions(NamedTuple):
+    """Options that select a compiled search program; each combination is compiled once."""
+
+    hypotheses: int  # k, per sentence
+    keeps_n_best: bool = False  # whether more than the best is returned, however many
+    tracks_coverage: bool = False  # whether the attention each source token receives is summed
+    is_sampling: bool = False
+    top_k: int = 0
+    uses_top_p: bool = False
+
+
+class Beam(NamedTuple):
+    """Options of a greedy or beam search, without defaults left open."""
+
+    size: int  # k; 1 is greedy
+    length_penalty: float  # alpha of Wu et al. 2016, equation 14
+    coverage_penalty: float = 0.0  # beta of the same equation
+    n_best: int = 1  # hypotheses returned per sentence, at most `size`
+
+    @property
+    def static_options(self) -> StaticOptions:
+        """Options that select the compiled program."""
+        is_beam = self.size > 1
+        return StaticOptions(
+            self.size,
+            keeps_n_best=is_beam and self.n_best > 1,
+            tracks_coverage=is_beam and self.coverage_penalty > 0,
+        )
+
+    @property
+    def parameters(self) -> SearchParameters:
+        """Inputs of the compiled program."""
+        return SearchParameters(self.length_penalty, self.coverage_penalty, self.n_best)
+
+
+class Sampling(NamedTuple):
+    """Options of sampling: see `nmt.inference.greedy.Sample`."""
+
+    samples: int  # per sentence
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+
+    @property
+    def n_best(self) -> int:
+        """Number of hypotheses returned per sentence: all samples."""
+        return self.samples
+
+    @property
+    def static_options(self) -> StaticOptions:
+        """Options that select the compiled program."""
+        return StaticOptions(
+            self.samples, is_sampling=True, top_k=self.top_k, uses_top_p=self.top_p < 1
+        )
+
+    @property
+    def parameters(self) -> SearchParameters:
+        """Inputs of the compiled program."""
+        return SearchParameters(temperature=self.temperature, top_p=self.top_p)
 
 
 @dataclass(frozen=True)
-class Search:
-    """How a user wants to search: see `nmt.inference.translator.Translator.hypotheses`."""
+class SearchRequest:
+    """A user's request for a search: see `nmt.inference.translator.Translator.hypotheses`."""
 
     beam_size: int | None = None  # 1 is greedy; None: the run's default
     length_penalty: float | None = None  # None: the run's default
@@ -26,10 +104,34 @@ class Search:
     n_best: int = 1
     prefix: str = ""
 
+    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> Beam:
+        """Return the options of the search, defaults filled in from ``decoding``.
+
+        Raises:
+            UserError: ``n_best`` is larger than the beam, the beam is larger than the vocabulary,
+                or a penalty is negative or not finite.
+        """
+        size = decoding.beam_size if self.beam_size is None else self.beam_size
+        alpha = decoding.length_penalty if self.length_penalty is None else self.length_penalty
+        if self.n_best > size:
+            raise UserError(
+                f"{self.n_best} translations need a beam of {self.n_best} or more, got {size}"
+            )
+        if size > vocabulary_size:
+            raise UserError(
+                f"beam_size must be at most {vocabulary_size:,}, the size of the vocabulary, "
+                f"got {size:,}"
+            )
+        penalties = {"length_penalty": alpha, "coverage_penalty": self.coverage_penalty}
+        for name, value in penalties.items():
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} must be finite and at least 0, got {value}")
+        return Beam(size, alpha, self.coverage_penalty, self.n_best)
+
 
 @dataclass(frozen=True)
-class Draw:
-    """How a user wants to sample: see `nmt.inference.translator.Translator.samples`."""
+class SamplingRequest:
+    """A user's request for samples: see `nmt.inference.translator.Translator.samples`."""
 
     count: int  # per text
     temperature: float = 1.0
@@ -37,115 +139,58 @@ class Draw:
     top_p: float = 1.0
     seed: int = 1
     prefix: str = ""
-    agreeing: bool = False  # whether those that agree with the others come first
+    rank_by_agreement: bool = False  # see `Translator.minimum_bayes_risk`
 
-
-class Numbers(NamedTuple):
-    """The numbers of a search, scalars: inputs of a compiled search, not part of what it is."""
-
-    length_penalty: Tensor | float = 0.0  # alpha of `length_penalty`, at least 0
-    coverage_penalty: Tensor | float = 0.0  # beta of `coverage_penalty`, at least 0
-    n_best: Tensor | int = 1  # hypotheses wanted per sentence: when to stop; int32
-    temperature: Tensor | float = 1.0  # logits are divided by it before a draw; above 0
-    # Draw from the fewest tokens that together have this probability (Holtzman et al. 2020).
-    top_p: Tensor | float = 1.0
-
-
-class Kind(NamedTuple):
-    """What makes one compiled search another: all but its numbers."""
-
-    hypotheses: int  # k, per sentence
-    listed: bool = False  # whether more than the best is wanted: any number of them
-    covered: bool = False  # whether attention received is summed up
-    sampled: bool = False
-    top_k: int = 0
-    nucleus: bool = False
-
-
-class Beam(NamedTuple):
-    """How to search."""
-
-    size: int  # k; 1 is greedy
-    length_penalty: float  # alpha of Wu et al. 2016, equation 14
-    coverage_penalty: float = 0.0  # beta of the same
-    n_best: int = 1  # hypotheses wanted per sentence, at most `size`
-
-    @property
-    def kind(self) -> Kind:
-        """What is compiled for it."""
-        wide = self.size > 1
-        return Kind(
-            self.size, listed=wide and self.n_best > 1, covered=wide and self.coverage_penalty > 0
-        )
-
-    @property
-    def numbers(self) -> Numbers:
-        """What the compiled search is given."""
-        return Numbers(self.length_penalty, self.coverage_penalty, self.n_best)
-
-
-class Sampling(NamedTuple):
-    """How to draw: see `nmt.inference.search.Sample`."""
-
-    samples: int  # per sentence
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-
-    @property
-    def n_best(self) -> int:
-        """All samples are wanted."""
-        return self.samples
-
-    @property
-    def kind(self) -> Kind:
-        """What is compiled for it."""
-        return Kind(self.samples, sampled=True, top_k=self.top_k, nucleus=self.top_p < 1)
-
-    @property
-    def numbers(self) -> Numbers:
-        """What the compiled search is given."""
-        return Numbers(temperature=self.temperature, top_p=self.top_p)
+    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> Sampling:
+        """Return the options of sampling; a run has no defaults for them."""
+        return Sampling(self.count, self.temperature, self.top_k, self.top_p, self.seed)
 
 
 class Hypothesis(NamedTuple):
-    """One hypothesis in ids."""
+    """One output of a search, as ids."""
 
     tokens: tuple[int, ...]  # end mark included
-    log_prob: float  # of all tokens, end mark included, in nats
-    score: float  # what hypotheses are ranked by
+    log_prob: float  # sum over all tokens, end mark included, in nats
+    score: float  # hypotheses are ranked by it
 
 
 class Engine(Protocol):
-    """What turns source ids into target ids.
+    """Turns source ids into target ids.
 
     Attributes:
         max_length: positions, end mark included, of source and target.
-        parallel: batches that are searched at the same time, from as many threads.
-        own: whether it is the model itself, a `nmt.inference.engine.KerasEngine`.
+        parallel: batches that are searched at the same time, each in its own thread.
     """
 
     max_length: int
     parallel: int
-    own: bool
 
-    def can(self, beam: Beam) -> bool:
-        """Whether `search` gives what is asked."""
+    @property
+    def keras_engine(self) -> KerasEngine | None:
+        """The engine itself if it runs the Keras model, otherwise None."""
+        ...
+
+    def supports(self, options: Beam | Sampling) -> bool:
+        """Whether `search` can follow these options."""
         ...
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
-        """Search for the best outputs of a batch.
+        """Search for, or sample, the outputs of a batch.
 
         Args:
             sources: ids without end mark, at least one sentence, of similar length.
             limits: int32 [B], most tokens of each output, end mark included.
-            beam: how to search.
+            options: options that the engine `supports`.
             prefix: int32 [P], ids that every output begins with; may be empty.
 
         Returns:
-            Up to `beam.n_best` hypotheses per sentence, best first.
+            Up to ``options.n_best`` hypotheses per sentence, best first.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Forced decoding: what a model makes of given translations, piece by piece."""
+"""Forced decoding: log-probabilities and attention of given translations, token by token."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine
-from nmt.inference.cutting import clean_input
 from nmt.inference.results import Attention, PairScore
+from nmt.inference.segmenting import clean_input
 
 if TYPE_CHECKING:  # loads Keras
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
 
 Result = TypeVar("Result")
 
@@ -23,9 +23,9 @@ def plan_batches(lengths: Sequence[int], size: int, parallel: int) -> Iterator[l
     """Yield the indices of sentences of similar length, the longest first.
 
     Args:
-        lengths: of all sentences, in tokens.
-        size: most sentences of a batch.
-        parallel: batches that are worked on at the same time, and want their share.
+        lengths: tokens of each sentence.
+        size: most sentences in a batch.
+        parallel: batches that run at the same time; there are at least as many if possible.
     """
     size = min(size, -(-len(lengths) // parallel) or 1)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
@@ -33,7 +33,7 @@ def plan_batches(lengths: Sequence[int], size: int, parallel: int) -> Iterator[l
         yield order[start : start + size]
 
 
-def encode_both(
+def _encode_pairs(
     tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the ids of the sources, and of the targets."""
@@ -41,15 +41,21 @@ def encode_both(
     return tokenizer.encode(sources), tokenizer.target.encode(targets)
 
 
+def count_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the tokens of the longer side of each pair, end mark included."""
+    sides = zip(*_encode_pairs(tokenizer, pairs), strict=True)
+    return [max(len(source), len(target)) + 1 for source, target in sides]
+
+
 def score_pairs(
     engine: Engine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
 ) -> list[PairScore]:
-    """Return the log-probability of each piece of given translations.
+    """Return the log-probability of each token of given translations.
 
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = encode_both(tokenizer, pairs)
+    sides = _encode_pairs(tokenizer, pairs)
     return [
         PairScore(tokenizer.pieces([*target, EOS]), [float(value) for value in values])
         for target, values in zip(
@@ -61,16 +67,16 @@ def score_pairs(
 def attend_pairs(
     engine: KerasEngine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
 ) -> list[Attention]:
-    """Return the weights with which given translations are written.
+    """Return the attention weights of given translations.
 
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = encode_both(tokenizer, pairs)
-    found = _in_batches(engine.attention, engine, sides, batch_size)
+    sides = _encode_pairs(tokenizer, pairs)
+    attention = _in_batches(engine.attention, engine, sides, batch_size)
     return [
         label_attention(engine, tokenizer, source, target, EOS, weights)
-        for source, target, weights in zip(*sides, found, strict=True)
+        for source, target, weights in zip(*sides, attention, strict=True)
     ]
 
 
@@ -82,7 +88,7 @@ def label_attention(
     last: int,
     weights: dict[str, np.ndarray],
 ) -> Attention:
-    """Name what the weights of a pair are of; ``last`` is written after ``target``."""
+    """Return the weights of a pair with its tokens; ``last`` is the id after ``target``."""
     return Attention(
         source=tokenizer.pieces([*source, EOS]),
         target_in=tokenizer.pieces([BOS, *target]),
@@ -98,17 +104,17 @@ def _in_batches(
     sides: tuple[list[np.ndarray], list[np.ndarray]],
     batch_size: int,
 ) -> list[Result]:
-    """Do ``work`` on the ids of pairs, in batches of similar length."""
+    """Return the results of ``work`` for all pairs, run in batches of similar length."""
     lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
     most = engine.max_length - 1
-    for number, both in enumerate(lengths, start=1):
-        if max(both) > most:
+    for number, pair_lengths in enumerate(lengths, start=1):
+        if max(pair_lengths) > most:
             raise UserError(
-                f"pair {number} is longer than the {most} tokens that the model has positions for"
+                f"pair {number} must have at most {most} tokens a side, the positions of the "
+                f"model, got {max(pair_lengths)}"
             )
-    found: dict[int, Result] = {}
-    sums = [sum(both) for both in lengths]
-    for members in plan_batches(sums, batch_size, engine.parallel):
-        results = work(*([side[i] for i in members] for side in sides))
-        found |= zip(members, results, strict=True)
-    return [found[i] for i in range(len(lengths))]
+    results: dict[int, Result] = {}
+    for indices in plan_batches([sum(both) for both in lengths], batch_size, engine.parallel):
+        outputs = work(*([side[i] for i in indices] for side in sides))
+        results |= zip(indices, outputs, strict=True)
+    return [results[i] for i in range(len(lengths))]

@@ -1,4 +1,4 @@
-"""The engine that a run is translated with. Loads no Keras, unless it is the model itself."""
+"""The engine that a run is translated with. Loads Keras only if the Keras engine is chosen."""
 
 from __future__ import annotations
 
@@ -16,45 +16,48 @@ from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
-    from nmt.inference.engine import KerasEngine
+    from nmt.inference.keras_engine import KerasEngine
     from nmt.model.contract import Model
 
 
 def load_engine(
-    folder: RunFolder,
+    folders: Sequence[RunFolder],
     tokenizer: Tokenizer,
     name: str,
     quantization: str | None,
-    say: Callable[[str], object],
+    log: Callable[[str], object],
 ) -> tuple[Engine, Callable[[], KerasEngine] | None]:
-    """Load an engine with the best weights of a run.
+    """Load the best weights of a run, or of several as an ensemble, into an engine.
 
     Args:
-        folder: of the run.
-        tokenizer: of the run.
+        folders: run folders, at least one.
+        tokenizer: tokenizer of the first run.
         name: one of `ENGINES`: see `nmt.inference.translator.Translator.load`.
-        quantization: one of `nmt.config.decoding.QUANTIZATIONS`; None: as the run's configuration
-            says.
-        say: is told in one line which it is.
+        quantization: one of `nmt.config.decoding.QUANTIZATIONS`; None: the run's.
+        log: called with a line that names the engine.
 
     Returns:
-        (the engine, what loads the model itself for all that this one does not give: None if it
-        may not be loaded).
+        (engine, loader of the Keras engine for requests that the engine does not support; None:
+        the engine serves all, or no other is allowed).
 
     Raises:
-        UserError: there are no weights, the engine cannot hold them, or a quantization is given and
-            CTranslate2 is not what searches.
+        UserError: the weights are missing, the engine cannot hold them, the runs have different
+            tokenizers, or a quantization is given but CTranslate2 does not search.
     """
     from nmt.formats.weights.ctranslate2 import NotConvertibleError
 
-    def load_own() -> KerasEngine:
+    if name not in ENGINES:
+        raise UserError(f"unknown engine {name!r}; choose from: {', '.join(ENGINES)}")
+    if len(folders) > 1:
+        return _load_ensemble(folders, tokenizer, name, quantization, log), None
+    [folder] = folders
+
+    def load_keras_engine() -> KerasEngine:
         with quiet_start():
-            from nmt.inference.engine import KerasEngine
+            from nmt.inference.keras_engine import KerasEngine
 
             return KerasEngine(folder.load_model())
 
-    if name not in ENGINES:
-        raise UserError(f"there is no engine {name!r}; there is: {', '.join(ENGINES)}")
     reason = ""
     if name == "keras":
         _refuse_quantization(quantization, "--engine keras is given")
@@ -68,53 +71,41 @@ def load_engine(
                 raise
             reason = f": {error}"
         else:
-            say(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
-            return engine, load_own if name == "auto" else None
-    _refuse_quantization(quantization, f"this run is searched by the model itself{reason}")
-    say(f"engine: the model itself{reason}")
-    return load_own(), None
+            log(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
+            return engine, load_keras_engine if name == "auto" else None
+    _refuse_quantization(quantization, f"this run is searched by Keras{reason}")
+    log(f"engine: Keras{reason}")
+    return load_keras_engine(), None
 
 
-def load_ensemble(
+def _load_ensemble(
     folders: Sequence[RunFolder],
+    tokenizer: Tokenizer,
     name: str,
     quantization: str | None,
-    say: Callable[[str], object],
+    log: Callable[[str], object],
 ) -> KerasEngine:
-    """Load the best weights of several runs that write together.
-
-    Args:
-        folders: of the runs.
-        name: of the engine: "auto" or "keras".
-        quantization: None: nothing else can be followed.
-        say: is told in one line what it is.
-
-    Raises:
-        UserError: there are no weights, the runs do not have one tokenizer, or another engine or a
-            quantization is asked for.
-    """
-    if name not in ("auto", "keras"):
-        raise UserError(f"--engine {name} holds one run: several are for --engine keras")
-    _refuse_quantization(quantization, "several runs are searched by the models themselves")
-    first = folders[0].load_tokenizer().fingerprint
+    if name == "ctranslate2":
+        raise UserError("--engine ctranslate2 holds one run: several need --engine keras")
+    _refuse_quantization(quantization, "several runs are searched by Keras")
     for folder in folders[1:]:
-        if folder.load_tokenizer().fingerprint != first:
+        if folder.load_tokenizer().fingerprint != tokenizer.fingerprint:
             raise UserError(
-                f"{folder.path} has another tokenizer than {folders[0].path}: only runs of one "
-                "tokenizer can write together"
+                f"{folder.path} and {folders[0].path} have different tokenizers: give runs with "
+                "the same tokenizer"
             )
     with quiet_start():
-        from nmt.inference.engine import KerasEngine
         from nmt.inference.ensemble import Ensemble
+        from nmt.inference.keras_engine import KerasEngine
 
-        together = Ensemble([folder.load_model() for folder in folders])
-        engine = KerasEngine(cast("Model", together))  # as far as an engine goes
-    say(f"engine: {len(folders)} models together")
+        ensemble = Ensemble([folder.load_model() for folder in folders])
+        engine = KerasEngine(cast("Model", ensemble))  # has all that the engine itself uses
+    log(f"engine: Keras, an ensemble of {len(folders)} models")
     return engine
 
 
 def _refuse_quantization(quantization: str | None, reason: str) -> None:
-    """Refuse what the model itself cannot follow."""
+    """Raise a `UserError` if a quantization is given, which only CTranslate2 can follow."""
     if quantization is not None:
         raise UserError(
             f"--quantization {quantization} is for --engine ctranslate2, and {reason}: leave it out"
@@ -137,7 +128,7 @@ def _load_ctranslate2(
 
 
 def _backend() -> str:
-    """Return what Keras runs on, or will when it is loaded."""
+    """Return the backend that Keras runs on, or will run on when it is loaded."""
     keras = sys.modules.get("keras")
     if keras is not None:
         return str(keras.config.backend())

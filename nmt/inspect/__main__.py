@@ -12,6 +12,7 @@ from nmt.inspect import (
     align,
     attribute,
     average,
+    compare,
     project,
     report,
     summary,
@@ -21,12 +22,25 @@ from nmt.inspect import (
 )
 from nmt.startup.commands import set_up_translation
 
+SUBCOMMANDS = (
+    summary,
+    trace,
+    attribute,
+    project,
+    weights,
+    report,
+    align,
+    compare,
+    verify,
+    average,
+)
+
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(prog="python -m nmt.inspect", description="Look inside.")
     subcommands = parser.add_subparsers(dest="command", required=True)
-    for subcommand in (summary, trace, attribute, project, weights, report, align, verify, average):
+    for subcommand in SUBCOMMANDS:
         subcommand.add(subcommands)
     return parser
 

@@ -15,11 +15,11 @@ from nmt.analysis.progress import track
 from nmt.analysis.tables import print_listings
 from nmt.arguments import Subcommands, add_encoding, add_run
 from nmt.data.cleaning import clean_text
-from nmt.data.corpus import read_parallel
+from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.files import write_json
-from nmt.inference.lines import open_output, refuse_same_file
+from nmt.inference.text_files import check_not_input, open_output
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -155,7 +155,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
             "--words out"
         )
-    refuse_same_file(arguments.output, arguments.source, arguments.reference, arguments.gold)
+    check_not_input(arguments.output, arguments.source, arguments.reference, arguments.gold)
 
 
 def list_candidates(arguments: argparse.Namespace, translator: Translator) -> list[Method]:
@@ -166,7 +166,7 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     """
     from nmt.analysis.heads.alignment import list_methods
 
-    model = translator.own_engine("attention").model
+    model = translator.keras_engine("attention").model
     crossing = [kind for kind in model.attention_kinds if kind.is_cross]
     attention = model.attention_layers(crossing[0].name)
     layers, heads = len(attention), attention[0].num_heads

@@ -1,4 +1,4 @@
-"""``nmt.inspect attribute``: what an output owes to its source."""
+"""``nmt.inspect attribute``: which source tokens an output depends on."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "attribute",
-        help="which source pieces an output depends on: gradients beside attention",
-        description="Gradient times input of every output piece's log-probability, as shares of "
+        help="which source tokens an output depends on: gradients beside attention",
+        description="Gradient times input of every output token's log-probability, as shares of "
         "the source, beside the cross-attention of the last layer. Attention says where a layer "
-        "read, not what the output depends on: other weights can give the same output (Jain & "
-        "Wallace 2019), and whether weights explain it all the same depends on what is asked of "
-        "an explanation (Wiegreffe & Pinter 2019). Gradients measure dependence, on small changes.",
+        "read, not which tokens the output depends on: other weights can give the same output "
+        "(Jain & Wallace 2019). Whether weights are an explanation all the same depends on the "
+        "definition of explanation (Wiegreffe & Pinter 2019). Gradients measure how the output "
+        "depends on small changes.",
     )
     parser.add_argument("sentence")
     add_run(parser)
@@ -33,31 +34,32 @@ def add(subcommands: Subcommands) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print, and draw if asked, what the best translation of a sentence owes to its source."""
+    """Print, and optionally draw, the attribution of a sentence's best translation."""
     from nmt.analysis.heads import terminal
-    from nmt.analysis.pictures import heatmaps
+    from nmt.analysis.pictures.files import check_suffix, save_figure
+    from nmt.analysis.pictures.heatmaps import draw_heatmaps
 
     if arguments.output is not None:
-        heatmaps.check_suffix(arguments.output)
+        check_suffix(arguments.output)
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.analysis.heads.attribution import attribute
         from nmt.inference.translator import Translator
 
         translator = Translator.load(folder.path, engine="keras")
-        found = attribute(translator, arguments.sentence)
-    console.print(terminal.tabulate_attribution(found), soft_wrap=False)
-    console.print(f"in common, on average: {found.overlap.mean():.2f}")
+        attribution = attribute(translator, arguments.sentence)
+    console.print(terminal.tabulate_attribution(attribution), soft_wrap=False)
+    console.print(f"in common, on average: {attribution.overlap.mean():.2f}")
     if arguments.output is not None:
-        figure = heatmaps.draw_attention(
-            np.stack([found.shares, found.attention]),
-            rows=found.target,
-            columns=found.source,
-            title=f"What each piece depends on, and where it looks: {arguments.sentence}",
+        figure = draw_heatmaps(
+            np.stack([attribution.shares, attribution.attention]),
+            rows=attribution.target,
+            columns=attribution.source,
+            title=f"Which tokens each token depends on, and attends to: {arguments.sentence}",
             row_label="target",
             column_label="source",
             names=["gradient x input", "cross-attention, last layer"],
             unit="share of the row",
         )
-        heatmaps.save_figure(figure, arguments.output)
+        save_figure(figure, arguments.output)
         console.print(f"written to {arguments.output}")

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nmt.analysis.progress import track
 from nmt.analysis.tables import print_listings
-from nmt.arguments import Subcommands, add_run, positive
+from nmt.arguments import Subcommands, add_run, positive_int
 from nmt.data.splitting import evenly
 from nmt.errors import UserError
 from nmt.files import write_json, write_text
@@ -31,7 +31,7 @@ def add(subcommands: Subcommands) -> None:
     add_run(parser)
     parser.add_argument(
         "--sentences",
-        type=positive,
+        type=positive_int,
         default=200,
         metavar="N",
         help="dev sentences for statistics and heads; pruning is measured on as many others "
@@ -62,15 +62,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
-        from nmt.analysis.pictures.heatmaps import save_figure
+        from nmt.analysis.pictures.files import save_figure
+        from nmt.inference.forcing import count_tokens
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
 
         translator = Translator.load(folder.path, engine="keras")
     dev = read_corpus(folder, console.print).dev
     # As in training, without what is longer than its rows.
-    lengths = translator.lengths(dev)
-    short = [pair for pair, n in zip(dev, lengths, strict=True) if n <= translator.room + 1]
+    lengths = count_tokens(translator.tokenizer, dev)
+    short = [
+        pair
+        for pair, n in zip(dev, lengths, strict=True)
+        if n <= translator.segmenter.max_tokens + 1
+    ]
     if len(short) < 2:
         raise UserError(
             f"{folder.path} has {len(short)} usable dev sentences: train with data.dev=200"
@@ -80,7 +85,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
     attentions = (one for batch in batches for one in translator.attentions(batch))
     statistics = average(map(sum_up, track(attentions, len(pairs), "reading", console)))
-    kinds = translator.own_engine("its heads").model.attention_kinds
+    kinds = translator.keras_engine("head analysis").model.attention_kinds
     found = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
         language = folder.config.data.languages[1]

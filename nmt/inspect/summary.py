@@ -91,4 +91,4 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 def _batches(config: Config) -> list[tuple[int, int]]:
     """Return (rows, length) of the micro-batches, or else of the updates, of a configuration."""
     training = config.training
-    return [(training.largest_batch // length, length) for length in training.row_lengths]
+    return [(training.max_batch_tokens // length, length) for length in training.row_lengths]

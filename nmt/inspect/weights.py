@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.analysis.anatomy.norms import measure_norms
         from nmt.analysis.pictures import weights as pictures
-        from nmt.analysis.pictures.heatmaps import save_figure
+        from nmt.analysis.pictures.files import save_figure
 
         model = folder.load_model()
     out = arguments.output or folder.path / "inspection"

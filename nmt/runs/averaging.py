@@ -1,4 +1,4 @@
-"""One model of several: the mean of their weights."""
+"""The mean of the weights of several models."""
 
 from __future__ import annotations
 
@@ -18,57 +18,56 @@ from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, RunFolder
 
 
 def average(origins: Sequence[Path], output: Path) -> RunFolder:
-    """Write a run whose weights are the mean of those of runs, or of checkpoints.
+    """Write a run whose weights are the mean of those of several runs or checkpoints.
 
-    It has the configuration and the tokenizer of the first, and no training to go on with.
+    It has the configuration and the tokenizer of the first one, and cannot be resumed.
 
     Args:
-        origins: run folders, whose best weights are taken, or files in their ``checkpoints``.
-        output: a folder that is not there yet.
+        origins: run folders, for their best weights, or files in their ``checkpoints``.
+        output: a folder that does not exist yet.
 
     Raises:
-        UserError: there are fewer than two, one has no weights, they are of different models or
-            tokenizers, or the output is there.
+        UserError: fewer than two origins, one without weights, different models or tokenizers, or
+            the output exists.
     """
     if len(origins) < 2:
-        raise UserError("give two or more runs or checkpoints: the mean of one is itself")
+        raise UserError("averaging needs two or more runs or checkpoints")
     if output.exists():
-        raise UserError(f"{output} is there already: name another folder")
-    runs = [_run_of(origin) for origin in origins]
+        raise UserError(f"{output} exists already: choose another folder")
+    runs = [_open_run(origin) for origin in origins]
     first = runs[0]
     tokenizer = first.load_tokenizer()
-    sizes = _sizes_of(first, tokenizer.vocabulary_size)
+    sizes = _inference_sizes(first, tokenizer.vocabulary_size)
     total: dict[str, np.ndarray] = {}
     for origin, run in zip(origins, runs, strict=True):
         if run.load_tokenizer().fingerprint != tokenizer.fingerprint:
             raise UserError(f"{run.path} has another tokenizer than {first.path}")
-        if _sizes_of(run, tokenizer.vocabulary_size) != sizes:
+        if _inference_sizes(run, tokenizer.vocabulary_size) != sizes:
             raise UserError(f"{run.path} has a model of other sizes than {first.path}")
         weights = _read_weights(origin, run)
         total = total or {name: np.zeros(array.shape) for name, array in weights.items()}
         for name, array in total.items():
             check_weight(origin, name, weights.get(name), array.shape)
             array += weights[name]
-    means = {f"model/{name}": (a / len(origins)).astype(np.float32) for name, a in total.items()}
+    means = {f"model/{name}": (s / len(origins)).astype(np.float32) for name, s in total.items()}
     with attach_filename(output):
         output.mkdir(parents=True)
         tokenizer_file = find_tokenizer_file(first.path)
-        assert tokenizer_file is not None, "it was loaded"
+        assert tokenizer_file is not None, "the tokenizer was loaded"
         for name in (CONFIG_FILE, CORPUS_FILE, tokenizer_file.name):
             shutil.copyfile(first.path / name, output / name)
     averaged = RunFolder.open(output)
-    write_arrays(averaged.checkpoints.best, means, {"mean_of": [str(one) for one in origins]})
+    write_arrays(averaged.checkpoints.best, means, {"mean_of": list(map(str, origins))})
     return averaged
 
 
-def _run_of(origin: Path) -> RunFolder:
-    if origin.is_file() and origin.parent.name == "checkpoints":
-        return RunFolder.open(origin.parent.parent)
-    return RunFolder.open(origin)
+def _open_run(origin: Path) -> RunFolder:
+    is_checkpoint = origin.is_file() and origin.parent.name == "checkpoints"
+    return RunFolder.open(origin.parent.parent if is_checkpoint else origin)
 
 
-def _sizes_of(run: RunFolder, vocabulary_size: int) -> dict[str, Any]:
-    """Return what a model is, but for what is dropped in training."""
+def _inference_sizes(run: RunFolder, vocabulary_size: int) -> dict[str, Any]:
+    """Return the model's sizes without its dropout rates, which only training uses."""
     sizes = asdict(make_sizes(run.config.model, vocabulary_size))
     return {name: size for name, size in sizes.items() if "dropout" not in name}
 

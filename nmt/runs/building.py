@@ -1,4 +1,4 @@
-"""From a configuration to a model, and weights into it."""
+"""Building the model of a configuration, and setting its weights."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
 
 
-# How Keras calls the matrices A and B of an adapter, beside its "kernel".
+# Keras's names of the matrices A and B of an adapter; the adapted matrix is "kernel".
 ADAPTER_A, ADAPTER_B = "lora_kernel_a", "lora_kernel_b"
-UNSET_DROPOUT = 0.1  # for accounts of what has not been trained: that there is one is what counts
+UNSET_DROPOUT = 0.1  # for summaries of models before training, where only a value above 0 matters
 
 
 def set_seed(seed: int) -> None:
-    """Seed what the weights of a new model are drawn from; call it before a tokenizer is built.
+    """Seed the initial weights of new models; call it before a tokenizer is built.
 
-    Keras's own function would import TensorFlow, whatever backend it runs on.
+    `keras.utils.set_random_seed` would import TensorFlow on any backend.
     """
     import keras
 
     if keras.config.backend() == "tensorflow":
         keras.utils.set_random_seed(seed)
     else:
-        random.seed(seed)  # Keras draws the seeds of its initializers from it
+        random.seed(seed)  # the source of seeds of Keras's initializers
         np.random.seed(seed)  # noqa: NPY002
 
 
@@ -41,9 +41,9 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Mode
     """Build the model of a configuration.
 
     Args:
-        config: its ``model`` group is used.
-        vocabulary_size: of the tokenizer.
-        precision: a Keras dtype policy name.
+        config: the configuration, of which the ``model`` group is used.
+        vocabulary_size: the tokenizer's vocabulary size.
+        precision: name of a Keras dtype policy.
     """
     sizes = make_sizes(config.model, vocabulary_size)
     if isinstance(sizes, RecurrentSizes):
@@ -56,10 +56,10 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Mode
 
 
 def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSizes:
-    """Return the sizes of the model of a configuration.
+    """Return the sizes of a configured model.
 
     Args:
-        config: the ``model`` group. A dropout that is not set yet counts as `UNSET_DROPOUT`.
+        config: the ``model`` group; a dropout of None counts as `UNSET_DROPOUT`.
         vocabulary_size: V.
     """
     arguments = dataclasses.asdict(config)
@@ -71,16 +71,16 @@ def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSi
 
 
 def choose_weights(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the weights in a checkpoint by their names, the averaged ones where there are any.
+    """Return the weights of a checkpoint by name: averaged ones if it has them.
 
     Adapters are merged into their matrices.
     """
-    chosen: dict[str, np.ndarray] = {}
+    weights: dict[str, np.ndarray] = {}
     for prefix in ("model/", "average/"):
         for name, array in arrays.items():
             if name.startswith(prefix):
-                chosen[name.removeprefix(prefix)] = array
-    return merge_adapters(chosen)
+                weights[name.removeprefix(prefix)] = array
+    return merge_adapters(weights)
 
 
 def merge_adapters(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -95,29 +95,29 @@ def merge_adapters(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def is_adapter(name: str) -> bool:
-    """Whether a weight is one of the two matrices of an adapter."""
+    """Return whether a weight is a matrix of an adapter."""
     return name.endswith((ADAPTER_A, ADAPTER_B))
 
 
-def check_weight(path: Path, name: str, found: np.ndarray | None, shape: Sequence[int]) -> None:
-    """Check that a weight has the shape that a configuration gives it.
+def check_weight(path: Path, name: str, weight: np.ndarray | None, shape: Sequence[int]) -> None:
+    """Check that a weight exists and has the shape that the configuration demands.
 
     Raises:
-        UserError: it is missing, or of another shape.
+        UserError: it is missing or has another shape.
     """
-    if found is None or found.shape != tuple(shape):
-        what = "missing" if found is None else f"of shape {found.shape}"
+    if weight is None or weight.shape != tuple(shape):
+        problem = "missing" if weight is None else f"of shape {weight.shape}"
         raise UserError(
-            f"{path} does not fit the run's configuration: {name} is {what}, expected "
+            f"{path} does not fit the run's configuration: {name} is {problem}, expected "
             f"{tuple(shape)}"
         )
 
 
 def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> None:
-    """Give a model the weights of a checkpoint, the averaged ones where there are any.
+    """Set a model's weights from a checkpoint: averaged ones if it has them.
 
     Raises:
-        UserError: one is missing, or of another shape.
+        UserError: a weight is missing or has another shape.
     """
     assign_weights(model.named_weights(), choose_weights(arrays), path)
 
@@ -125,10 +125,10 @@ def set_weights(model: Model, arrays: Mapping[str, np.ndarray], path: Path) -> N
 def assign_weights(
     weights: Mapping[str, Any], arrays: Mapping[str, np.ndarray], path: Path
 ) -> None:
-    """Give weights the arrays of their names.
+    """Set each weight to the array of its name.
 
     Raises:
-        UserError: one is missing, or of another shape.
+        UserError: an array is missing or has another shape.
     """
     for name, variable in weights.items():
         check_weight(path, name, arrays.get(name), variable.shape)

@@ -1,4 +1,4 @@
-"""Checkpoints: named arrays and a little metadata in one ``.npz``, written atomically."""
+"""Checkpoints: named arrays and metadata in one ``.npz``, written atomically."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DAMAGE = (  # what reading a damaged archive raises
     ValueError,
     OSError,
     EOFError,
-    MemoryError,  # a header asks for more than there is
-    RuntimeError,  # encrypted, or compressed in an unknown way
+    MemoryError,  # a header requests more memory than available
+    RuntimeError,  # encrypted, or an unknown compression
     lzma.LZMAError,
     struct.error,
     tokenize.TokenError,  # the header of an array
@@ -38,37 +38,37 @@ _STEP_FILE = re.compile(r"step_(\d+)\.npz")
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Write a checkpoint: it is whole or not there.
+    """Write a checkpoint atomically.
 
     Raises:
-        UserError: a number is not finite; nothing is written.
+        UserError: an array holds NaN or infinity; nothing is written.
     """
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UserError(
-                f"{path} is not written: {name} holds numbers that are not finite; what was saved "
-                f"before is intact; {STABILITY_ADVICE}"
+                f"{path} is not written: {name} holds NaN or infinity; earlier checkpoints "
+                f"are intact; {STABILITY_ADVICE}"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     text = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     with replace_atomically(path) as file:
-        # Metadata last: where the end of the archive's directory is lost, they are missing.
+        # Metadata last: if the end of the archive's directory is lost, it is missing.
         np.savez(file, **arrays, **{_METADATA: text})  # type: ignore[arg-type]
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read a checkpoint back.
+    """Read a checkpoint: its arrays by name, and its metadata.
 
     Raises:
-        UserError: it is missing, or damaged.
+        UserError: it is missing or damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            # Members are stored as they are: none expands, none is read twice.
+            # Members are stored uncompressed. Together they are longer if they expand or overlap.
             if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
                 raise UserError(f"{path} is damaged: its parts are longer than itself")
             arrays = {
-                # The whole member is read, and so its checksum compared, before it is believed.
+                # Reading the whole member compares its checksum before the array is parsed.
                 name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
                 for name in archive.namelist()
             }
@@ -76,65 +76,65 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             raise UserError(f"{path} is not a checkpoint of this program")
         return arrays, json.loads(arrays.pop(_METADATA).tobytes())
     except FileNotFoundError as error:
-        raise UserError(f"there is no checkpoint {path}") from error
+        raise UserError(f"checkpoint {path} does not exist") from error
     except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
 
 
 def digest_arrays(path: Path) -> str:
-    """Return a digest of the names, sizes and checksums in a checkpoint, which are few bytes of it.
+    """Return a digest of the names, sizes and checksums in a checkpoint, without its arrays.
 
     Raises:
         UserError: it is missing, or its directory is damaged.
     """
-    state = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
-                state.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
+                digest.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
     except FileNotFoundError as error:
-        raise UserError(f"there is no checkpoint {path}") from error
+        raise UserError(f"checkpoint {path} does not exist") from error
     except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
-    return state.hexdigest()
+    return digest.hexdigest()
 
 
 class Checkpoints:
-    """The checkpoints of a run: the last few, complete, and the best weights.
+    """A run's checkpoints: the last few complete ones, and the best weights.
 
     Args:
-        folder: where they lie.
+        folder: ``checkpoints`` of the run.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._damaged: set[int] = set()  # updates whose checkpoint could not be read
+        self._damaged: set[int] = set()  # steps whose checkpoint could not be read
 
     @property
     def best(self) -> Path:
-        """The weights with the best dev score; it may not exist yet."""
+        """Path of the weights with the best dev score; it may not exist yet."""
         return self.folder / "best.npz"
 
     @property
     def start(self) -> Path:
-        """The weights that are not trained, kept once; there is none where all are."""
+        """Path of the weights that are not trained; it exists only if there are any."""
         return self.folder / "start.npz"
 
     def read_start(self) -> dict[str, np.ndarray]:
-        """Read the weights that are not trained; none where all are.
+        """Read the weights that are not trained; empty if all are.
 
         Raises:
-            UserError: they are damaged.
+            UserError: the file is damaged.
         """
         return read_arrays(self.start)[0] if self.start.is_file() else {}
 
     def steps(self) -> list[int]:
-        """Return the updates after which a complete checkpoint was kept, ascending."""
-        found = (_STEP_FILE.fullmatch(path.name) for path in self.folder.glob("step_*"))
-        return sorted(int(match[1]) for match in found if match)
+        """Return the steps that have a complete checkpoint, ascending."""
+        matches = (_STEP_FILE.fullmatch(path.name) for path in self.folder.glob("step_*"))
+        return sorted(int(match[1]) for match in matches if match)
 
     def path(self, step: int) -> Path:
-        """Return where the checkpoint after ``step`` updates lies."""
+        """Return the path of the checkpoint after ``step`` updates."""
         return self.folder / f"step_{step:08d}.npz"
 
     def save(
@@ -142,17 +142,17 @@ class Checkpoints:
     ) -> None:
         """Write a complete checkpoint, then remove old, damaged and newer ones.
 
-        Newer ones belong to a training that was given up: this one was resumed, or went back,
-        before them. `load_latest` would return to them.
+        Newer ones exist if training was resumed from before them or rewound; `load_latest` must not
+        return to them.
 
         Args:
             step: updates made so far.
             arrays: the state of training.
             metadata: the position of training.
-            keep: how many checkpoints remain, this one included.
+            keep: number of checkpoints to keep, this one included.
 
         Raises:
-            UserError: a number is not finite; nothing is written.
+            UserError: an array holds NaN or infinity; nothing is written.
         """
         write_arrays(self.path(step), arrays, metadata)
         self._damaged.discard(step)
@@ -161,26 +161,28 @@ class Checkpoints:
             self.path(other).unlink(missing_ok=True)
 
     def load_latest(
-        self, say: Callable[[str], object] = lambda line: None
+        self, log: Callable[[str], object] = lambda message: None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """Read the newest complete checkpoint that is sound, or return None if there never was one.
+        """Read the newest complete checkpoint that is not damaged; None if there are none at all.
+
+        Damaged ones are remembered, and removed by the next `save`.
 
         Args:
-            say: is told of each damaged one, which is passed over.
+            log: called with a message for each damaged one, which is skipped.
 
         Raises:
             UserError: all are damaged.
         """
-        damage: UserError | None = None
+        newest_error: UserError | None = None
         for step in reversed(self.steps()):
             try:
-                stored = read_arrays(self.path(step))
+                checkpoint = read_arrays(self.path(step))
                 self._damaged.discard(step)
-                return stored
+                return checkpoint
             except UserError as error:
                 self._damaged.add(step)
-                damage = damage or error
-                say(f"{error}: it is passed over")
-        if damage is not None:
-            raise damage
+                newest_error = newest_error or error
+                log(f"{error}: skipped")
+        if newest_error is not None:
+            raise newest_error
         return None

@@ -1,4 +1,4 @@
-"""What a run keeps of its corpus, and that corpus read again."""
+"""The corpus of a run: its record in the run folder, and reading it again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from nmt.config import DataConfig
 from nmt.data.caching import digest_texts
-from nmt.data.corpus import Corpus, ExtraTest, as_in_sources, load_corpus, read_pairs
+from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
+from nmt.data.evaluation_sets import read_pairs
+from nmt.data.mixture import to_source_view
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.errors import UserError
@@ -16,7 +18,7 @@ from nmt.runs.folder import RunFolder
 
 
 def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
-    """Return what a run folder keeps of its corpus: counts, archives, digests of the splits."""
+    """Return what identifies a corpus in a run folder: counts, archives, digests of the splits."""
     splits = {DEV: corpus.dev, TEST: corpus.test}
     splits |= {f"tests.{name}": pairs for name, pairs in corpus.tests.items()}
     if isinstance(corpus, PreparedCorpus):
@@ -29,7 +31,7 @@ def make_corpus_record(corpus: Corpus) -> dict[str, Any]:
         "rejected": corpus.rejected,
         "archives": corpus.archives,
         "length_ratios": corpus.length_ratios,
-        "pairs": {TRAIN: corpus.epoch_pairs} | {name: len(of) for name, of in splits.items()},
+        "pairs": {TRAIN: corpus.epoch_pairs} | {name: len(pairs) for name, pairs in splits.items()},
         "digests": digests,
     }
 
@@ -38,13 +40,13 @@ def _digest(pairs: Sequence[Pair]) -> str:
     return digest_texts([text for pair in pairs for text in pair])
 
 
-def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
-    """Read what ``data.tests`` names: tables of pairs, and test splits of runs.
+def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
+    """Read the test sets of ``data.tests``: tables of pairs, and test splits of runs.
 
-    They come in the direction in which the model translates.
+    Pairs are returned in the direction in which the model translates.
 
     Raises:
-        UserError: one is neither, or has no pair.
+        UserError: a path is neither, or has no pair.
     """
     tests = {}
     sides = config.source_language, config.target_language
@@ -56,33 +58,33 @@ def read_tests(config: DataConfig) -> dict[str, ExtraTest]:
             pairs = read_corpus(run, lambda line: None).test
             if not pairs:
                 raise UserError(f"data.tests.{name}={where} is a run without a test split")
-            plain = as_in_sources(run_data, pairs)
+            source_view = to_source_view(run_data, pairs)
             if (run_data.target_language, run_data.source_language) == sides != sides[::-1]:
-                plain = _turn(plain)
+                source_view = _reverse(source_view)
             if run_data.languages == config.languages[::-1] != config.languages:
-                pairs = _turn(pairs)
+                pairs = _reverse(pairs)
         else:
             pairs = read_pairs(path, f"data.tests.{name}")
             if config.reverse:
-                pairs = _turn(pairs)
-            plain = as_in_sources(config, pairs)
-        tests[name] = ExtraTest(pairs, plain)
+                pairs = _reverse(pairs)
+            source_view = to_source_view(config, pairs)
+        tests[name] = EvaluationSet(pairs, source_view)
     return tests
 
 
-def _turn(pairs: Sequence[Pair]) -> list[Pair]:
+def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
 
 
 def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
-    """Whether the corpus is no longer the one that the run was trained on."""
+    """Return whether the corpus differs from the one that the run was trained on."""
     return run.read_corpus_record().get("digests") != make_corpus_record(corpus)["digests"]
 
 
 def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
-    """Read the corpus that a run was trained on; say so if it has changed since.
+    """Read the corpus that a run was trained on; log a warning if it has changed since.
 
-    Nothing is written, whatever the run's configuration says: it may come from elsewhere.
+    Nothing is written, whatever the run's configuration says, since it may be untrusted.
     """
     config = run.config
     if config.data.prepared is not None:

@@ -1,10 +1,10 @@
-"""The run folder: what is in it, saving and loading it.
+"""The run folder: its files, and how they are written and loaded.
 
 config.yaml       the full resolved configuration
 corpus.json       counts and digests of the splits, checksum of the tokenizer
 tokenizer.*       the tokenizer
-checkpoints/      step_*.npz (complete, the last few), best.npz (weights alone), start.npz (weights
-                  that are not trained, where there are any)
+checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), start.npz (weights
+                  that are not trained, if there are any)
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
@@ -20,16 +20,18 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config
-from nmt.errors import UserError, attach_filename, nearest
-from nmt.files import digest_file, format_json, format_json_line, write_inside
+from nmt.errors import UserError, suggest
+from nmt.files import digest_file, format_json, write_inside
+from nmt.runs.metrics import MALFORMED, MetricsFile
 
-if TYPE_CHECKING:  # imported where they are needed: a wrong path is said before seconds of imports
+if TYPE_CHECKING:  # imported in methods: a wrong path is reported before seconds of imports
     import numpy as np
 
     from nmt.data.tokenizer import Tokenizer
@@ -43,22 +45,27 @@ TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
 _CHECKSUM = "# SHA-256 of the lines below: "  # the first line of config.yaml
 _TOKENIZER_CHECKSUM = "tokenizer_sha256"  # in corpus.json
-# What reading JSON raises that is damaged, or of another form than was written.
-_MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 class RunFolder:
-    """One run on disk."""
+    """One run on disk.
+
+    Args:
+        path: the folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.logs = path / "logs"  # TensorBoard's
+        self.samples = path / "samples"  # dev translations
+        self.metrics = MetricsFile(path / METRICS_FILE)
 
     @classmethod
     def create(cls, config: Config) -> RunFolder:
-        """Make a new folder ``runs_dir/<date>_<time>_<name>`` and point ``latest`` at it.
+        """Create ``runs_dir/<date>_<time>_<name>``, and link ``latest`` to it.
 
         Raises:
-            UserError: it cannot be made.
+            UserError: the folder cannot be created.
         """
         parent = Path(config.runs_dir)
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -73,7 +80,7 @@ class RunFolder:
                 raise UserError(f"runs_dir={parent} cannot be written to: {error}") from error
             run = cls(path)
             run.write_config(config)
-            run.link_latest()
+            _link_latest(path)
             return run
         raise UserError(f"{parent} already holds a thousand runs of this second")
 
@@ -82,83 +89,56 @@ class RunFolder:
         """Open an existing run.
 
         Raises:
-            UserError: the path is no run folder.
+            UserError: the path is not a run folder.
         """
         if not path.exists():
             hint = "train one first: python -m nmt.train"
             if path.parent.is_dir() and path.name != LATEST:
                 names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-                hint = nearest(path.name, names).lstrip("; ") or hint
-            raise UserError(f"there is no run {path}; {hint}")
+                hint = suggest(path.name, names).lstrip("; ") or hint
+            raise UserError(f"run {path} does not exist; {hint}")
         if not (path / CONFIG_FILE).is_file():
             raise UserError(f"{path} is not a run folder: it has no {CONFIG_FILE}")
         return cls(path.resolve())
 
     @cached_property
     def config(self) -> Config:
-        """The configuration of the run.
+        """The run's configuration.
 
         Raises:
             UserError: the file is missing or damaged, or was changed.
         """
         from nmt.config import files
 
-        self._check_config()
-        return files.load(self.path / CONFIG_FILE)
-
-    def _check_config(self) -> None:
-        """Compare the configuration with its checksum; runs of earlier versions have none."""
         path = self.path / CONFIG_FILE
-        try:
-            first, _, rest = path.read_bytes().partition(b"\n")
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from error
-        checksum = _CHECKSUM.encode()
-        found = hashlib.sha256(rest).hexdigest().encode()
-        if first.startswith(checksum) and first.removeprefix(checksum).strip() != found:
-            raise UserError(
-                f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
-                "it, delete that line"
-            )
+        _check_config(path)
+        return files.load(path)
 
     def write_config(self, config: Config) -> None:
-        """Write the configuration, as YAML."""
+        """Write the configuration as YAML, without ``training.resume``."""
         from nmt.config import files
 
         training = dataclasses.replace(config.training, resume=None)
-        stored = dataclasses.replace(config, training=training)
-        text = files.to_yaml(stored)
+        text = files.to_yaml(dataclasses.replace(config, training=training))
         checksum = hashlib.sha256(text.encode()).hexdigest()
         write_inside(self.path, CONFIG_FILE, f"{_CHECKSUM}{checksum}\n{text}")
-        self.__dict__.pop("config", None)  # is read anew
-
-    def link_latest(self) -> None:
-        """Make ``latest`` beside the run point at it, replacing an older pointer atomically."""
-        pointer = self.path.parent / LATEST
-        partial = pointer.with_name(f".{LATEST}-{os.getpid()}")
-        partial.unlink(missing_ok=True)
-        try:
-            partial.symlink_to(self.path.name, target_is_directory=True)
-            partial.replace(pointer)
-        except OSError:
-            # No symbolic links here (or a real folder in the way): the run is named in full then.
-            partial.unlink(missing_ok=True)
-
-    def write_corpus_record(self, record: dict[str, Any]) -> None:
-        """Keep what tells this run's corpus from another, and its tokenizer from a damaged one."""
-        from nmt.data.tokenizer import find_tokenizer_file
-
-        path = find_tokenizer_file(self.path)
-        checksum = {_TOKENIZER_CHECKSUM: digest_file(path)} if path else {}
-        self.write_json(CORPUS_FILE, record | checksum)
+        self.__dict__.pop("config", None)  # so that it is read again
 
     def write_json(self, name: str, content: dict[str, Any]) -> Path:
         """Write a JSON file into the run's folder, never outside of it; return its path."""
         write_inside(self.path, name, format_json(content))
         return self.path / name
 
+    def write_corpus_record(self, record: dict[str, Any]) -> None:
+        """Write what identifies the run's corpus, with the checksum of the tokenizer's file."""
+        from nmt.data.tokenizer import find_tokenizer_file
+
+        path = find_tokenizer_file(self.path)
+        checksum = {_TOKENIZER_CHECKSUM: digest_file(path)} if path else {}
+        self.write_json(CORPUS_FILE, record | checksum)
+
     def read_corpus_record(self) -> dict[str, Any]:
-        """Return what was kept of the corpus; empty if nothing was.
+        """Return what identifies the run's corpus; empty if nothing was written.
 
         Raises:
             UserError: the file is damaged.
@@ -166,28 +146,24 @@ class RunFolder:
         path = self.path / CORPUS_FILE
         if not path.is_file():
             return {}
-        try:
+        with _report_damage(path):
             return dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, *_MALFORMED) as error:
-            raise UserError(f"{path} is damaged: {error}") from error
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
         """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
 
         Raises:
-            UserError: the file with the scores is damaged.
+            UserError: the file is damaged.
         """
         path = self.path / TEST_SCORES_FILE
         if not path.is_file():
             return {}
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))["scores"]
+        with _report_damage(path):
+            scores = json.loads(path.read_text(encoding="utf-8"))["scores"]
             return {
                 name: {"value": score["value"], "half_width": score.get("half_width")}
-                for name, score in found.items()
+                for name, score in scores.items()
             }
-        except (OSError, *_MALFORMED) as error:
-            raise UserError(f"{path} is damaged: {error}") from error
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
@@ -196,38 +172,30 @@ class RunFolder:
 
         return Checkpoints(self.path / "checkpoints")
 
-    @property
-    def logs(self) -> Path:
-        """Where TensorBoard reads."""
-        return self.path / "logs"
-
-    @property
-    def samples(self) -> Path:
-        """Where dev translations are written."""
-        return self.path / "samples"
-
     def load_tokenizer(self) -> Tokenizer:
         """Load the run's tokenizer.
 
         Raises:
-            UserError: there is none, or it is damaged.
+            UserError: it is missing or damaged.
         """
         from nmt.data.tokenizer import find_tokenizer_file, load_tokenizer
 
         path = find_tokenizer_file(self.path)
-        checksum = self.read_corpus_record().get(_TOKENIZER_CHECKSUM)  # none in earlier versions
+        checksum = self.read_corpus_record().get(_TOKENIZER_CHECKSUM)  # absent in old runs
         if path and checksum is not None and digest_file(path) != checksum:
             raise UserError(f"{path} is damaged: its SHA-256 is not the one in {CORPUS_FILE}")
         return load_tokenizer(self.path)
 
     def load_weights(self) -> tuple[dict[str, np.ndarray], Path]:
-        """Read the best weights, or the last ones if none is best yet, and those not trained.
+        """Load the best weights, or the last ones if no best ones were saved.
+
+        Weights that are not trained are included.
 
         Returns:
-            (arrays, where they are from).
+            (arrays, the file or folder they come from).
 
         Raises:
-            UserError: there are none, or they are damaged.
+            UserError: there are no weights, or they are damaged.
         """
         from nmt.runs.checkpoint import read_arrays
 
@@ -235,22 +203,22 @@ class RunFolder:
         path = checkpoints.best
         if path.is_file():
             return checkpoints.read_start() | read_arrays(path)[0], path
-        found = checkpoints.load_latest(warnings.warn)
-        if found is None:
+        checkpoint = checkpoints.load_latest(warnings.warn)
+        if checkpoint is None:
             raise UserError(f"{self.path} has no weights yet: its training saved no checkpoint")
-        arrays, position = found
+        arrays, position = checkpoint
         if position.get("best_score") is not None and position["best_step"] < position["step"]:
             raise UserError(
-                f"there is no {path}, though update {position['best_step']} was the best; to take "
+                f"{path} is missing, though update {position['best_step']} was the best; to use "
                 f"the last one, copy {checkpoints.path(position['step']).name} there"
             )
         return checkpoints.read_start() | arrays, checkpoints.folder
 
     def load_model(self) -> Model:
-        """Load the model in float32 with its best weights, or the last ones if none is best yet.
+        """Load the model in float32 with the weights of `load_weights`.
 
         Raises:
-            UserError: there are no weights, or they do not fit.
+            UserError: there are no weights, they are damaged, or they do not fit the configuration.
         """
         from nmt.runs.building import build_model, set_weights
 
@@ -259,38 +227,38 @@ class RunFolder:
         set_weights(model, arrays, path)
         return model
 
-    @property
-    def metrics(self) -> list[dict[str, Any]]:
-        """What was reported, in order: ``step``, ``seconds``, and values by TensorBoard's tags."""
-        return [record for _, record in self._metrics()]
 
-    def append_metrics(self, record: dict[str, Any]) -> None:
-        """Add one line to ``metrics.jsonl``."""
-        path = self.path / METRICS_FILE
-        with attach_filename(path), path.open("a", encoding="utf-8") as file:
-            file.write(format_json_line(record))
+@contextmanager
+def _report_damage(path: Path) -> Iterator[None]:
+    """Raise a `UserError` that names a file for what reading its JSON raises."""
+    try:
+        yield
+    except (OSError, *MALFORMED) as error:
+        raise UserError(f"{path} is damaged: {error}") from error
 
-    def drop_metrics_after(self, step: int) -> None:
-        """Remove what a killed session reported beyond its last checkpoint."""
-        if (self.path / METRICS_FILE).is_file():
-            kept = [line for line, record in self._metrics() if record["step"] <= step]
-            write_inside(self.path, METRICS_FILE, "".join(kept))
 
-    def _metrics(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield each line of ``metrics.jsonl`` and what it says.
+def _check_config(path: Path) -> None:
+    """Compare a configuration with the checksum in its first line, which old runs lack."""
+    try:
+        first, _, rest = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    prefix, digest = _CHECKSUM.encode(), hashlib.sha256(rest).hexdigest().encode()
+    if first.startswith(prefix) and first.removeprefix(prefix).strip() != digest:
+        raise UserError(
+            f"{path} is damaged: its SHA-256 is not the one in its first line; if you changed "
+            "it, delete that line"
+        )
 
-        Raises:
-            UserError: one is damaged. The last may be cut: the session was killed while it wrote.
-        """
-        path = self.path / METRICS_FILE
-        content = path.read_bytes() if path.is_file() else b""
-        for number, line in enumerate(content.splitlines(keepends=True), 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                record = dict(json.loads(line))
-                if not isinstance(record["step"], int):
-                    raise ValueError("its step is no whole number")
-                yield line.decode(), record
-            except _MALFORMED as error:
-                raise UserError(f"{path}, line {number}, is damaged: {error}") from error
+
+def _link_latest(run: Path) -> None:
+    """Link ``latest``, beside a run, to the run; an older link is replaced atomically."""
+    link = run.parent / LATEST
+    partial = link.with_name(f".{LATEST}-{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    try:
+        partial.symlink_to(run.name, target_is_directory=True)
+        partial.replace(link)
+    except OSError:
+        # Without symbolic links, or with a folder called ``latest``, runs go by their full names.
+        partial.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One writer per run: an advisory lock that ends with the process that holds it."""
+"""One writer per run: an advisory lock that is released when its process ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.files import remove_partial
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # not a POSIX system: there, nothing keeps a second writer out
+except ImportError:  # Windows has no such locks: there, a second writer is not detected
     fcntl = None
 
 LOCK_FILE = ".lock"
@@ -25,13 +25,12 @@ LOCK_FILE = ".lock"
 
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
-    """Be the only one who writes into a run folder.
+    """Lock a run folder for writing, and remove partial files of killed writers.
 
-    The lock is the operating system's: it is gone when its process is, however that ended. What a
-    killed writer left half written is removed.
+    The operating system releases the lock when the process ends, even if it is killed.
 
     Raises:
-        UserError: another process has the lock; it is named.
+        UserError: another process, which the message names, has the lock.
     """
     if fcntl is None:
         yield
@@ -55,7 +54,7 @@ def lock_run(folder: Path) -> Iterator[None]:
 
 
 def _lock(path: Path) -> int:
-    """Return a descriptor of the locked file."""
+    """Lock a file; return its descriptor."""
     while True:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -71,7 +70,8 @@ def _lock(path: Path) -> int:
             ) from error
         except OSError:  # a file system without locks
             return descriptor
-        # Its owner removes the file, and another may have made a new one since it was opened.
+        # Between opening and locking, its owner may have removed the file, and another process may
+        # have created and locked a new one.
         if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
             return descriptor
         os.close(descriptor)
@@ -79,7 +79,7 @@ def _lock(path: Path) -> int:
 
 def _describe(owner: bytes) -> str:
     try:
-        told = json.loads(owner)
-        return f"process {told['process']} on {told['host']} since {told['since']}"
+        record = json.loads(owner)
+        return f"process {record['process']} on {record['host']} since {record['since']}"
     except (ValueError, TypeError, KeyError):
         return "another process"

@@ -1,4 +1,4 @@
-"""The configuration of a job: of a new run, of one that starts from another, or that goes on."""
+"""The configuration of a job: a new run, one that starts from another run, or a resumed run."""
 
 from __future__ import annotations
 
@@ -7,67 +7,58 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.command_line import (
-    compose_raw,
-    guard,
-    resume_config,
-    settle_prepared,
-    start_config,
-)
-from nmt.config.files import from_composed, refuse_unknown_keys
+from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
+from nmt.config.command_line import compose_raw, convert_hydra_errors
+from nmt.config.files import check_keys, from_composed
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
 
 
+@convert_hydra_errors()
 def compose_config(overrides: Sequence[str] = ()) -> Config:
-    """Return the configuration that ``nmt.train`` would run with these overrides.
+    """Return the configuration that ``nmt.train`` would use with these overrides.
 
     Raises:
-        UserError: a wrong key or value, or an override that a resumed run cannot take.
+        UserError: see `job_config`.
     """
-    found = []
-    guard(lambda: found.append(job_config(compose_raw(overrides), overrides)))()
-    return found[0]
+    return job_config(compose_raw(overrides), overrides)
 
 
 def job_config(composed: Any, overrides: Sequence[str]) -> Config:
-    """Return the configuration of a job: a new run's, or a resumed run's with ``overrides``.
-
-    A new run may start from the weights of another.
+    """Return the checked configuration of a job; its ``training.resume`` is the run's own folder.
 
     Args:
-        composed: what Hydra composed.
+        composed: the configuration that Hydra composed.
         overrides: the job's command-line overrides.
 
-    Returns:
-        The checked configuration; ``training.resume`` is then the folder itself.
-
     Raises:
-        UserError: a wrong key or value, or an override that a resumed run cannot take, or one that
-            contradicts the run it starts from.
+        UserError: a wrong key or value, an override that a resumed run does not accept, or one that
+            contradicts the run from which this one starts.
     """
-    refuse_unknown_keys(composed)
-    name, start = composed.training.resume, composed.training.start_from
-    if name is None and composed.data.prepared is not None:
+    check_keys(composed)
+    training, prepared = composed.training, composed.data.prepared
+    if training.resume is not None:
+        run = _open(composed.runs_dir, training.resume)
+        config = combine_for_resume(composed, overrides, run.config, run.path)
+        if not run.checkpoints.steps():
+            raise UserError(
+                f"{run.path} cannot be resumed: it saved no checkpoint; start a new run"
+            )
+        return config
+    if prepared is not None:
         from nmt.data.prepared import read_manifest
 
-        where = composed.data.prepared
-        manifest = read_manifest(Path(where).expanduser())
-        settle_prepared(composed, overrides, manifest["configuration"], where)
-    if name is None and start is None:
-        return from_composed(composed)
-    runs = Path(composed.runs_dir)
-    if name is None:
-        run = _open(runs, start)
-        paired = (run.path / PAIR_FILE).is_file()
-        return start_config(composed, overrides, run.config, run.path, paired=paired)
-    run = _open(runs, name)
-    config = resume_config(composed, overrides, run.config, run.path)
-    if not run.checkpoints.steps():
-        raise UserError(f"{run.path} cannot be resumed: it saved no checkpoint; start a new run")
-    return config
+        manifest = read_manifest(Path(prepared).expanduser())
+        apply_prepared(composed, overrides, manifest["configuration"], prepared)
+    if training.start_from is not None:
+        run = _open(composed.runs_dir, training.start_from)
+        is_paired = (run.path / PAIR_FILE).is_file()
+        return combine_for_start(
+            composed, overrides, run.config, run.path, has_paired_tokenizer=is_paired
+        )
+    return from_composed(composed)
 
 
-def _open(runs: Path, name: str) -> RunFolder:
-    return RunFolder.open(runs / name if name == LATEST else Path(name))
+def _open(runs_dir: str, name: str) -> RunFolder:
+    return RunFolder.open(Path(runs_dir, name) if name == LATEST else Path(name))

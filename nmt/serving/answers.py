@@ -1,7 +1,7 @@
 """Answers to translation requests, as JSON.
 
-Attention is most of an answer, up to megabytes. It is written row by row: the JSON encoder of the
-standard library holds the interpreter lock until it is done, and no request would be answered.
+Most of an answer is attention, up to megabytes. It is encoded row by row: the standard library's
+JSON encoder holds the interpreter lock until it is done, and meanwhile no request is answered.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 if TYPE_CHECKING:
     from nmt.inference.results import Attention, Translation
 
-MAX_ATTENTION_WEIGHTS = 500_000  # of an answer, each of 6 bytes at most; 8 x 6 heads of 100 x 100
+MAX_ATTENTION_WEIGHTS = 500_000  # of an answer, up to 6 bytes each: 48 heads of 100 x 100 tokens
 _STEPS = 1000  # weights are rounded to three decimals
-_NUMBERS = [f"{step / _STEPS:g}" for step in range(_STEPS + 1)]
+_DECIMALS = [f"{step / _STEPS:g}" for step in range(_STEPS + 1)]
 _TOO_LARGE = (
     f"the answer would have more than {MAX_ATTENTION_WEIGHTS:,} weights: ask for fewer or shorter "
     "texts"
@@ -25,22 +25,22 @@ _TOO_LARGE = (
 
 
 def encode_answer(
-    texts: Sequence[Sequence[Translation]],
+    hypotheses: Sequence[Sequence[Translation]],
     attentions: Sequence[Attention | str | None],
     scores: bool,
 ) -> bytes:
-    """Return the JSON of `nmt.serving.app.TranslationResponse`.
+    """Return the JSON of `nmt.serving.schema.TranslationResponse`.
 
     Args:
-        texts: hypotheses of each text, best first.
-        attentions: of the best hypothesis of each text; or why there is none; None where it was not
-            asked for.
-        scores: whether score and log-probability of every hypothesis are given.
+        hypotheses: of each text, best first.
+        attentions: for each text the attention of its best hypothesis, or the reason why it is not
+            available, or None if it was not requested.
+        scores: whether to include score and log-probability of every hypothesis.
     """
     answers = []
     weights_left = MAX_ATTENTION_WEIGHTS
-    for hypotheses, attention in zip(texts, attentions, strict=True):
-        encoded = [_encode(_fields(hypothesis, scores)) for hypothesis in hypotheses]
+    for hypotheses_of_text, attention in zip(hypotheses, attentions, strict=True):
+        encoded = [_encode(_fields(hypothesis, scores)) for hypothesis in hypotheses_of_text]
         if attention is not None and not isinstance(attention, str):
             if attention.cross.size > weights_left:
                 attention = _TOO_LARGE
@@ -70,9 +70,9 @@ def _attention_fields(attention: Attention | str) -> str:
 
 
 def _encode_weights(steps: np.ndarray) -> str:
-    """Return nested lists of weights that are given in steps."""
+    """Return nested JSON lists of weights, given as multiples of 1 / `_STEPS`."""
     if steps.ndim == 1:
-        return f"[{','.join([_NUMBERS[step] for step in steps.tolist()])}]"
+        return f"[{','.join([_DECIMALS[step] for step in steps.tolist()])}]"
     return f"[{','.join(map(_encode_weights, steps))}]"
 
 

@@ -1,7 +1,7 @@
 """Dynamic batching: requests that wait at the same time are computed together.
 
-One thread owns the computation, which blocks and is no faster when called from several. It knows
-nothing of HTTP or of models: any callable over a list of items will do.
+The computation blocks, and several threads would not make it faster: one thread runs it. This
+module is independent of HTTP and of models; it batches calls of any function over a list of items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QueueFullError(Exception):
 
 
 class ClosedError(Exception):
-    """The batcher is closing and takes nothing new."""
+    """The batcher is closing and accepts no more requests."""
 
 
 @dataclass(eq=False)
@@ -32,39 +32,40 @@ class _Request(Generic[Item, Options, Result]):
     items: Sequence[Item]
     work: Sequence[int]  # of each item
     options: Options
-    arrived: float  # seconds of the monotonic clock
+    arrival: float  # seconds of the monotonic clock
     future: Future[list[Result]] = field(default_factory=Future)
-    taken: int = 0  # items that are in a batch or have been
+    batched: int = 0  # items that are, or were, in a batch
     results: list[Result] = field(default_factory=list)
 
     @property
-    def left(self) -> int:
-        return len(self.items) - self.taken
+    def waiting(self) -> int:
+        return len(self.items) - self.batched
 
     @property
-    def work_left(self) -> int:
-        return sum(self.work[self.taken :])
+    def waiting_work(self) -> int:
+        return sum(self.work[self.batched :])
 
 
 class Batcher(Generic[Item, Options, Result]):
     """Compute the items of many requests in batches, on a thread of its own.
 
-    Requests take turns. The one whose turn it is decides the options of the next batch, so none
-    waits for ever; it and the others of equal options give one item each, round after round, until
-    the batch is full. A request with items left goes to the end of the queue, so that a large one
-    delays a small one by little. A request whose future is cancelled is dropped, or what is left of
-    it.
+    Requests take turns. The first in the queue decides the options of the next batch, so none waits
+    for ever. It and all others with equal options contribute one item each, round after round,
+    until the batch is full. A request with items left moves to the end of the queue, so that a
+    large one delays a small one by little. What is left of a request whose future is cancelled is
+    dropped.
 
     Args:
         compute: takes items and their options, returns one result per item in order. An exception
-            goes to the requests of that batch alone.
-        work: what an item costs with these options, in any unit.
+            fails the requests of that batch only.
+        work: cost of an item with these options, in any unit.
         max_batch: most items in one call of ``compute``.
         max_batch_work: most work in one call, unless a single item is more.
-        max_wait_s: how long a request may wait for company, in seconds, while nothing is computed.
+        max_wait_s: how long a request may wait to be batched with others, in seconds, while
+            nothing is computed.
         max_queue: most work waiting.
-        waiting_elsewhere: tells work that waits elsewhere, and takes room in this queue.
-        observe: is told the number of items of every batch.
+        waiting_elsewhere: returns work that waits elsewhere and counts towards ``max_queue``.
+        observe: called with the number of items of every batch.
     """
 
     def __init__(
@@ -87,22 +88,22 @@ class Batcher(Generic[Item, Options, Result]):
         self._max_queue = max_queue
         self._waiting_elsewhere = waiting_elsewhere
         self._observe = observe
-        # An ordered set: whose turn it is comes first.
+        # An ordered set: the request whose turn is next comes first.
         self._queue: OrderedDict[_Request[Item, Options, Result], None] = OrderedDict()
         self._waiting = 0
         self._closed = False
         self._changed = Condition()
-        self._thread = Thread(target=self._work, name="batcher", daemon=True)
+        self._thread = Thread(target=self._run, name="batcher", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """Work accepted that is in no batch yet."""
+        """Accepted work that is not in a batch yet."""
         return self._waiting
 
     @property
-    def alive(self) -> bool:
-        """Whether anything will be computed."""
+    def is_alive(self) -> bool:
+        """Whether the thread still computes batches."""
         return self._thread.is_alive()
 
     def submit(
@@ -111,12 +112,12 @@ class Batcher(Generic[Item, Options, Result]):
         """Accept a request; its future gives one result per item, in order.
 
         Args:
-            items: what to compute.
-            options: of all of them.
-            urgent: whether it has the next turn, even if the queue is full.
+            items: inputs of the computation.
+            options: of all these items.
+            urgent: whether the request is next, even if the queue is full.
 
         Raises:
-            QueueFullError: there would be more work than may wait.
+            QueueFullError: more than ``max_queue`` would wait.
             ClosedError: `close` was called.
         """
         work = [self._work_of(item, options) for item in items]
@@ -135,103 +136,102 @@ class Batcher(Generic[Item, Options, Result]):
                 self._changed.notify()
         if not items:
             request.future.set_result([])
-        request.future.add_done_callback(lambda _: self._forget(request))
+        request.future.add_done_callback(lambda _: self._remove(request))
         return request.future
 
     def close(self) -> None:
-        """Refuse new requests, and return when all that were accepted have been answered."""
+        """Refuse new requests, and return when all accepted ones are answered."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
-    def _forget(self, request: _Request[Item, Options, Result]) -> None:
-        """Take out of the queue what is left of a request that has its answer or wants none."""
+    def _remove(self, request: _Request[Item, Options, Result]) -> None:
+        """Remove a request that is answered or cancelled from the queue."""
         with self._changed:
             if request in self._queue:
                 del self._queue[request]
-                self._waiting -= request.work_left
+                self._waiting -= request.waiting_work
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while batch := self._next_batch():
-            items = [item for _, part in batch for item in part]
+            items = [item for _, share in batch for item in share]
             try:
                 self._observe(len(items))
                 results = self._compute(items, batch[0][0].options)
                 if len(results) != len(items):
                     raise ValueError(f"{len(results)} results for {len(items)} items")
-            except BaseException as error:  # whatever it is, nobody may wait for ever
+            except BaseException as error:  # of any kind, since callers must not wait for ever
                 for request, _ in batch:
-                    self._forget(request)
+                    self._remove(request)
                     if request.future.set_running_or_notify_cancel():
                         request.future.set_exception(error)
                 continue
-            begin = 0
-            for request, part in batch:
-                end = begin + len(part)
-                _deliver(request, results[begin:end])
-                begin = end
+            start = 0
+            for request, share in batch:
+                end = start + len(share)
+                _deliver(request, results[start:end])
+                start = end
 
     def _next_batch(self) -> list[tuple[_Request[Item, Options, Result], Sequence[Item]]]:
-        """Wait for the next batch: requests, each with its items that are in it.
+        """Wait until a batch is ready, and take its items from the queue.
 
         Returns:
-            An empty list when the batcher is closed and everything answered.
+            Requests, each with its items in the batch; empty when the batcher is closed and
+            everything is answered.
         """
         with self._changed:
-            while not self._ready():
-                patience = None
-                if self._queue:
-                    patience = self._oldest() + self._max_wait_s - monotonic()
-                self._changed.wait(patience)
+            while not self._is_ready():
+                timeout = self._deadline() - monotonic() if self._queue else None
+                self._changed.wait(timeout)
             batch = []
-            for request, count in self._take().items():
-                part = request.items[request.taken : request.taken + count]
-                self._waiting -= sum(request.work[request.taken : request.taken + count])
-                request.taken += count
-                batch.append((request, part))
-                if request.left:
+            for request, count in self._count_items().items():
+                first, last = request.batched, request.batched + count
+                self._waiting -= sum(request.work[first:last])
+                request.batched = last
+                batch.append((request, request.items[first:last]))
+                if request.waiting:
                     self._queue.move_to_end(request)
                 else:
                     del self._queue[request]
             return batch
 
-    def _take(self) -> Counter[_Request[Item, Options, Result]]:
-        """Return how many items each request gives to the next batch: one a round."""
+    def _count_items(self) -> Counter[_Request[Item, Options, Result]]:
+        """Return how many items each request contributes to the next batch: one a round."""
         counts: Counter[_Request[Item, Options, Result]] = Counter()
-        room, work = self._max_batch, self._max_batch_work
-        round_ = self._of_the_first()
-        while round_ and room:
-            going_on = []
-            for request in round_:
-                cost = request.work[request.taken + counts[request]]
-                if counts and (cost > work or not room):  # its turn comes with another batch
+        items_left, work_left = self._max_batch, self._max_batch_work
+        contributors = self._next_requests()
+        while contributors and items_left:
+            next_round = []
+            for request in contributors:
+                work = request.work[request.batched + counts[request]]
+                if counts and (work > work_left or not items_left):
                     continue
                 counts[request] += 1
-                room, work = room - 1, work - cost
-                if counts[request] < request.left:
-                    going_on.append(request)
-            round_ = going_on
+                items_left, work_left = items_left - 1, work_left - work
+                if counts[request] < request.waiting:
+                    next_round.append(request)
+            contributors = next_round
         return counts
 
-    def _ready(self) -> bool:
+    def _is_ready(self) -> bool:
         if self._closed:
             return True
         if not self._queue:
             return False
-        if monotonic() >= self._oldest() + self._max_wait_s:
-            return True
-        first = self._of_the_first()
+        requests = self._next_requests()
         return (
-            sum(request.left for request in first) >= self._max_batch
-            or sum(request.work_left for request in first) >= self._max_batch_work
+            monotonic() >= self._deadline()
+            or sum(request.waiting for request in requests) >= self._max_batch
+            or sum(request.waiting_work for request in requests) >= self._max_batch_work
         )
 
-    def _oldest(self) -> float:
-        return min(request.arrived for request in self._queue)
+    def _deadline(self) -> float:
+        """Return when the oldest request has waited long enough."""
+        return min(request.arrival for request in self._queue) + self._max_wait_s
 
-    def _of_the_first(self) -> list[_Request[Item, Options, Result]]:
-        """Return the waiting requests that have the options of the first, in order."""
+    def _next_requests(self) -> list[_Request[Item, Options, Result]]:
+        """Return the first request and all others with its options, in order."""
         if not self._queue:
             return []
         options = next(iter(self._queue)).options
@@ -240,6 +240,6 @@ class Batcher(Generic[Item, Options, Result]):
 
 def _deliver(request: _Request[Item, Options, Result], results: Sequence[Result]) -> None:
     request.results += results
-    complete = len(request.results) == len(request.items)
-    if complete and request.future.set_running_or_notify_cancel():
+    is_complete = len(request.results) == len(request.items)
+    if is_complete and request.future.set_running_or_notify_cancel():
         request.future.set_result(request.results)

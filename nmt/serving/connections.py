@@ -1,4 +1,4 @@
-"""Connections that no client holds for longer than its time, and no more than there is room for."""
+"""Connections: their number, and how long a client may hold one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
 def limited_protocol(timeout_s: float, max_connections: int) -> type[H11Protocol]:
-    """Return uvicorn's protocol with the limits that it has no options for.
+    """Return uvicorn's protocol with limits for which uvicorn has no options.
 
-    The application limits the time of a body, and of the answer to it.
+    The application itself limits the time to read a body and to answer it.
 
     Args:
-        timeout_s: most seconds until the head of a request has come, and until an answer has been
-            read; the connection is dropped then.
-        max_connections: most connections; further ones are told so and closed.
+        timeout_s: most seconds to send the head of a request, and to read an answer; then the
+            connection is dropped.
+        max_connections: most connections; further ones get an error and are closed.
     """
     refusal = _refusal(f"more than {max_connections:,} connections")
 
     class LimitedProtocol(H11Protocol):
-        _head: asyncio.TimerHandle | None = None  # runs while no request is being answered
-        _reading: asyncio.TimerHandle | None = None  # runs while the client has bytes to read
+        _head_timer: asyncio.TimerHandle | None = None  # runs while no request is being answered
+        _read_timer: asyncio.TimerHandle | None = None  # runs while the client has bytes to read
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -30,7 +30,7 @@ def limited_protocol(timeout_s: float, max_connections: int) -> type[H11Protocol
                 transport.write(refusal)
                 transport.close()
                 return
-            transport.set_write_buffer_limits(high=0)  # `pause_writing` for any byte left
+            transport.set_write_buffer_limits(high=0)  # `pause_writing` is called for any byte left
             self._watch_head()
 
         def data_received(self, data: bytes) -> None:
@@ -43,26 +43,26 @@ def limited_protocol(timeout_s: float, max_connections: int) -> type[H11Protocol
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._reading = self.loop.call_later(timeout_s, self.transport.abort)
+            self._read_timer = self.loop.call_later(timeout_s, self.transport.abort)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            if self._reading:
-                self._reading.cancel()
+            if self._read_timer:
+                self._read_timer.cancel()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for timer in (self._head, self._reading):
+            for timer in (self._head_timer, self._read_timer):
                 if timer:
                     timer.cancel()
 
         def _watch_head(self) -> None:
             if self.cycle and not self.cycle.response_complete:
-                if self._head:
-                    self._head.cancel()
-                    self._head = None
-            elif not self._head and not self.transport.is_closing():
-                self._head = self.loop.call_later(timeout_s, self.transport.abort)
+                if self._head_timer:
+                    self._head_timer.cancel()
+                    self._head_timer = None
+            elif not self._head_timer and not self.transport.is_closing():
+                self._head_timer = self.loop.call_later(timeout_s, self.transport.abort)
 
     return LimitedProtocol
 

@@ -1,1 +1,1 @@
-"""What must be settled before TensorFlow or JAX is imported, and what there is to compute on."""
+"""Settings that must precede the import of TensorFlow or JAX, and the devices they find."""

@@ -1,4 +1,4 @@
-"""What commands set up before they import anything heavy."""
+"""Process-wide settings that a command makes before it imports anything heavy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 
 
 def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
-    """Set memory for training, and keep compiled programs in ``cache_dir``.
+    """Set up memory for training, and a cache of compiled programs.
 
-    ``deterministic`` is told to XLA here, and to TensorFlow where its update is made.
+    Does nothing if a backend is imported already, as in a notebook: it has read its settings.
 
-    Where a backend is imported already, as in a notebook, it is too late for both.
+    Args:
+        cache_dir: the folder of caches.
+        deterministic: whether XLA uses deterministic operations. `TensorFlowStep` sets the same for
+            TensorFlow.
     """
     if sys.modules.keys() & {"tensorflow", "jax"}:
         return
@@ -31,24 +34,24 @@ def set_up_training(cache_dir: Path, *, deterministic: bool = False) -> None:
 
 
 def set_up_translation() -> None:
-    """Set memory and threads for decoding, and let each warning be one line."""
+    """Set up memory and threads for translation, and print each warning as one line."""
     keep_freed_memory(one_pool=False)
-    _start_decoding()
+    _set_up_decoding()
 
 
 def set_up_serving() -> None:
-    """Do the same for requests of any size: what a large one needed goes back to the system."""
+    """Like `set_up_translation`; the memory of large requests is returned to the system."""
     return_large_blocks()
-    _start_decoding()
+    _set_up_decoding()
 
 
-def _start_decoding() -> None:
+def _set_up_decoding() -> None:
     collect_rarely()
     one_thread_per_operation()
     warn_in_one_line()
 
 
 def warn_in_one_line() -> None:
-    """Let each warning be one line of this program on standard error."""
+    """Print each warning as one line on standard error."""
     warnings.simplefilter("always", UserWarning)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Compiled programs, kept on disk: the second start of the same run does not compile again."""
+"""A cache of compiled programs on disk, so that a second start does not compile again."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ _FLAGS = "TF_XLA_FLAGS"
 
 
 def use_compilation_cache(folder: Path) -> None:
-    """Keep the programs that XLA compiles in ``folder``, and take them from there if they fit.
+    """Make XLA store its compiled programs below ``folder``, and reuse them.
 
-    Must be called before TensorFlow or JAX is imported. A program is found again by a hash of what
-    was compiled; each kind of processor, each kind of GPU with its driver, and each version of the
-    libraries has a folder of its own.
-    Settings of the user's own for either cache are left alone.
+    Must be called before TensorFlow or JAX is imported. The key of a program is a hash of its
+    source. Each kind of processor, each kind of GPU with its driver, and each version of the
+    libraries has a subfolder. Cache settings of the user take precedence.
     """
-    own = folder / _fingerprint()
+    cache = str((folder / _fingerprint()).absolute())
     flags = os.environ.get(_FLAGS, "")
-    # TensorFlow splits the variable at white space and knows no quotes.
-    speakable = not any(character.isspace() for character in str(own.absolute()))
-    if speakable and "persistent_cache_directory" not in flags:
-        more = (
-            f"--tf_xla_persistent_cache_directory={own.absolute()} "
+    # TensorFlow splits the variable at white space, and has no quotes.
+    has_space = any(character.isspace() for character in cache)
+    if not has_space and "persistent_cache_directory" not in flags:
+        cache_flags = (
+            f"--tf_xla_persistent_cache_directory={cache} "
             "--tf_xla_persistent_cache_device_types=CPU,GPU"
         )
-        os.environ[_FLAGS] = f"{flags} {more}".strip()
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(own.absolute()))
+        os.environ[_FLAGS] = f"{flags} {cache_flags}".strip()
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)
 
 
 def _fingerprint() -> str:
-    """Name what a compiled program depends on beside its source."""
+    """Return a hash of the machine and the libraries that a compiled program depends on."""
     state = hashlib.blake2b(digest_size=8)
     state.update(" ".join(platform.uname()[4:]).encode())
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    told = ("flags", "Features", "model name")
-    for line in sorted({line for line in lines if line.startswith(told)}):
+    keys = ("flags", "Features", "model name")
+    for line in sorted({line for line in lines if line.startswith(keys)}):
         state.update(line.encode())
-    # TensorFlow's own key names no GPU: code of one model might be run on another.
+    # TensorFlow's own key does not name the GPU: code for one model could run on another.
     state.update(str(nvidia_driver()).encode())
     for package in ("tensorflow", "jax", "jaxlib"):
         try:

@@ -1,4 +1,4 @@
-"""Devices to compute on: those the backend has found, and those it should have found."""
+"""The devices that the backend can use, and why it misses a GPU."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Gpu(NamedTuple):
     """A GPU that the backend can use."""
 
     name: str
-    capability: tuple[int, int]  # compute capability of CUDA; (0, 0) on other makes
+    capability: tuple[int, int]  # compute capability of CUDA; (0, 0) for other vendors
 
 
 def gpus() -> list[Gpu]:
-    """Return every GPU that the backend can use; none on a machine with a CPU alone.
+    """Return the GPUs that the backend can use; an empty list without any.
 
     Raises:
-        UserError: TensorFlow has no code for one of them.
+        UserError: TensorFlow was built without support for one of them.
     """
     import keras  # commands import this module before they import anything heavy
 
@@ -36,46 +36,46 @@ def gpus() -> list[Gpu]:
             tf.config.experimental.get_device_details(gpu)
             for gpu in tf.config.list_physical_devices("GPU")
         ]
-        found = [
+        devices = [
             Gpu(detail.get("device_name", "GPU"), detail.get("compute_capability", (0, 0)))
             for detail in details
         ]
-        _reject_newer(found, tf.sysconfig.get_build_info().get("cuda_compute_capabilities", ()))
-        return found
+        _check_support(devices, tf.sysconfig.get_build_info().get("cuda_compute_capabilities", ()))
+        return devices
     if keras.config.backend() == "jax":
         import jax
 
-        found = []
+        devices = []
         for device in jax.devices():
             if device.platform == "gpu":
                 version = re.fullmatch(r"(\d+)\.(\d+)", str(device.compute_capability))
                 capability = (int(version[1]), int(version[2])) if version else (0, 0)
-                found.append(Gpu(device.device_kind, capability))
-        return found
+                devices.append(Gpu(device.device_kind, capability))
+        return devices
     return []
 
 
-def _reject_newer(found: Sequence[Gpu], compiled: Sequence[str]) -> None:
-    """Reject GPUs of a newer generation than TensorFlow was compiled for.
+def _check_support(devices: Sequence[Gpu], targets: Sequence[str]) -> None:
+    """Raise an error if a GPU is of a newer generation than TensorFlow was compiled for.
 
-    An error rather than a warning, for nothing works on them: TensorFlow 2.21 is built with CUDA
-    12.5, whose PTX 8.5 has no targets above compute capability 9.0. XLA then aborts the process
+    An error and not a warning, because nothing works on such a GPU: TensorFlow 2.21 is built with
+    CUDA 12.5, whose PTX 8.5 has no targets above compute capability 9.0. XLA aborts the process
     ("PTX version 8.5 does not support target 'sm_120'", tensorflow issue 111958), and operations
     outside XLA fail with CUDA_ERROR_INVALID_HANDLE (issues 89272 and 99592).
 
     Args:
-        found: GPUs that TensorFlow sees.
-        compiled: its targets, such as "sm_89" and "compute_90"; empty if its build does not say.
+        devices: GPUs that TensorFlow sees.
+        targets: its compilation targets, such as "sm_89" and "compute_90"; empty if unknown.
     """
-    targets = [int(number) for number in re.findall(r"_(\d+)", " ".join(compiled))]
-    if not targets:
+    numbers = [int(number) for number in re.findall(r"_(\d+)", " ".join(targets))]
+    if not numbers:
         return
-    newest = divmod(max(targets), 10)
-    for gpu in found:
+    newest = divmod(max(numbers), 10)
+    for gpu in devices:
         if gpu.capability[0] > newest[0]:
             raise UserError(
-                f"TensorFlow has no code for {gpu.name}, of compute capability "
-                f"{_dotted(gpu.capability)} (this build ends at {_dotted(newest)}): train on JAX "
+                f"TensorFlow does not support {gpu.name}, of compute capability "
+                f"{_dotted(gpu.capability)} (this build ends at {_dotted(newest)}): use JAX "
                 "(NMT_EXTRAS=jax-gpu bash scripts/setup.sh or pip install 'nmt[jax-gpu]', then "
                 "KERAS_BACKEND=jax), or on the CPU (CUDA_VISIBLE_DEVICES=-1)"
             )
@@ -85,22 +85,22 @@ def _dotted(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
-def report_devices(count: int, write: Callable[[str], Any]) -> None:
-    """Write which devices this process trains on; warn on standard error of an unused GPU.
+def report_devices(count: int, log: Callable[[str], Any]) -> None:
+    """Log the devices that this process trains on; warn on standard error of an unused GPU.
 
     Args:
-        count: how many devices share an update in this process.
-        write: takes the line.
+        count: number of devices that share an update in this process.
+        log: called with one line.
     """
     used = gpus()[:count]
     if used:
         names = Counter(gpu.name for gpu in used)
-        each = (f"{number} x {name}" if number > 1 else name for name, number in names.items())
-        write(f"device: {', '.join(each)}")
+        items = (f"{number} x {name}" if number > 1 else name for name, number in names.items())
+        log(f"device: {', '.join(items)}")
         return
     number = cores()
-    parts = f", divided into {count} devices" if count > 1 else ""
-    write(f"device: CPU ({number} core{'s' if number > 1 else ''}{parts})")
+    division = f", divided into {count} devices" if count > 1 else ""
+    log(f"device: CPU ({number} core{'s' if number > 1 else ''}{division})")
     unused = explain_unused_gpu(nvidia_driver())
     if unused is not None:
         print(f"warning: {unused}", file=sys.stderr)
@@ -109,7 +109,7 @@ def report_devices(count: int, write: Callable[[str], Any]) -> None:
 def explain_unused_gpu(driver: NvidiaDriver | None) -> str | None:
     """Return why the backend does not find the driver's GPU, and the remedy.
 
-    Returns None without a driver, and if environment variables hide its GPUs.
+    None without a driver, or if environment variables hide its GPUs.
     """
     import keras
 
@@ -126,13 +126,13 @@ def explain_unused_gpu(driver: NvidiaDriver | None) -> str | None:
             "may be too old, or the GPU in use; TF_CPP_MIN_LOG_LEVEL=0 shows the cause"
         )
     return (
-        f"{start}the package {packages[0]} is missing; it and those beside it come with "
+        f"{start}the package {packages[0]} is missing; install the CUDA packages with "
         f"NMT_EXTRAS={extra} bash scripts/setup.sh or pip install 'nmt[{extra}]'"
     )
 
 
 def _gpus_are_hidden() -> bool:
-    """Whether environment variables keep the backend from using GPUs."""
+    """Whether environment variables hide the GPUs from the backend."""
     import keras
 
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -152,10 +152,10 @@ def _is_installed(package: str) -> bool:
 
 
 def divide_cpu(count: int) -> None:
-    """Let the CPU be so many devices, to rehearse on.
+    """Divide the CPU into several devices, to rehearse training on several GPUs.
 
     Raises:
-        UserError: something has been computed already, on fewer.
+        UserError: the devices are initialised already, and there are fewer.
     """
     import keras
 
@@ -168,13 +168,13 @@ def divide_cpu(count: int) -> None:
             import tensorflow as tf
 
             [cpu] = tf.config.list_physical_devices("CPU")
-            parts = [tf.config.LogicalDeviceConfiguration()] * count
-            tf.config.set_logical_device_configuration(cpu, parts)
+            divisions = [tf.config.LogicalDeviceConfiguration()] * count
+            tf.config.set_logical_device_configuration(cpu, divisions)
     except RuntimeError as error:
         if _count_cpus() < count:
             raise UserError(
-                f"training.devices={count}: a CPU is divided before anything is computed: start a "
-                "new process"
+                f"training.devices={count}: the CPU cannot be divided after the first computation; "
+                "start a new process"
             ) from error
 
 
@@ -192,17 +192,16 @@ def _count_cpus() -> int:
 
 
 def cores() -> int:
-    """Count the CPU cores that this process may run on; where the system does not tell, all."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def one_thread_per_operation() -> None:
-    """Let TensorFlow compute every operation on one core of a CPU; a setting of the user's stays.
+    """Make TensorFlow compute each operation on one CPU core, unless the user has set a number.
 
-    The products of decoding are too small to share: one sentence is translated in two thirds of the
-    time, and cores are kept busy by translating several batches at once. Must be called before
-    TensorFlow is imported.
+    The matrix products of decoding are too small to share among cores; translating several batches
+    at once uses the cores better. Must be called before TensorFlow is imported.
     """
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

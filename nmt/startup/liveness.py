@@ -1,8 +1,8 @@
-"""Processes that train together end together: each hears at once when another is gone.
+"""Liveness of the processes that train together: when one is gone, all others stop at once.
 
-Who waits for a process that died waits in native code, for minutes or for ever. So each keeps a
-connection to the first one, and a thread at its end. Who ends says so before; a connection that is
-closed without a word, or silent for too long, means that somebody is gone, and then all stop.
+A process that waits for a dead one waits in native code, for minutes or for ever. So each process
+keeps a connection to the first one, with a thread that listens. A process that ends announces it; a
+connection that closes without an announcement, or is silent for too long, means a lost process.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator
 from nmt.errors import UserError
 from nmt.startup.quiet import release_stderr
 
-HEARTBEAT, TIMEOUT = 2.0, 30.0  # seconds between two signs of life, and until none counts as death
-STATUS_FAILURE = 2
-STATUS_REQUEUE = 75  # of a job that may be started again: nothing is wrong with it
-_ALIVE, _DONE, _GONE, _FAILED = b".", b"!", b"x", b"f"  # the last two are followed by who
-_APART = 10_000  # ports between the engine's and the watch's
+HEARTBEAT, TIMEOUT = 2.0, 30.0  # seconds between two heartbeats; of silence until a peer is lost
+STATUS_FAILURE = 2  # the same error would happen again
+STATUS_REQUEUE = 75  # nothing is wrong with the job: it may be started again
+_ALIVE, _DONE, _LOST, _FAILED = b".", b"!", b"x", b"f"  # the last two precede the process's index
+_PORT_OFFSET = 10_000  # between the ports of the backend and of the monitor
 
 
-def _stop(line: str, status: int) -> None:
-    """End this process, whatever it waits for."""
+def _exit_now(line: str, status: int) -> None:
+    """Print a line and end this process, whatever it waits for."""
     try:
         release_stderr()
         print(line, file=sys.stderr, flush=True)
@@ -35,17 +35,17 @@ def _stop(line: str, status: int) -> None:
 
 
 class PeerMonitor:
-    """The connections between one process and the others: of the first one to all, of all to it.
+    """Watches the other processes: process 0 is connected to all of them, they to process 0.
 
     Args:
         workers: host:port of every process.
-        index: of this process.
-        stop: takes a line that says who is gone, and the exit status for it: what has failed would
-            fail again, and who was killed may be started anew.
-        timeout: seconds until silence counts as death; ten times as long for all to come.
+        index: index of this process.
+        stop: called with a line that names the lost process, and the exit status.
+        timeout: seconds of silence until a process counts as lost; the start waits ten times as
+            long for all processes.
 
     Raises:
-        UserError: not all have come.
+        UserError: a process is missing at the start.
     """
 
     def __init__(
@@ -53,22 +53,23 @@ class PeerMonitor:
         workers: tuple[str, ...],
         index: int,
         *,
-        stop: Callable[[str, int], None] = _stop,
+        stop: Callable[[str, int], None] = _exit_now,
         timeout: float = TIMEOUT,
     ) -> None:
         self._workers, self._index, self._stop = workers, index, stop
         self._timeout = timeout
-        self._over = threading.Event()
-        host, port = workers[0].rsplit(":", 1)
-        own = int(port) + _APART if int(port) + _APART < 1 << 16 else int(port) - _APART
-        self._peers = dict(self._accept(own) if index == 0 else [(0, self._connect(host, own))])
+        self._is_over = threading.Event()
+        host, backend_port = workers[0].rsplit(":", 1)
+        port = int(backend_port) + _PORT_OFFSET
+        port = port if port < 1 << 16 else port - 2 * _PORT_OFFSET
+        self._peers = dict(self._accept(port) if index == 0 else [(0, self._connect(host, port))])
         for number, peer in self._peers.items():
             peer.settimeout(timeout)
-            for work in (self._listen, self._speak):
-                threading.Thread(target=work, args=(number, peer), daemon=True).start()
+            for loop in (self._listen, self._send_heartbeats):
+                threading.Thread(target=loop, args=(number, peer), daemon=True).start()
 
     def _accept(self, port: int) -> Iterator[tuple[int, socket.socket]]:
-        """Wait for all others."""
+        """Yield the index and the connection of each other process."""
         with socket.create_server(("", port), backlog=len(self._workers)) as server:
             server.settimeout(10 * self._timeout)
             missing = set(range(1, len(self._workers)))
@@ -76,8 +77,8 @@ class PeerMonitor:
                 try:
                     peer, _ = server.accept()
                 except OSError as error:
-                    names = ", ".join(self._workers[number] for number in sorted(missing))
-                    raise UserError(f"these workers have not come: {names}") from error
+                    names = ", ".join(f"{i} ({self._workers[i]})" for i in sorted(missing))
+                    raise UserError(f"timed out waiting for workers: {names}") from error
                 with contextlib.suppress(OSError):
                     peer.settimeout(self._timeout)
                     number = int.from_bytes(_receive(peer, 4), "big")
@@ -85,10 +86,10 @@ class PeerMonitor:
                         missing.remove(number)
                         yield number, peer
                         continue
-                peer.close()  # somebody else
+                peer.close()  # not one of the workers
 
     def _connect(self, host: str, port: int) -> socket.socket:
-        """Reach the first process, which may start later than this one."""
+        """Return a connection to the first process, which may start later than this one."""
         deadline = time.monotonic() + 10 * self._timeout
         while True:
             try:
@@ -97,62 +98,63 @@ class PeerMonitor:
                 return peer
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise UserError(f"worker {host}:{port} does not answer: {error}") from error
+                    message = f"timed out waiting for worker 0 ({host}:{port}): {error}"
+                    raise UserError(message) from error
                 time.sleep(0.2)
 
-    def _speak(self, number: int, peer: socket.socket) -> None:
-        while not self._over.wait(HEARTBEAT):
+    def _send_heartbeats(self, number: int, peer: socket.socket) -> None:
+        while not self._is_over.wait(HEARTBEAT):
             try:
                 peer.sendall(_ALIVE)
             except OSError:
-                return  # who listens says so
+                return  # the listening thread reports it
 
     def _listen(self, number: int, peer: socket.socket) -> None:
         while True:
-            gone = number
+            lost = number
             try:
-                said = peer.recv(1)
-                if said in (_GONE, _FAILED):
-                    gone = int.from_bytes(_receive(peer, 4), "big")
+                message = peer.recv(1)
+                if message in (_LOST, _FAILED):
+                    lost = int.from_bytes(_receive(peer, 4), "big")
             except OSError:
-                said = b""
-            if said == _DONE or self._over.is_set():
+                message = b""
+            if message == _DONE or self._is_over.is_set():
                 return
-            if said != _ALIVE:
-                self._tell(_FAILED if said == _FAILED else _GONE, gone)
-                name = f"worker {gone} ({self._workers[gone]})"
-                if said == _FAILED:
-                    self._stop(f"{name} has failed, and all stop: it says why", STATUS_FAILURE)
+            if message != _ALIVE:
+                self._broadcast(_FAILED if message == _FAILED else _LOST, lost)
+                name = f"worker {lost} ({self._workers[lost]})"
+                if message == _FAILED:
+                    self._stop(f"{name} failed, see its log; all workers stop", STATUS_FAILURE)
                 else:
-                    again = "training.resume=latest goes on from the last checkpoint"
-                    self._stop(f"{name} is gone, and all stop: {again}", STATUS_REQUEUE)
+                    remedy = "training.resume=latest resumes from the last checkpoint"
+                    self._stop(f"{name} is gone, all workers stop: {remedy}", STATUS_REQUEUE)
                 return
 
-    def _tell(self, what: bytes, who: int) -> None:
-        """Tell the others."""
-        self._over.set()
+    def _broadcast(self, message: bytes, lost: int) -> None:
+        """Tell the other processes which one is lost."""
+        self._is_over.set()
         for number, peer in self._peers.items():
-            if number != who:
+            if number != lost:
                 with contextlib.suppress(OSError):
-                    peer.sendall(what + who.to_bytes(4, "big"))
+                    peer.sendall(message + lost.to_bytes(4, "big"))
 
     def fail(self) -> None:
-        """Say that this process ends because something is wrong."""
-        self._tell(_FAILED, self._index)
+        """Announce that this process ends with an error."""
+        self._broadcast(_FAILED, self._index)
 
     def close(self) -> None:
-        """Say that this process ends as it should."""
-        self._over.set()
+        """Announce that this process ends normally."""
+        self._is_over.set()
         for peer in self._peers.values():
             with contextlib.suppress(OSError):
                 peer.sendall(_DONE)
 
 
 def _receive(peer: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        more = peer.recv(count - len(found))
+    data = b""
+    while len(data) < count:
+        more = peer.recv(count - len(data))
         if not more:
             raise ConnectionError("the connection was closed")
-        found += more
-    return found
+        data += more
+    return data

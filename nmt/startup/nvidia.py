@@ -1,4 +1,4 @@
-"""The NVIDIA driver of this machine, asked without loading a backend."""
+"""The NVIDIA driver of this machine, found without loading a backend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-_SMI_TIMEOUT = 20.0  # seconds; it may have to wake the driver
+_SMI_TIMEOUT = 20.0  # seconds; the driver may have to start first
 
 
 class NvidiaDriver(NamedTuple):
@@ -21,19 +21,19 @@ class NvidiaDriver(NamedTuple):
 def nvidia_driver(system: Path = Path("/")) -> NvidiaDriver | None:
     """Return the driver and its GPUs; None without a GPU that this process may use.
 
-    Reads files of the driver. ``nvidia-smi`` runs only where they are missing, as on WSL2.
+    Reads the driver's files, and runs ``nvidia-smi`` only where they are missing, as on WSL2.
 
     Args:
         system: root of the file system.
     """
-    # A container sees all of /proc, but only those device files that it was given.
+    # A container sees all GPUs in /proc, but only the device files of its own.
     devices = len(list((system / "dev").glob("nvidia[0-9]*")))
     reports = sorted((system / "proc/driver/nvidia/gpus").glob("*/information"))
     if devices and reports:
         models = (_search(r"Model:(.+)", report) for report in reports)
         version = _search(r"\s(\d+\.\d+\S*)\s", system / "proc/driver/nvidia/version")
         return NvidiaDriver(version, tuple(models))
-    driver = _ask_smi()
+    driver = _query_smi()
     if driver is None and devices:
         return NvidiaDriver("unknown", ("unknown",) * devices)
     return driver
@@ -48,8 +48,8 @@ def _search(pattern: str, path: Path) -> str:
     return match[1].strip() if match else "unknown"
 
 
-def _ask_smi() -> NvidiaDriver | None:
-    """Return what ``nvidia-smi`` answers; None without it, or if it fails."""
+def _query_smi() -> NvidiaDriver | None:
+    """Return the driver that ``nvidia-smi`` reports; None if that is missing or fails."""
     smi = shutil.which("nvidia-smi")
     if smi is None:
         return None

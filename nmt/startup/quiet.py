@@ -1,4 +1,4 @@
-"""Keep the start-up notes of native libraries off the terminal; let everything else through."""
+"""Keep the start-up notes of native libraries off the terminal, and show everything else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-# What TensorFlow prints on a machine without a GPU, before its own log level applies, and at the
-# first integers that it turns around outside a graph on a CPU without AVX-512; and what
-# tensorflow-text prints at every load of a model that does no normalisation.
+# TensorFlow prints these on a machine without a GPU before its log level applies, and when it first
+# transposes integers outside a graph on a CPU without AVX-512; tensorflow-text prints the last one
+# whenever it loads a model without normalisation.
 _NOTES = re.compile(
     rb"All log messages before absl::InitializeLog|Could not find cuda drivers"
     rb"|failed call to cuInit|oneDNN custom operations are on"
@@ -24,13 +24,13 @@ _NOTES = re.compile(
 
 @dataclass(frozen=True)
 class _Capture:
-    """What is written to standard error goes to a file for a while."""
+    """A redirection of standard error into a file."""
 
-    saved: int  # a descriptor of what standard error was
+    saved: int  # duplicate of the descriptor of standard error
     file: IO[bytes]
 
     def release(self) -> None:
-        """Restore standard error, and pass on what the file holds, all but the known notes."""
+        """Restore standard error, and write the captured lines to it, without the known notes."""
         sys.stderr.flush()
         os.dup2(self.saved, 2)
         self.file.seek(0)
@@ -44,17 +44,17 @@ _captures: list[_Capture] = []  # in progress, the innermost last
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2, and pass on all but the known notes.
+    """Capture file descriptor 2, and write all but the known notes to it at the end.
 
-    Meant for imports and constructors: native code writes past Python's ``sys.stderr``. With
-    ``TF_CPP_MIN_LOG_LEVEL=0``, which asks for notes, everything passes at once.
+    For imports and constructors: native code bypasses Python's ``sys.stderr``. Nothing is captured
+    if ``TF_CPP_MIN_LOG_LEVEL=0`` requests the notes.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
     try:
         saved = os.dup(2)
-    except OSError:  # no standard error at all
+    except OSError:  # standard error is closed
         yield
         return
     sys.stderr.flush()
@@ -72,9 +72,9 @@ def quiet_start() -> Iterator[None]:
 
 
 def release_stderr() -> None:
-    """Pass on what every `quiet_start` in progress holds back, and end them.
+    """End every `quiet_start` in progress, and write its captured lines.
 
-    For a thread that ends the process: what it prints would be held back, and lost.
+    For a thread that ends the process, whose last line would be captured and lost.
     """
     while _captures:
         _captures.pop().release()

@@ -1,8 +1,8 @@
-"""A trial of a sweep: a run in a process of its own, and the record of what became of it.
+"""A trial of a sweep: a run in a process of its own, and a record of how it ended.
 
-A process gives back all the memory that compiling a model took, and what ends it ends no other. The
-record lets a sweep that is started again go on where it was: ``sweeps/trials/*.json`` in the folder
-of runs, one for each configuration.
+A process frees all the memory that compiling a model took, and a crash ends one trial alone. With
+the records (``sweeps/trials/*.json`` in the folder of runs, one for each configuration) a sweep
+resumes when it is started again.
 """
 
 from __future__ import annotations
@@ -11,31 +11,28 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
 
 from nmt.files import write_json
+from nmt.startup.signals import handle_stop_signals
 
-RECORD_VARIABLE = "NMT_TRIAL"  # of the environment: where a run writes its record
-PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")  # those that training stops at, and saves
+RECORD_VARIABLE = "NMT_TRIAL"  # environment variable: where a run writes its record
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a trial."""
+    """How a trial ended."""
 
-    run: str  # name of its folder
-    complete: bool  # whether it came to its end; otherwise it can be resumed
+    run: str  # name of its run folder
+    complete: bool  # False: it can be resumed
     best_score: float | None  # dev BLEU
 
 
 def locate_record(runs_dir: Path, configuration: str) -> Path:
-    """Return where the record of a trial is, or will be: another configuration has another."""
+    """Return the path of a trial's record: a hash of its configuration names it."""
     digest = hashlib.sha256(configuration.encode()).hexdigest()
     return runs_dir / "sweeps" / "trials" / f"{digest[:16]}.json"
 
@@ -46,7 +43,7 @@ def locate_run(record: Path, trial: Trial) -> Path:
 
 
 def read_record(record: Path) -> Trial | None:
-    """Return what became of a trial; None if it is not known, or its run is no longer there."""
+    """Return how a trial ended; None if it has no record, or its run is gone."""
     try:
         trial = Trial(**json.loads(record.read_text(encoding="utf-8")))
         return trial if locate_run(record, trial).is_dir() else None
@@ -55,7 +52,7 @@ def read_record(record: Path) -> Trial | None:
 
 
 def write_record(trial: Trial) -> None:
-    """Write the record of this process's run, if it is a trial."""
+    """Write the record of this process's run, if it is a trial of a sweep."""
     name = os.environ.get(RECORD_VARIABLE)
     if name is not None:
         path = Path(name)
@@ -66,11 +63,11 @@ def write_record(trial: Trial) -> None:
 def run_trial(command: Sequence[str], record: Path) -> tuple[int, int | None]:
     """Run the command of a trial to its end.
 
-    What asks this process to stop is passed on, and the trial saves where it is. It has a process
-    group of its own: Ctrl-C reaches it once, through here.
+    Stop signals are passed on to the trial, which saves its state. It has a process group of its
+    own, so that Ctrl-C reaches it only once.
 
     Returns:
-        (its exit status, negative where a signal ended it; the signal that came meanwhile).
+        (its exit status, negative if a signal ended it; the first stop signal received meanwhile).
     """
     process: subprocess.Popen[bytes] | None = None
     received: list[int] = []
@@ -81,32 +78,10 @@ def run_trial(command: Sequence[str], record: Path) -> tuple[int, int | None]:
             with contextlib.suppress(ValueError):  # where a system has no such signal
                 process.send_signal(number)
 
-    with _on_stop_signals(pass_on):
+    with handle_stop_signals(pass_on):
         environment = os.environ | {RECORD_VARIABLE: str(record)}
         process = subprocess.Popen(command, env=environment, process_group=0)
-        for number in received:  # before there was a process
+        for number in received:  # before the process was started
             process.send_signal(number)
         status = process.wait()
     return status, received[0] if received else None
-
-
-@contextlib.contextmanager
-def _on_stop_signals(act: Callable[[int], None]) -> Iterator[None]:
-    """Call ``act`` with every signal of `PASSED_ON`, but those that are ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
-    previous = {number: signal.getsignal(number) for number in numbers}
-    previous = {number: old for number, old in previous.items() if old != signal.SIG_IGN}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        act(number)
-
-    for number in previous:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Where a run begins that does not begin from nothing, and what of its model is trained."""
+"""The initial weights of a run, and the choice of those that are trained."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import numpy as np
 
 from nmt.config import Config
 from nmt.data.tokenizer import UNK, Tokenizer
-from nmt.errors import UserError, nearest
+from nmt.errors import UserError, suggest
 from nmt.model.contract import Model
 from nmt.runs.building import assign_weights, choose_weights
 from nmt.runs.checkpoint import write_arrays
 from nmt.runs.folder import RunFolder
 
-TABLE = "embedding/table"  # the one weight that knows the vocabulary
+TABLE = "embedding/table"  # the only weight whose shape depends on the vocabulary
 
 
 def initialize_weights(
-    model: Model, config: Config, run: RunFolder, tokenizer: Tokenizer, say: Callable[[str], object]
+    model: Model, config: Config, run: RunFolder, tokenizer: Tokenizer, log: Callable[[str], object]
 ) -> None:
-    """Give a model the weights that it starts from, and settle which of them are trained.
+    """Load the initial weights of a model, add its adapters, and freeze weights.
 
-    Those that are not are kept in the run's folder once, and no checkpoint has them.
+    Frozen weights are stored once, in the run's folder; checkpoints do not contain them.
 
     Args:
         model: freshly built.
-        config: of the run, new or resumed.
-        run: its folder.
-        tokenizer: of the run.
-        say: is told where weights are from.
+        config: the configuration of the run, new or resumed.
+        run: the run's folder.
+        tokenizer: the run's tokenizer.
+        log: called with the origin of the weights.
 
     Raises:
-        UserError: what it is to start from does not fit, or what it did start from is damaged.
+        UserError: the weights of the source run do not fit, or the stored frozen ones are damaged.
     """
     training = config.training
     if training.resume is None and training.start_from is not None:
-        say(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
+        log(load_start_weights(model, RunFolder.open(Path(training.start_from)), tokenizer))
     if config.model.lora_rank is not None:
         try:
             model.add_adapters(config.model.lora_rank, config.model.lora_on)
@@ -46,55 +46,56 @@ def initialize_weights(
             raise UserError(f"model.lora_on: {error}") from error
     freeze(model, training.freeze)
     trained = model.trained_weights()
-    fixed = {name: w for name, w in model.named_weights().items() if name not in trained}
-    if not fixed:
+    frozen = {name: w for name, w in model.named_weights().items() if name not in trained}
+    if not frozen:
         return
     path = run.checkpoints.start
     if training.resume is None:
-        write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in fixed.items()}, {})
+        write_arrays(path, {f"model/{name}": np.asarray(w) for name, w in frozen.items()}, {})
     else:
-        assign_weights(fixed, choose_weights(run.checkpoints.read_start()), path)
+        assign_weights(frozen, choose_weights(run.checkpoints.read_start()), path)
 
 
 def load_start_weights(model: Model, source: RunFolder, tokenizer: Tokenizer) -> str:
-    """Give a model the best weights of another run; return what there is to say of it.
+    """Load the best weights of another run into a model; return a message about them.
 
     Args:
-        model: of the sizes of the other run's.
+        model: a model with the sizes of the other run.
         source: the other run.
-        tokenizer: of this run. Where it is not the other's, vectors of tokens are made of those of
-            the other: see `translate_table`.
+        tokenizer: this run's tokenizer; if it is another one, `translate_table` makes the vectors.
 
     Raises:
         UserError: the other run has no weights, or they do not fit.
     """
     arrays, path = source.load_weights()
     weights = choose_weights(arrays)
-    said = f"starting from the weights of {source.path}"
+    message = f"starting from the weights of {source.path}"
     old = source.load_tokenizer()
     if old.fingerprint != tokenizer.fingerprint:
-        weights[TABLE], kept = translate_table(weights[TABLE], old, tokenizer)
-        said += f"; {kept:,} of {tokenizer.vocabulary_size:,} pieces are in its vocabulary, too"
+        weights[TABLE], shared = translate_table(weights[TABLE], old, tokenizer)
+        message += (
+            f"; {shared:,} of {tokenizer.vocabulary_size:,} pieces are also in its vocabulary"
+        )
     assign_weights(model.named_weights(), weights, path)
-    return said
+    return message
 
 
 def translate_table(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[np.ndarray, int]:
-    """Return vectors of another vocabulary's tokens, and how many tokens both have.
+    """Return the vectors of another vocabulary [V', D], and the number of shared pieces.
 
-    A piece that both have keeps its vector. A new one begins as the mean of the vectors of what the
-    old tokenizer makes of its text; where that is nothing it knows, as the mean of all.
+    A shared piece keeps its vector. A new piece gets the mean of the vectors of the old pieces that
+    its text is cut into; if they are all unknown, the mean of the table.
 
     Args:
-        table: float32 [V, D], of the old tokenizer's ids.
+        table: float32 [V, D], the vectors of the old tokenizer's pieces.
         old: the tokenizer of the table.
-        new: the tokenizer of what is returned, [V', D].
+        new: the tokenizer of the result.
     """
     ids = {piece: i for i, piece in enumerate(old.pieces(range(old.vocabulary_size)))}
     pieces = new.pieces(range(new.vocabulary_size))
-    found = np.empty((new.vocabulary_size, table.shape[1]), table.dtype)
-    found[: UNK + 1] = table[: UNK + 1]
-    kept = UNK + 1
+    vectors = np.empty((new.vocabulary_size, table.shape[1]), table.dtype)
+    vectors[: UNK + 1] = table[: UNK + 1]
+    shared = UNK + 1
     space = ids.get("▁")
     mean = table.mean(axis=0)
     texts = new.decode([[i] for i in range(new.vocabulary_size)])
@@ -102,33 +103,33 @@ def translate_table(table: np.ndarray, old: Tokenizer, new: Tokenizer) -> tuple[
         if i <= UNK:
             continue
         if pieces[i] in ids:
-            found[i] = table[ids[pieces[i]]]
-            kept += 1
+            vectors[i] = table[ids[pieces[i]]]
+            shared += 1
             continue
-        # A piece from inside a word has no space before it; the old tokenizer puts one there.
-        known = [j for j in encoded if j > UNK and (j != space or pieces[i].startswith("▁"))]
-        found[i] = table[known].mean(axis=0) if known else mean
-    return found, kept
+        # The old tokenizer puts a space before every text, which a piece inside a word lacks.
+        parts = [j for j in encoded if j > UNK and (j != space or pieces[i].startswith("▁"))]
+        vectors[i] = table[parts].mean(axis=0) if parts else mean
+    return vectors, shared
 
 
 def freeze(model: Model, patterns: Sequence[str]) -> None:
-    """Leave weights out of training.
+    """Exclude weights from training.
 
     Args:
         model: built.
-        patterns: of names, as in ``encoder_*``, which takes what is inside, too, or
-            ``*/self_attention/query/kernel``.
+        patterns: patterns of weight names such as ``*/self_attention/query/kernel``, or of the
+            layers that contain them, such as ``encoder_*``.
 
     Raises:
-        UserError: no weight has such a name, or none would be trained.
+        UserError: a pattern matches no weight, or no weight is left to train.
     """
     weights = model.named_weights()
     for pattern in patterns:
-        found = [name for name in weights if _matches(name, pattern)]
-        if not found:
-            near = nearest(pattern, sorted({name.split("/")[0] for name in weights}))
-            raise UserError(f"training.freeze: no weight is called '{pattern}'{near}")
-        for name in found:
+        names = [name for name in weights if _matches(name, pattern)]
+        if not names:
+            near = suggest(pattern, sorted({name.split("/")[0] for name in weights}))
+            raise UserError(f"training.freeze: no weight matches '{pattern}'{near}")
+        for name in names:
             weights[name].trainable = False
     if not any(weight.trainable for weight in weights.values()):
         raise UserError(f"training.freeze={list(patterns)} leaves nothing to train")

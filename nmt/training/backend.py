@@ -1,4 +1,4 @@
-"""Which backend's update is used."""
+"""The choice of the compiled update by backend."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ def make_step(
     """Return the compiled update for the backend in use.
 
     Args:
-        model: whose weights it changes.
-        config: the ``training`` group of a finished configuration.
-        seed: of the dropout masks.
-        process_group: who shares the update, in whose scope this is called; None: one device.
+        model: the model to train.
+        config: the ``training`` group of a resolved configuration.
+        seed: seed of the dropout masks.
+        process_group: the devices that share the update, whose scope must be entered; None: the
+            default device.
 
     Raises:
-        UserError: training is not available on that backend.
+        UserError: the backend is not supported.
     """
     if keras.config.backend() == "tensorflow":
         from nmt.training.tensorflow_step import TensorFlowStep
@@ -34,6 +35,6 @@ def make_step(
 
         return JaxStep(model, config, seed=seed, process_group=process_group)
     raise UserError(
-        f"training does not run on the {keras.config.backend()} backend: set "
+        f"the backend {keras.config.backend()} is not supported in training: set "
         "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax"
     )

@@ -1,7 +1,7 @@
-"""What a configuration leaves open, settled once before training: a *finished* configuration.
+"""Concrete values for ``null`` and ``auto``: a *resolved* configuration.
 
-What ``null`` and ``auto`` became is what a run's ``config.yaml`` says, and what a resumed run does,
-on whatever machine.
+Values are resolved once, before training, and written to the run's ``config.yaml``; a resumed run
+uses them on any machine.
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from nmt.data.splitting import Pair
 from nmt.startup.devices import cores, gpus
 from nmt.training.fitting import split_update
 
-SMALL_CORPUS = 20_000  # training pairs below which a model soon knows its corpus by heart
-# Of the rate of a transformer. Additive attention on Tatoeba, two cores, BLEU on the test split:
-# twice as much gave 42.3 in 14 minutes, this one 44.0 in 7 (but after 3 minutes 36.2 against 38.8).
-RECURRENT_SHARE = 0.5
-# Of the rate that weights drawn at random are trained with, where even the vocabulary stays: what
-# is nearly right. Verses are far from Tatoeba: there, the whole rate gave 20.4 BLEU on a held-out
-# book in ten minutes, this one 16.0, and the whole rate with a new vocabulary, the default, 27.4.
+SMALL_CORPUS = 20_000  # training pairs below which a model soon overfits
+RECURRENT_SHARE = 0.5  # of the learning rate of a transformer (docs/experiments.md)
+# Of the learning rate of random weights, where a run starts from another run and its vocabulary: a
+# higher one learns more of the new corpus, and forgets more (docs/adaptation.md).
 START_SHARE = 0.25
-# What attention is shown of where the embedded corpus is translated from Spanish.
 SPANISH_PROBES = ("¿Dónde está la estación?", "Ayer compré un libro muy interesante.")
-# Of a batch, on a CPU: each has gradients of its own, as large as the model. More than two are not
-# measured (docs/performance.md).
-MOST_PARTS = 8
-LEAST_PART = 128  # positions per side; parts of 64 are slower than a whole batch of 128 (`small`)
+# Of a batch on a CPU: each part has gradients of its own, as large as the model (more than two
+# parts are not measured, see docs/performance.md).
+MAX_PARTS = 8
+MIN_PART = 128  # positions per side; smaller parts are slower than a whole batch
 
 
 def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
-    """Return the configuration with everything settled that was ``null`` or ``auto``.
+    """Return the configuration with concrete values for ``null`` and ``auto``.
+
+    ``training.batch_tokens=auto`` stays: `make_fitting_step` resolves it.
 
     Args:
         config: checked.
-        pairs: of the training split, repetitions included.
+        pairs: number of pairs in the training split, repetitions included.
         dev: the dev split.
     """
     model, training = config.model, config.training
@@ -47,22 +45,22 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
         rate = default_learning_rate(model.d_model)
         if isinstance(model, RecurrentConfig):
             rate *= RECURRENT_SHARE
-        kept = training.start_from is not None and not training.new_vocabulary
-        if kept and model.lora_rank is None:
+        keeps_vocabulary = training.start_from is not None and not training.new_vocabulary
+        if keeps_vocabulary and model.lora_rank is None:
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
     if not isinstance(training.batch_tokens, str):
-        micro_batches = -(-training.tokens_together // training.batch_tokens)
+        micro_batches = -(-training.tokens_per_update // training.batch_tokens)
         training = split_update(training, micro_batches)
     if training.deterministic or training.stop_behind is not None:
-        # The interval of evaluations follows a clock. Here they must be at the same updates.
+        # Evaluations must be at the same updates in every run: their interval follows no clock.
         training = replace(training, evaluation_share=None)
     if training.probes is None:
         training = replace(training, probes=default_probes(config.data, dev))
     training = replace(
         training,
         precision=resolve_precision(training.precision),
-        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.largest_batch),
+        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.max_batch_tokens),
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)
@@ -71,20 +69,20 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
 def default_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
     """Return the source sentences whose attention is shown by default.
 
-    Of the dev split, one of usual length, and one that is shorter than three quarters of it.
+    Two sentences of the dev split: at a quarter and at a half of its order by length.
     """
     embedded = any(source.kind == "phrasebook" for source in data.sources.values())
     if embedded and data.languages[0] == "es":
         return list(SPANISH_PROBES)
     by_length = sorted({pair.source for pair in dev}, key=lambda text: (len(text), text))
-    places = dict.fromkeys((len(by_length) // 4, len(by_length) // 2))
-    return [by_length[place] for place in places if by_length]
+    indices = dict.fromkeys((len(by_length) // 4, len(by_length) // 2))
+    return [by_length[index] for index in indices if by_length]
 
 
 def default_dropout(pairs: int) -> float:
     """Return the dropout rate for a number of training pairs.
 
-    0.1 is the base model's of Vaswani et al. 2017; small corpora want 0.3 (Sennrich & Zhang 2019,
+    0.1 as in the base model of Vaswani et al. 2017; 0.3 for small corpora (Sennrich & Zhang 2019,
     Revisiting Low-Resource Neural Machine Translation).
     """
     return 0.3 if pairs < SMALL_CORPUS else 0.1
@@ -93,37 +91,37 @@ def default_dropout(pairs: int) -> float:
 def default_learning_rate(d_model: int) -> float:
     """Return the peak learning rate of Adam for a model width.
 
-    The best rate falls with 1 / width (Yang et al. 2022, Tensor Programs V). On the embedded corpus
-    2e-3 and 4e-3 did equally well at a width of 128.
+    The best rate falls with 1 / width (Yang et al. 2022, Tensor Programs V); it is 2e-3 at a width
+    of 128.
     """
     return 0.256 / d_model
 
 
 def resolve_precision(precision: str) -> str:
-    """Return the dtype policy that ``auto`` stands for on this machine's devices."""
+    """Return the dtype policy; ``auto`` becomes the fastest one of this machine's devices."""
     if precision != "auto":
         return precision
-    found = gpus()
-    if not found:
+    devices = gpus()
+    if not devices:
         return "float32"
     # bfloat16 units came with compute capability 8.0 (Ampere).
-    capable = all(gpu.capability >= (8, 0) for gpu in found)
-    return "mixed_bfloat16" if capable else "mixed_float16"
+    has_bfloat16 = all(gpu.capability >= (8, 0) for gpu in devices)
+    return "mixed_bfloat16" if has_bfloat16 else "mixed_float16"
 
 
 def resolve_parallel_parts(parts: int | None, positions: int) -> int:
-    """Return how many parts of a batch are worked on at the same time, by default on this machine.
+    """Return how many parts of a batch are computed in parallel, by default for this machine.
 
-    The products of a small model are too small for all cores of a CPU to share: a part for each
-    core keeps them busier than one part on all. A GPU takes the batch whole, and so does JAX, which
-    would work on one part after the other.
+    The matrix products of a small model are too small to share among the cores of a CPU: a part for
+    each core uses them better. On a GPU a batch stays whole, and on JAX, which would compute the
+    parts one after the other.
 
     Args:
-        parts: as configured.
-        positions: per side of a micro-batch.
+        parts: as configured; None: choose.
+        positions: positions per side of a micro-batch.
     """
     if parts is not None:
         return parts
     if keras.config.backend() != "tensorflow" or gpus():
         return 1
-    return min(cores(), MOST_PARTS, max(1, positions // LEAST_PART))
+    return min(cores(), MAX_PARTS, max(1, positions // MIN_PART))

@@ -1,7 +1,7 @@
 """TensorBoard event files without TensorFlow: scalars, pictures, texts, bytes, hyperparameters.
 
-Summaries are tensors with the metadata of their dashboard, as TensorFlow 2 writes them. Records
-go to the file here, because TensorBoard's `EventFileWriter` imports TensorFlow where it finds it.
+Summaries are tensors with the metadata of their dashboard, the format of TensorFlow 2. Records are
+written here, because TensorBoard's `EventFileWriter` imports TensorFlow if it is installed.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
 from tensorboard.compat.proto import event_pb2, summary_pb2
-from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams_metadata
+from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar import metadata as scalar_metadata
 from tensorboard.plugins.text import metadata as text_metadata
@@ -31,21 +31,21 @@ HParam = bool | int | float | str | list[Any] | None
 
 
 class EventWriter:
-    """Appends to one event file in a folder; the folder is one run in TensorBoard.
+    """Writes one new event file in a folder, which is one run in TensorBoard.
 
-    Methods may be called from several threads. What was written can be read after `flush`. In tags
-    and texts, question marks stand for what UTF-8 cannot encode: a name of a file may have that.
+    Methods may be called from several threads. Records can be read after `flush`. In tags and
+    texts, question marks replace characters that UTF-8 cannot encode, which file names may have.
 
     Args:
-        folder: Where the file is made, and the folder itself where there is none.
-        purge_step: First step that a resumed run will write. TensorBoard drops the points that
-            earlier files have from there on; its default, fast loader drops those of a tag as soon
-            as the tag is written again. None at the start of a run.
+        folder: the folder of the file; created if it is missing.
+        purge_step: the first step that a resumed run will write. TensorBoard drops the points of
+            earlier files from that step on; its default, fast loader does so for each tag when the
+            tag is next written. None at the start of a run.
     """
 
     def __init__(self, folder: Path, *, purge_step: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # Files are read in the order of their names, so a resumed run must sort behind its past.
+        # TensorBoard reads files in the order of their names: that of a resumed run must be last.
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._path = folder / name
         self._records = RecordWriter(self._path.open("xb"))
@@ -53,7 +53,7 @@ class EventWriter:
         self._add(file_version="brain.Event:2")
         if purge_step is not None:
             restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-            # A run's first START purges nothing; the first file has none, so this one has two.
+            # The first START of a run purges nothing, and its first file has none: write it twice.
             self._add(step=purge_step, session_log=restart)
             self._add(step=purge_step, session_log=restart)
         self.flush()
@@ -82,43 +82,37 @@ class EventWriter:
         self._summary(tag, text_metadata.create_summary_metadata("", ""), tensor, step)
 
     def blob(self, tag: str, data: bytes, step: int, *, plugin: str) -> None:
-        """Add bytes that the named plugin reads; TensorBoard hands them on as they are."""
+        """Add bytes for a plugin, which receives them unchanged."""
         metadata = summary_pb2.SummaryMetadata(
             plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name=plugin),
             data_class=summary_pb2.DATA_CLASS_BLOB_SEQUENCE,
         )
         self._summary(tag, metadata, make_tensor_proto([data]), step)
 
-    def hparams(self, values: Mapping[str, HParam], metrics: Sequence[str]) -> None:
-        """Show the run in the HPARAMS dashboard; the first call in a folder counts.
+    def hparams(self, values: Mapping[str, HParam]) -> None:
+        """Show the run in the HPARAMS dashboard; only the first call in a folder counts.
+
+        TensorBoard makes every scalar a column, and shows the hyperparameters in which runs differ
+        first.
 
         Args:
-            values: Hyperparameters by name; None and lists are shown as strings.
-            metrics: Tags of `scalar` that become the columns, in this order. With none given
-                TensorBoard makes its own table: every scalar is a column, and the hyperparameters
-                in which the runs differ come first.
+            values: hyperparameters by name; None and lists are shown as strings.
         """
         start = plugin_data_pb2.SessionStartInfo(start_time_secs=time.time())
-        infos = []
         for name, value in values.items():
             if isinstance(value, bool):
                 start.hparams[name].bool_value = value
-                kind = api_pb2.DATA_TYPE_BOOL
             elif isinstance(value, int | float):
                 start.hparams[name].number_value = value
-                kind = api_pb2.DATA_TYPE_FLOAT64
             else:
                 start.hparams[name].string_value = _encodable(str(value))
-                kind = api_pb2.DATA_TYPE_STRING
-            infos.append(api_pb2.HParamInfo(name=name, type=kind))
-        self._hparams(hparams_metadata.SESSION_START_INFO_TAG, session_start_info=start)
-        if metrics:
-            columns = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag)) for tag in metrics]
-            experiment = api_pb2.Experiment(hparam_infos=infos, metric_infos=columns)
-            self._hparams(hparams_metadata.EXPERIMENT_TAG, experiment=experiment)
+        content = plugin_data_pb2.HParamsPluginData(session_start_info=start)
+        metadata = hparams_metadata.create_summary_metadata(content)
+        tag = hparams_metadata.SESSION_START_INFO_TAG
+        self._summary(tag, metadata, hparams_metadata.NULL_TENSOR, step=0)
 
     def flush(self) -> None:
-        """Hand everything written so far to the file system."""
+        """Write all records so far to the file."""
         with self._lock, attach_filename(self._path):
             self._records.flush()
 
@@ -137,11 +131,6 @@ class EventWriter:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _hparams(self, tag: str, **data: Any) -> None:
-        content = plugin_data_pb2.HParamsPluginData(**data)
-        metadata = hparams_metadata.create_summary_metadata(content)
-        self._summary(tag, metadata, hparams_metadata.NULL_TENSOR, step=0)
 
     def _summary(self, tag: str, metadata: Any, tensor: Any, step: int) -> None:
         tag = _encodable(tag)

@@ -1,7 +1,6 @@
-"""Updates that fit into memory, in as many micro-batches as that takes.
+"""The number of micro-batches with which an update fits into memory.
 
-What is learned does not depend on it, but for rounding: an update has the same rows, the same
-dropout masks and the same sums, whatever parts it is worked on in.
+It changes an update by rounding only: the rows, the dropout masks and the sums stay the same.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from nmt.training import backend
 from nmt.training.process_group import ProcessGroup
 from nmt.training.step import Step
 
-# Of each parameter a float32 copy: gradient, their sum over micro-batches, two slots of the
-# optimizer, average, and what each of these becomes while it is worked out.
+# Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
+# average, and intermediate values of these.
 COPIES = 7
-# What updates were measured to need at most on a CPU, beside copies of the parameters, against the
-# estimate of what the backward pass keeps. JAX begins an update before it has left the last one.
+# Memory of an update on a CPU, without those copies, in multiples of the estimated activations.
+# JAX starts an update before it has freed the memory of the previous one.
 MARGINS = {"tensorflow": 1.25, "jax": 3.5}
-PROGRAMS = 500_000_000  # bytes, of those that are compiled and of what they pass through
-FREE_SHARE = 0.1  # of the memory that is free, left so
+PROGRAMS = 500_000_000  # bytes of compiled programs and their temporary buffers
+FREE_SHARE = 0.1  # share of the available memory that stays free
 
 
 def make_fitting_step(
@@ -40,17 +39,17 @@ def make_fitting_step(
 ) -> tuple[Step, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
-    Where ``training.batch_tokens`` is a number, that is it. For a CPU, memory is estimated; on a
-    GPU, updates are made and taken back.
+    Only ``training.batch_tokens=auto`` is resolved here: by an estimate for a CPU, and by trial
+    updates, which are undone, on a GPU.
 
     Args:
-        model: whose weights it changes.
-        config: of which everything else is settled.
-        stages: batches of each; the longest rows are tried.
-        process_group: who shares the update, in whose scope this is called.
+        model: the model to train.
+        config: resolved, except for the micro-batches.
+        stages: the batches of each stage; the longest rows are tried.
+        process_group: the devices that share the update; its scope must be entered.
 
     Raises:
-        UserError: one row is too much.
+        UserError: a single row does not fit.
     """
 
     def make(training: TrainingConfig) -> Step:
@@ -84,22 +83,22 @@ def make_fitting_step(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of the backend in use says that a device's memory could not be had."""
+    """Whether an error of the backend in use says that a device is out of memory."""
     if keras.config.backend() == "jax":
         import jax
 
-        # What fails because of an update that had failed is an internal error, which quotes it.
-        told = str(error).lower()
-        known = "resource_exhausted" in told or "out of memory" in told
-        return isinstance(error, jax.errors.JaxRuntimeError) and known
+        # An error that follows from an earlier failed update is internal, and quotes that one.
+        message = str(error).lower()
+        reports_memory = "resource_exhausted" in message or "out of memory" in message
+        return isinstance(error, jax.errors.JaxRuntimeError) and reports_memory
     import tensorflow as tf
 
     return isinstance(error, tf.errors.ResourceExhaustedError)
 
 
 def split_update(config: TrainingConfig, micro_batches: int) -> TrainingConfig:
-    """Return the configuration with updates as large as before, in about so many micro-batches."""
-    tokens = config.tokens_together
+    """Return the configuration with the same updates in about ``micro_batches`` micro-batches."""
+    tokens = config.tokens_per_update
     size = -(-tokens // micro_batches)
     return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
 
@@ -108,59 +107,57 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
     """Return the configuration with micro-batches of half the size.
 
     Raises:
-        UserError: they have a row each.
+        UserError: each has only one row already.
     """
-    most = max_micro_batches(config)
-    if config.accumulate >= most:
-        longest = max(config.row_lengths)
+    maximum = max_micro_batches(config)
+    if config.accumulate >= maximum:
         raise UserError(
-            f"out of memory with {most} micro-batches an update, and rows of {longest} tokens: one "
-            "row does not fit; set shorter training.row_lengths, or a smaller model"
+            f"out of memory with a micro-batch of one row of {max(config.row_lengths)} tokens: "
+            "set shorter training.row_lengths, or a smaller model"
         )
-    return split_update(config, min(2 * config.accumulate, most))
+    return split_update(config, min(2 * config.accumulate, maximum))
 
 
 def max_micro_batches(config: TrainingConfig) -> int:
-    """Return how many micro-batches an update can have: each has a row of the longest at least."""
-    return max(1, config.tokens_together // max(config.row_lengths))
+    """Return the largest number of micro-batches of an update: each has one of the longest rows."""
+    return max(1, config.tokens_per_update // max(config.row_lengths))
 
 
 def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) -> int:
-    """Estimate the bytes that an update needs beside the weights: see `MARGINS`.
+    """Return an estimate of the bytes that an update needs in addition to the weights.
 
     Args:
-        config: its precision is settled.
+        config: with a resolved precision.
         vocabulary_size: V.
-        micro_batches: of an update.
+        micro_batches: number in an update.
     """
     training = config.training
     costs = make_sizes(config.model, vocabulary_size).costs
     precision = "float32" if training.precision == "float32" else "bfloat16"
-    kept = []
+    activations = []
     for length in training.row_lengths:
-        rows = -(-(training.tokens_together // length) // micro_batches)
-        kept.append(sum(costs.estimate_activations(Batch(rows, length, precision)).values()))
+        rows = -(-(training.tokens_per_update // length) // micro_batches)
+        batch = Batch(rows, length, precision)
+        activations.append(sum(costs.estimate_activations(batch).values()))
     parameters = sum(part.parameters for part in costs.list_parts())
-    return (
-        round(MARGINS[keras.config.backend()] * max(kept)) + PROGRAMS + COPIES * parameters * FULL
-    )
+    margin = MARGINS[keras.config.backend()]
+    return round(margin * max(activations)) + PROGRAMS + COPIES * parameters * FULL
 
 
 def choose_by_estimate(config: Config, vocabulary_size: int) -> int:
-    """Return the fewest micro-batches of which one fits into the memory of this machine, estimated.
+    """Return the fewest micro-batches whose estimated memory this machine has.
 
     Raises:
-        UserError: one row is too much.
+        UserError: a single row does not fit.
     """
-    room = round((1 - FREE_SHARE) * available_memory())
-    most = max_micro_batches(config.training)
-    for micro_batches in range(1, most + 1):
+    available = round((1 - FREE_SHARE) * available_memory())
+    for micro_batches in range(1, max_micro_batches(config.training) + 1):
         needed = estimate_memory(config, vocabulary_size, micro_batches)
-        if needed <= room:
+        if needed <= available:
             return micro_batches
     raise UserError(
-        f"training.batch_tokens=auto: {room / 1e9:.1f} GB of memory are free, and one row needs "
-        f"{needed / 1e9:.1f}: set shorter training.row_lengths, or a smaller model"
+        f"training.batch_tokens=auto: one row needs {needed / 1e9:.1f} GB of memory, and "
+        f"{available / 1e9:.1f} GB are free: set shorter training.row_lengths, or a smaller model"
     )
 
 
@@ -170,11 +167,11 @@ def choose_by_trying(
     """Return the configuration with the fewest micro-batches, of 1, 2, 4, …, that fit.
 
     Args:
-        config: of the updates.
-        fits: makes one; returns whether there was room for it.
+        config: the ``training`` group of the run's configuration.
+        fits: tries an update, and returns whether it fits.
 
     Raises:
-        UserError: one row is too much.
+        UserError: a single row does not fit.
     """
     trial = split_update(config, 1)
     while not fits(trial):

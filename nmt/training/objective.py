@@ -1,4 +1,4 @@
-"""The loss, as (sums, token count): who needs a mean divides, after all replicas have summed."""
+"""The loss as (sums, token count); the caller divides, after all replicas have been summed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from nmt.model.dropout import dropout, fold
 
 Tensor = Any
 
-_WORDS = 2  # the place of this among the users of a dropout key; the model's are 0 and 1
+_WORDS = 2  # index under the dropout key; the model uses 0 and 1
 
 
 class TokenLoss(NamedTuple):
     """Float32 scalars, summed over target tokens."""
 
-    objective: Tensor  # with label smoothing: what is minimised, in nats
-    nll: Tensor  # negative log-likelihood of the labels, in nats: what is reported
-    tokens: Tensor  # how many labels counted
+    objective: Tensor  # the minimised loss in nats, with label smoothing
+    nll: Tensor  # the reported negative log-likelihood of the labels, in nats
+    tokens: Tensor  # labels that are not padding
 
 
 def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:
-    """Let the decoder read a share of the target words as unknown (Bowman et al. 2016, 3.1).
+    """Return the batch with a share of the decoder's input words replaced by UNK.
 
-    What comes next has to be told from the source, then. Begin marks and labels stay.
+    Word dropout (Bowman et al. 2016, section 3.1) forces the decoder to use the source. Begin marks
+    and labels stay.
 
     Args:
         batch: see `nmt.data.batches`.
@@ -35,9 +36,9 @@ def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, 
     if not rate:
         return batch
     target = batch["target"]
-    kept = dropout(ops.ones(ops.shape(target), "float32"), rate, fold(key, _WORDS)) > 0
-    kept = ops.logical_or(kept, ops.equal(batch["target_positions"], 0))
-    return batch | {"target": ops.where(kept, target, UNK)}
+    visible = dropout(ops.ones(ops.shape(target), "float32"), rate, fold(key, _WORDS)) > 0
+    visible = ops.logical_or(visible, ops.equal(batch["target_positions"], 0))
+    return batch | {"target": ops.where(visible, target, UNK)}
 
 
 def cross_entropy(
@@ -48,7 +49,7 @@ def cross_entropy(
     label_smoothing: float,
     weights: Tensor | None = None,
 ) -> TokenLoss:
-    """Cross-entropy against labels smoothed over the vocabulary (Szegedy et al. 2016, section 7).
+    """Return the cross-entropy with label smoothing (Szegedy et al. 2016, section 7).
 
     The smoothed label is (1 - e) on the label plus e / V on every token, the label included.
 
@@ -57,8 +58,8 @@ def cross_entropy(
         labels: int [...].
         counted: bool [...], False for padding.
         label_smoothing: e.
-        weights: float32 [...], by which the objective of each label is multiplied; None: 1. What is
-            reported does not know them, nor does what sums are divided by.
+        weights: float32 [...], factors of each label's objective; None: 1. They change neither the
+            reported loss nor the token count.
     """
     logits = ops.cast(logits, "float32")
     weight = ops.cast(counted, "float32")

@@ -1,4 +1,4 @@
-"""The next batch, laid out while the device is busy with this one."""
+"""Batches built ahead, while the device is busy with the previous one."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Self
 
 from nmt.data.batches import Batch, RowSelection
 
-Address = tuple[
-    int, int, int, RowSelection | None
-]  # of a batch: stage, step in it, order, local_rows
+# Address of a batch: stage, step in the stage, order of the batches, rows of this process.
+Address = tuple[int, int, int, RowSelection | None]
 
 
 class Prefetcher:
-    """Lays out batches one ahead, in a thread.
+    """Builds batches one ahead, in a thread.
 
-    A batch depends on its address alone, so what was laid out in vain, because training goes on
-    elsewhere, is dropped.
+    A batch depends on its address alone: if training asks for another one next, the batch built
+    ahead is dropped.
 
     Args:
-        lay_out: returns the batch of an address; called from the thread while this is a context.
+        build: returns the batch of an address; called from the thread within this context.
     """
 
-    def __init__(self, lay_out: Callable[[int, int, int, RowSelection | None], Batch]) -> None:
-        self._lay_out = lay_out
+    def __init__(self, build: Callable[[int, int, int, RowSelection | None], Batch]) -> None:
+        self._build = build
         self._thread: ThreadPoolExecutor | None = None
         self._next: tuple[Address, Future[Batch]] | None = None
 
@@ -46,14 +45,14 @@ class Prefetcher:
         self._thread = self._next = None
 
     def get(self, address: Address) -> Batch:
-        """Return a batch, and begin to lay out the one after it."""
+        """Return a batch, and start to build the one after it."""
         stage, step, order, local_rows = address
         ahead, self._next = self._next, None
         if ahead is not None and ahead[0] == address:
             batch = ahead[1].result()
         else:
-            batch = self._lay_out(*address)
+            batch = self._build(*address)
         if self._thread is not None:
             following = (stage, step + 1, order, local_rows)
-            self._next = following, self._thread.submit(self._lay_out, *following)
+            self._next = following, self._thread.submit(self._build, *following)
         return batch

@@ -1,4 +1,4 @@
-"""From a configuration to what a run needs: corpus, tokenizer, batches. Slow parts are cached."""
+"""Corpus, tokenizer and batches of a run from its configuration; slow results are cached."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from nmt.config import Config
 from nmt.config.data import list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
-from nmt.data.corpus import Corpus, Part, list_pairs, list_weights, load_corpus
+from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
+from nmt.data.mixture import Mixture, list_pairs, list_weights
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import evenly
-from nmt.data.tokenizer import Tokenizer, load_tokenizer, read_training_log, train_into
+from nmt.data.tokenizer import Tokenizer, load_tokenizer
+from nmt.data.tokenizer_training import read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
-    """Read, clean and split the corpus of a configuration; write what is rejected if asked to."""
+    """Read, clean and split the corpus; write rejected lines to ``data.rejected_file``, if set."""
     if config.data.prepared is not None:
         return load_prepared(config.data)
     rejected = config.data.rejected_file
@@ -37,7 +39,7 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
 
 
 def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Tokenizer:
-    """Train the tokenizer on lines of the training split, or take it from where it is already."""
+    """Train the tokenizer on lines of the training split, or load it from the cache."""
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
@@ -47,10 +49,10 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
 
     def write(folder: Path) -> None:
         lines = 2 * len(corpus.train)
-        of = f" of {lines:,}" if len(texts) < lines else ""
+        total = f" of {lines:,}" if len(texts) < lines else ""
         kind = config.tokenizer.kind
-        console.print(f"training the {kind} tokenizer on {len(texts):,}{of} lines")
-        train_into(folder, config.tokenizer, texts, tags)
+        console.print(f"training the {kind} tokenizer on {len(texts):,}{total} lines")
+        train_and_save(folder, config.tokenizer, texts, tags)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
     for line in read_training_log(folder):
@@ -59,37 +61,39 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:
-    """Encode the training split and plan the batches of each stage; there is at least one.
+    """Encode the training split and plan the batches of each of at least one stage.
 
     Raises:
         UserError: no pair of a stage fits into a row, or a prepared corpus has other ids.
     """
     if isinstance(corpus, PreparedCorpus):
         return _plan_prepared(config, corpus, tokenizer)
-    return [_plan_stage(config, parts, tokenizer) for parts in corpus.stages or (corpus.parts,)]
+    return [
+        _plan_stage(config, mixture, tokenizer) for mixture in corpus.stages or (corpus.mixture,)
+    ]
 
 
 def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer) -> list[BatchPlan]:
     if tokenizer.fingerprint != corpus.manifest["tokenizer"]:
         raise UserError(
-            f"data.prepared={corpus.folder} is encoded with a tokenizer of its own: to train on "
-            "it from the weights of another run, set training.new_vocabulary=true"
+            f"data.prepared={corpus.folder} is encoded with another tokenizer: to train on it from "
+            "the weights of another run, set training.new_vocabulary=true"
         )
-    tokens = config.training.tokens_together
-    mixtures = corpus.mixtures or (corpus.repeats,)
+    tokens = config.training.tokens_per_update
+    mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
-        _checked(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
+        _check_not_empty(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
         for repeats in mixtures
     ]
 
 
-def _plan_stage(config: Config, parts: Sequence[Part], tokenizer: Tokenizer) -> BatchPlan:
-    encoded = load_encoded(list_pairs(parts), tokenizer, Path(config.cache_dir))
-    encoded.weights = list_weights(parts)
-    return _checked(config, _batches(config, encoded))
+def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
+    encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
+    encoded.weights = list_weights(mixture)
+    return _check_not_empty(config, _plan_batches(config, encoded))
 
 
-def _checked(config: Config, batches: BatchPlan) -> BatchPlan:
+def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
     if not batches.pairs:
         raise UserError(
             "every training pair is longer than training.row_lengths="
@@ -99,16 +103,16 @@ def _checked(config: Config, batches: BatchPlan) -> BatchPlan:
 
 
 def plan_validation(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
-    """Encode the dev split and plan its batches; None if there is nothing to validate on."""
-    batches = _batches(config, encode_pairs(corpus.dev, tokenizer))
+    """Encode the dev split and plan its batches; None if no pair fits into a row."""
+    batches = _plan_batches(config, encode_pairs(corpus.dev, tokenizer))
     return batches if batches.pairs else None
 
 
-def _batches(config: Config, encoded: EncodedCorpus) -> Batches:
+def _plan_batches(config: Config, encoded: EncodedCorpus) -> Batches:
     training = config.training
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
-        tokens=training.tokens_together,
+        tokens=training.tokens_per_update,
         seed=config.seed,
     )

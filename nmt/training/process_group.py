@@ -1,8 +1,8 @@
-"""The devices that share every update, and the engine of the backend that joins them.
+"""The devices and processes that share every update.
 
-On TensorFlow that is a strategy of `tf.distribute`, within whose scope variables are made; on JAX,
-`jax.distributed` and a mesh over which the arrays of an update are laid. Several processes do the
-same things in the same order; the first one alone writes.
+On TensorFlow they are joined by a `tf.distribute` strategy, in whose scope variables are made; on
+JAX by `jax.distributed` and a mesh that the arrays of an update are spread over. All processes do
+the same things in the same order; only the main process writes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from nmt.startup.devices import divide_cpu, gpus
 from nmt.startup.liveness import TIMEOUT, PeerMonitor
 
 MULTIWORKER = "multiworker"
-_HEARING = 3.0  # seconds that news of another process may take
-_LEAST = 256  # integers of a message, of which there are few lengths: each is compiled once
+_NOTICE_SECONDS = 3.0  # until the monitor has noticed that another process is gone
+_MIN_MESSAGE = 256  # integers; lengths are powers of two, because each length is compiled once
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Who shares an update; without devices, it is the one that the backend takes by itself.
+    """The devices and processes that share every update; by default, the default device alone.
 
     Attributes:
-        devices: JAX: of all processes, in the order in which they share the rows of a batch.
-        strategy: TensorFlow: of `tf.distribute`.
-        process: number of this process; the first one, 0, writes.
-        processes: how many there are.
+        devices: on JAX, the devices of all processes, in the order in which they share a batch.
+        strategy: on TensorFlow, the `tf.distribute` strategy.
+        process: index of this process; process 0 is the main process.
+        processes: number of processes.
+        monitor: ends this process when another one is gone; None: a single process.
     """
 
     devices: Sequence[Any] = ()
@@ -51,39 +52,39 @@ class ProcessGroup:
 
     @property
     def replicas(self) -> int:
-        """How many devices share an update."""
+        """Number of devices that share an update."""
         if self.strategy is not None:
             return int(self.strategy.num_replicas_in_sync)
         return max(1, len(self.devices))
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this process writes files, and says what is going on."""
+        """Whether this process writes files and reports progress."""
         return self.process == 0
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Return the context in which the model and its update are made, and are used."""
+        """Return the context in which the model and its update are made and used."""
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def all_gather(self, value: T) -> list[T]:
-        """Return what each process gives here, in their order; all wait for each other.
+        """Return the values that all processes pass, by process; waits for all of them.
 
         Args:
-            value: of what JSON knows.
+            value: anything that JSON can encode.
         """
         if self.processes == 1:
             return [value]
         data = json.dumps(value).encode()
         sizes = self._gather(np.array([len(data)], np.int32))[:, 0]
-        room = _LEAST
-        while 4 * room < sizes.max():
-            room *= 2
-        message = np.zeros(4 * room, np.uint8)
+        length = _MIN_MESSAGE
+        while 4 * length < sizes.max():
+            length *= 2
+        message = np.zeros(4 * length, np.uint8)
         message[: len(data)] = np.frombuffer(data, np.uint8)
-        found = self._gather(message.view(np.int32))
+        messages = self._gather(message.view(np.int32))
         return [
             json.loads(row.tobytes()[:size].decode())
-            for row, size in zip(found, sizes, strict=True)
+            for row, size in zip(messages, sizes, strict=True)
         ]
 
     def shard(self, items: Sequence[T]) -> Sequence[T]:
@@ -91,26 +92,29 @@ class ProcessGroup:
         return items[self.process :: self.processes]
 
     def gather_shards(self, results: Sequence[T], count: int) -> list[T]:
-        """Return the results for all items, from each process those for what `share` gave it."""
-        if self.processes == 1:
-            return list(results)
-        every = self.all_gather(list(results))
-        return [every[i % self.processes][i // self.processes] for i in range(count)]
+        """Return the results for all items, in order.
+
+        Args:
+            results: the results for the items that `shard` returned to this process.
+            count: number of all items.
+        """
+        shards = self.all_gather(list(results))
+        return [shards[i % self.processes][i // self.processes] for i in range(count)]
 
     def check_same_state(self, state: Mapping[str, np.ndarray]) -> None:
-        """Check that all processes have the same state, to the bit.
+        """Check that all processes have the same state, bit for bit.
 
         Raises:
-            RuntimeError: they have not, and would go on with different models.
+            RuntimeError: the states differ.
         """
         if self.processes == 1:
             return
-        mark = 0
+        checksum = 0
         for name in sorted(state):
-            mark = zlib.crc32(state[name].tobytes(), mark)
-        marks = self.all_gather(mark)
-        if len(set(marks)) > 1:
-            raise RuntimeError(f"processes that train together have different weights: {marks}")
+            checksum = zlib.crc32(state[name].tobytes(), checksum)
+        checksums = self.all_gather(checksum)
+        if len(set(checksums)) > 1:
+            raise RuntimeError(f"processes that train together have different weights: {checksums}")
 
     def barrier(self) -> None:
         """Wait until all processes are here."""
@@ -118,32 +122,33 @@ class ProcessGroup:
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
-        """Begin together and end together: what fails in one process stops all."""
+        """Make an error in one process stop all processes, and wait for all at the end."""
         try:
             yield
             self.barrier()
         except BaseException as error:
             if self.monitor is not None:
                 if isinstance(error, Exception) and not isinstance(error, UserError):
-                    # The engine may fail because another process is gone: the monitor hears of it
-                    # at the same time, and ends this one with the line that says so.
-                    time.sleep(_HEARING)
+                    # The error may be a consequence: if another process is gone, the monitor
+                    # notices now, names it, and ends this process.
+                    time.sleep(_NOTICE_SECONDS)
                 self.monitor.fail()
             raise
         if self.monitor is not None:
             self.monitor.close()
 
     def _gather(self, array: np.ndarray) -> np.ndarray:
-        """Return int32 [processes, ...] of the arrays int32 [...] of all processes."""
+        """Return the arrays int32 [...] of all processes as int32 [processes, ...]."""
         if self.strategy is None:
             from jax.experimental import multihost_utils
 
             return np.asarray(multihost_utils.process_allgather(array))
         import tensorflow as tf
 
-        found = self._gather_replicas(tf.constant(array))
-        local = self.strategy.num_replicas_in_sync // self.processes
-        return np.asarray(self.strategy.experimental_local_results(found)[0])[::local]
+        gathered = self._gather_replicas(tf.constant(array))
+        local_replicas = self.strategy.num_replicas_in_sync // self.processes
+        values = self.strategy.experimental_local_results(gathered)
+        return np.asarray(values[0])[::local_replicas]
 
     @cached_property
     def _gather_replicas(self) -> Any:
@@ -156,43 +161,48 @@ class ProcessGroup:
 
 
 def make_process_group(devices: str) -> ProcessGroup:
-    """Return the devices that ``training.devices`` names. Must come before anything is computed.
+    """Return the process group that ``training.devices`` names.
+
+    Must be called before anything is computed.
 
     Args:
-        devices: "auto", all GPUs of this machine, or its CPU; how many; or "multiworker".
+        devices: "auto", all GPUs of this machine, or its CPU; a number of devices; "multiworker".
 
     Raises:
-        UserError: there are not so many, or no others.
+        UserError: devices are missing, or other workers.
     """
     if devices == MULTIWORKER:
-        return _join(find_cluster(os.environ))
-    undivided = None
+        return _join_cluster(find_cluster(os.environ))
+    division_error = None
     if devices not in ("auto", "1"):
         try:
-            divide_cpu(int(devices))  # wanted or not: to look for GPUs is to begin computing
+            divide_cpu(int(devices))  # in any case: looking for GPUs initialises the devices
         except UserError as error:
-            undivided = error
-    found = len(gpus())
-    wanted = max(1, found) if devices == "auto" else int(devices)
-    if wanted == 1:
+            division_error = error
+    available = len(gpus())
+    count = max(1, available) if devices == "auto" else int(devices)
+    if count == 1:
         return ProcessGroup()
-    if not found and undivided:
-        raise undivided
-    if found and wanted > found:
-        raise UserError(f"training.devices={devices}: there are {found} GPUs")
-    kind = "gpu" if found else "cpu"
+    if not available and division_error:
+        raise division_error
+    if available and count > available:
+        raise UserError(
+            f"training.devices={devices}: this machine has {available} GPUs; set a smaller number, "
+            "or auto"
+        )
+    kind = "gpu" if available else "cpu"
     if keras.config.backend() == "jax":
         import jax
 
-        return ProcessGroup(devices=jax.devices(kind)[:wanted])
+        return ProcessGroup(devices=jax.devices(kind)[:count])
     import tensorflow as tf
 
-    names = [f"{kind.upper()}:{number}" for number in range(wanted)]
+    names = [f"{kind.upper()}:{number}" for number in range(count)]
     return ProcessGroup(strategy=tf.distribute.MirroredStrategy(names))
 
 
-def _join(cluster: Cluster) -> ProcessGroup:
-    """Join the other processes."""
+def _join_cluster(cluster: Cluster) -> ProcessGroup:
+    """Return the group of all processes of a cluster; waits for all of them."""
     process, processes = cluster.index, len(cluster.workers)
     monitor = PeerMonitor(cluster.workers, process)
     if keras.config.backend() == "jax":
@@ -202,14 +212,14 @@ def _join(cluster: Cluster) -> ProcessGroup:
             cluster.workers[0],
             num_processes=processes,
             process_id=process,
-            heartbeat_timeout_seconds=round(2 * TIMEOUT),  # the monitor is quicker, and says who
+            # The monitor is faster, and names the process that is gone.
+            heartbeat_timeout_seconds=round(2 * TIMEOUT),
         )
         process_group = ProcessGroup(jax.devices(), None, process, processes, monitor)
         process_group.barrier()  # at once: JAX gives up if processes arrive 30 seconds apart
         return process_group
     import tensorflow as tf
 
-    os.environ[VARIABLE] = cluster.as_variable()
-    return ProcessGroup(
-        (), tf.distribute.MultiWorkerMirroredStrategy(), process, processes, monitor
-    )
+    os.environ[VARIABLE] = cluster.to_tf_config()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    return ProcessGroup((), strategy, process, processes, monitor)

@@ -1,4 +1,4 @@
-"""The learning rate and the progress of a run, as pure functions."""
+"""Learning rate, dropout rate and progress of a run as pure functions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from nmt.config import TrainingConfig
 
-WARMUP_SHARE = 0.1  # of the run: the longest that warm-up may take
+WARMUP_SHARE = 0.1  # of the run: upper limit of the warm-up
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run ends: at whichever of these comes first."""
+    """The limits of a run, which ends at the first one it reaches."""
 
     steps: int | None  # updates
     epochs: float | None
@@ -20,16 +20,16 @@ class Limits:
 
     @classmethod
     def from_config(cls, config: TrainingConfig) -> Limits:
-        """Take the limits out of a configuration."""
+        """Return the limits of a configuration."""
         return cls(config.max_steps, config.max_epochs, config.max_minutes)
 
     def progress(self, step: int, epochs: float, seconds: float) -> float:
-        """Return the share of the run that is behind, 0 to 1.
+        """Return the completed share of the run, 0 to 1.
 
         Args:
-            step: updates made.
-            epochs: made of the corpus, stage by stage.
-            seconds: wall-clock time spent, all sessions of the run together.
+            step: number of updates so far.
+            epochs: number of epochs so far, summed over the stages.
+            seconds: wall-clock time so far, summed over the sessions of the run.
         """
         shares = [0.0]
         if self.steps is not None:
@@ -42,22 +42,24 @@ class Limits:
 
 
 def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
-    """Return the rate of the 1-based update ``step``.
+    """Return the learning rate of an update.
 
-    Warm-up is linear over `warmup_steps`, or over a tenth of the run where that is shorter. Then:
+    The rate rises linearly over ``warmup_steps``, or over a tenth of the run if that is shorter.
+    Then it depends on the schedule:
 
-    - inverse_sqrt: falls with 1 / sqrt(step / warm-up) (Vaswani et al. 2017, equation 3, with the
-      peak rate given instead of derived from the model width);
-    - cosine: falls to 0 along half a cosine over the whole run (Loshchilov & Hutter 2017), which
-      adapts to a limit in minutes;
+    - inverse_sqrt: falls with 1 / sqrt(step / warm-up) (Vaswani et al. 2017, equation 3, with a
+      configured peak rate);
+    - cosine: falls to 0 along half a cosine over the run (Loshchilov & Hutter 2017), which adapts
+      to a limit in minutes;
     - constant.
 
     Args:
-        config: peak rate, schedule, warm-up.
-        step: updates, counted from 1.
-        progress: share of the run behind, from `Limits.progress`.
+        config: peak rate, schedule and warm-up.
+        step: number of the update, from 1.
+        progress: completed share of the run, from `Limits.progress`.
     """
-    warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)  # how many behind
+    # Completed warm-ups: 0.5 in the middle of it, more than 1 after it.
+    warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)
     ramp = min(1.0, warmups)
     if config.schedule == "inverse_sqrt":
         factor = min(ramp, 1 / math.sqrt(warmups))
@@ -65,15 +67,15 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
         factor = ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     else:
         factor = ramp
-    assert config.learning_rate is not None, "the configuration is not finished"
+    assert config.learning_rate is not None, "the configuration is not resolved"
     return config.learning_rate * factor
 
 
 def dropout_share(config: TrainingConfig, epochs: float) -> float:
-    """Return the share of the full dropout rates that holds after so many epochs.
+    """Return the scale of the dropout rates after a number of epochs.
 
-    Sentences that are new cannot be learned by heart: dropout only costs while they are. The rates
-    grow linearly over `dropout_warmup_epochs` (after Morerio et al. 2017, Curriculum Dropout).
+    The rates grow linearly over ``dropout_warmup_epochs`` (after Morerio et al. 2017, Curriculum
+    Dropout): a model cannot overfit sentences that it has not seen before.
     """
     if not config.dropout_warmup_epochs:
         return 1.0

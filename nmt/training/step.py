@@ -1,8 +1,8 @@
-"""One compiled update, as the loop knows it; each backend has its own behind this interface.
+"""The interface of the compiled update that the training loop calls; each backend implements it.
 
-`nmt.training.backend.make_step` returns the one of the backend that Keras runs on. Every update
-takes sums and token counts, never means, and reduces them over replicas before it divides, so that
-one replica and several compute the same.
+`nmt.training.backend.make_step` returns the implementation for the backend that Keras runs on. An
+update adds up gradients, losses and token counts over all replicas and divides last: one replica
+and several compute the same update.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from nmt.training.process_group import ProcessGroup
 
 
 class Update(NamedTuple):
-    """What one update measured; device scalars, read only when they are reported."""
+    """Measurements of one update: device scalars, which only a report reads."""
 
     nll: Any  # nats, summed over target tokens
     tokens: Any  # target tokens
     gradient_norm: Any  # of the mean gradient, before clipping
-    skipped: Any  # bool: nothing was changed, see `nmt.training.optimizer.is_valid_update`
+    skipped: Any  # bool: the state is unchanged, see `nmt.training.optimizer.is_valid_update`
 
 
 class Step(Protocol):
-    """The compiled functions of one backend.
+    """The compiled functions of one backend, and the state they change.
 
     Attributes:
-        local_rows: of a batch, the rows that this process lays out for `update`; None: all.
+        local_rows: selects the rows of a batch that this process builds for `update`; None: all.
     """
 
     local_rows: RowSelection | None
@@ -47,23 +47,23 @@ class Step(Protocol):
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
-        """Change the weights by one update, or by none where the loss or its gradient is unsound.
+        """Update the weights; skip the update if its loss or gradient is not finite, or too large.
 
         Args:
-            batch: from `BatchPlan.batch`, of `local_rows`.
-            learning_rate: of this update.
-            step: counted from 1; keys the dropout masks.
-            dropout_share: of the full dropout rates, 0 to 1.
-            norm_limit: of the mean gradient; an update whose norm reaches it is skipped.
+            batch: from `BatchPlan.batch`, with the rows of `local_rows`.
+            learning_rate: the rate of this update.
+            step: number of the update, from 1; selects the dropout masks.
+            dropout_share: scale of the dropout rates, 0 to 1.
+            norm_limit: the update is skipped if the norm of the mean gradient reaches it.
         """
         ...
 
     def gradient_norms(
         self, batch: Batch, step: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
-        """Return the norm of the mean gradient of each weight, by its name; change nothing.
+        """Return the norm of the mean gradient of each weight by name; the state stays unchanged.
 
-        It takes a compilation of its own: for finding out what is wrong.
+        For diagnosis: it may compile a program of its own.
         """
         ...
 
@@ -72,13 +72,13 @@ class Step(Protocol):
         ...
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """Take the updates in other micro-batches from now on: see `fitting.split_update`."""
+        """Use another number of micro-batches from now on: see `fitting.split_update`."""
         ...
 
     def is_intact(self) -> bool:
-        """Whether the state is there: waits for it.
+        """Whether the state is complete; waits for the device.
 
-        An update that has failed may have taken it along, or have been made in part.
+        A failed update may have freed the state, or changed a part of it.
         """
         ...
 
@@ -87,23 +87,28 @@ class Step(Protocol):
         ...
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Set what `state` returned."""
+        """Load a state that `state` returned.
+
+        Raises:
+            UserError: its names are not those of this configuration.
+        """
         ...
 
     def use_averages(self) -> Any:
-        """Return a context in which the model has its averaged weights (if averaging is on)."""
+        """Return a context in which the model has its averaged weights, if there are averages."""
         ...
 
 
 def make_dropout_key(seed: Any, share: Any, step: Any) -> DropoutKey:
-    """Return what the dropout masks of an update are drawn from.
+    """Return the key that all dropout masks of one update derive from.
 
     Args:
-        seed: uint32 scalar, of the run.
+        seed: uint32 scalar, the run's seed.
         share: uint32 scalar, see `DropoutKey`.
-        step: uint32 scalar, of the update.
+        step: uint32 scalar, the number of the update.
     """
-    # The zeros were once a place among epochs, and a replica: runs of then go on with their masks.
+    # The two zeros are reserved: without them, runs of earlier versions would resume with other
+    # masks.
     key = DropoutKey(seed, share).at_row(0)
     return cast(DropoutKey, fold(fold(fold(key, step), 0), 0))
 
@@ -111,27 +116,26 @@ def make_dropout_key(seed: Any, share: Any, step: Any) -> DropoutKey:
 def select_local_rows(
     process_group: ProcessGroup, multiple: int, blocks: int = 1
 ) -> RowSelection | None:
-    """Return which rows of a batch belong to a process; None where there is but one.
+    """Return the selection of the rows that this process builds; None for a single process.
 
     Args:
-        process_group: who shares the batch, each process as much of it.
-        multiple: to which batches are filled up.
-        blocks: in which batches are cut, of each of which every process has its part.
+        process_group: the processes, each of which gets an equal share of every batch.
+        multiple: batches are padded to a multiple of this number of rows.
+        blocks: each batch is cut into this many blocks; every process gets its share of each.
     """
-    if process_group.processes == 1:
+    processes, process = process_group.processes, process_group.process
+    if processes == 1:
         return None
 
     def local_rows(rows: int) -> np.ndarray:
-        filled = np.arange(-(-rows // multiple) * multiple)
-        return filled.reshape(blocks, process_group.processes, -1)[
-            :, process_group.process
-        ].reshape(-1)
+        padded = np.arange(-(-rows // multiple) * multiple)
+        return padded.reshape(blocks, processes, -1)[:, process].reshape(-1)
 
     return local_rows
 
 
 def pad_rows(batch: Batch, multiple: int) -> Batch:
-    """Add empty rows until their number is a multiple: batches do not depend on who shares them."""
+    """Return the batch with empty rows added up to a multiple, so that it can be shared evenly."""
     missing = -len(batch["labels"]) % multiple
     if not missing:
         return batch
@@ -139,21 +143,25 @@ def pad_rows(batch: Batch, multiple: int) -> Batch:
 
 
 def list_micro_batches(batch: Batch, count: int) -> list[Batch]:
-    """Return the rows of a batch in so many parts; the last ones may be of empty rows."""
-    filled = pad_rows(batch, count)
-    rows = len(filled["labels"]) // count
+    """Return the batch cut into ``count`` micro-batches of equal size, padded with empty rows."""
+    padded = pad_rows(batch, count)
+    rows = len(padded["labels"]) // count
     return [
-        {name: array[i * rows : (i + 1) * rows] for name, array in filled.items()}
+        {name: array[i * rows : (i + 1) * rows] for name, array in padded.items()}
         for i in range(count)
     ]
 
 
 def count_parallel_parts(config: TrainingConfig, rows: int) -> int:
-    """Return how many parts of a batch of ``rows`` are worked on at the same time.
+    """Return how many parts of a micro-batch are computed in parallel.
 
     The largest number up to ``training.parallel_parts`` that divides the rows of a micro-batch.
+
+    Args:
+        config: resolved.
+        rows: rows of the batch.
     """
-    assert config.parallel_parts is not None, "the configuration is not finished"
+    assert config.parallel_parts is not None, "the configuration is not resolved"
     micro_rows = max(1, rows // config.accumulate)
     most = min(config.parallel_parts, micro_rows)
     return next(parts for parts in range(most, 0, -1) if micro_rows % parts == 0)
@@ -164,7 +172,7 @@ def list_state_names(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the names in a checkpoint of the weights, the optimizer's slots and the averages.
 
-    Weights that are not trained are not in it: they are kept once.
+    Frozen weights are missing: they are stored once, apart from the checkpoints.
     """
     weights = list(model.trained_weights())
     return (
@@ -174,13 +182,13 @@ def list_state_names(
     )
 
 
-def check_state_names(named: Iterable[str], state: Iterable[str]) -> None:
-    """Check that a stored state has just the names of this one.
+def check_state_names(expected: Iterable[str], state: Iterable[str]) -> None:
+    """Check that a stored state has exactly the expected names.
 
     Raises:
-        UserError: it does not.
+        UserError: a name is missing or unexpected.
     """
-    different = sorted(set(named) ^ set(state))
+    different = sorted(set(expected) ^ set(state))
     if different:
         raise UserError(
             f"the checkpoint does not fit this configuration: {different[0]} is on one side "

@@ -21,7 +21,7 @@ from nmt.training.optimizer import (
     compute_norm_and_factor,
     is_valid_update,
     make_optimizer,
-    sum_in_parts,
+    sum_over_parts,
 )
 from nmt.training.process_group import ProcessGroup
 from nmt.training.step import (
@@ -37,7 +37,10 @@ from nmt.training.weight_groups import WeightGroups
 
 
 class TensorFlowStep:
-    """The update as TensorFlow functions, under whichever `tf.distribute` strategy is in scope."""
+    """The update as TensorFlow functions, under the `tf.distribute` strategy in scope.
+
+    See `Step` for the methods, and `make_step` for the arguments.
+    """
 
     def __init__(
         self,
@@ -55,43 +58,45 @@ class TensorFlowStep:
         self._model = model
         self._seed = seed
         self._strategy = tf.distribute.get_strategy()
+        self._replicas = self._strategy.num_replicas_in_sync
         self._process_group = process_group or ProcessGroup()
         self._optimizer = make_optimizer(config)
-        self._scaled = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
-        inner = self._optimizer.inner_optimizer if self._scaled else self._optimizer
-        # The step sums the gradients of all replicas. Keras would do so again, and has no option
-        # against it.
-        inner._all_reduce_sum_gradients = lambda gradients_and_variables: gradients_and_variables
-        # Whether new and old values are selected on the device, instead of in a branch. The host
-        # would wait for a GPU to decide a branch, and nothing that crosses replicas may stand in
-        # one. On a CPU, the selection takes 2% of an update.
-        replicas = self._strategy.num_replicas_in_sync
-        self._selects = self._scaled or replicas > 1 or bool(gpus())
+        self._scales_loss = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
+        self._inner = self._optimizer.inner_optimizer if self._scales_loss else self._optimizer
+        # The step sums the gradients of all replicas. Keras would sum them a second time, and has
+        # no option to turn that off.
+        self._inner._all_reduce_sum_gradients = lambda pairs: pairs
+        # Whether old and new values are selected elementwise on the device, instead of by a branch.
+        # A branch makes the host wait for a GPU, and must not contain operations that cross
+        # replicas. On a CPU, the branch is faster.
+        self._selects_elementwise = self._scales_loss or self._replicas > 1 or bool(gpus())
         self._weights = list(model.trained_weights().values())
         self._groups = WeightGroups(self._weights, config.optimizer)
-        self._joined = self._groups.make_variables(self._weights)  # what the optimizer updates
+        self._joined = self._groups.make_variables(self._weights)  # the optimizer updates these
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
-        self._whole = True
         self._averages = [tf.Variable(variable.value, trainable=False) for variable in averaged]
+        self._is_intact = True
         self.reconfigure(config)
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """Take the updates in other micro-batches from now on."""
+        """See `Step.reconfigure`."""
         tf = self._tf
         self._config = config
-        # A replica has a part of the whole batch, of which it makes its micro-batches.
+        # Each replica gets a contiguous part of the batch, and cuts that into micro-batches.
         self.local_rows = select_local_rows(
             self._process_group, config.accumulate * self._process_group.replicas
         )
-        self._normalizer = float(config.tokens_together)  # one for all shapes of batches
+        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
         compiles = config.jit_compile == "on"
-        self._gradients = tf.function(self._gradients_of, jit_compile=compiles, autograph=False)
+        self._gradients = tf.function(
+            self._sum_micro_batches, jit_compile=compiles, autograph=False
+        )
         self._norms = tf.function(self._measure, jit_compile=compiles, autograph=False)
-        # With several replicas the update crosses them, which no nested function may do.
+        # With several replicas the update crosses them, which a nested function must not do.
         self._apply = (
             tf.function(self._apply_gradients, jit_compile=compiles, autograph=False)
-            if self._strategy.num_replicas_in_sync == 1
+            if self._replicas == 1
             else self._apply_gradients
         )
         self._update = tf.function(self._distributed_update, autograph=False)
@@ -106,10 +111,10 @@ class TensorFlowStep:
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
-        """Change the weights by one update, unless it is unsound."""
+        """See `Step.update`."""
         tf = self._tf
         arguments = (
-            self._take(batch, self._config.accumulate, own=self.local_rows is not None),
+            self._distribute(batch, self._config.accumulate, local=self.local_rows is not None),
             tf.constant(learning_rate, tf.float32),
             tf.constant(step, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
@@ -118,61 +123,59 @@ class TensorFlowStep:
         try:
             measured = self._update(*arguments)
         except Exception:
-            # What XLA compiled has changed all variables or none.
-            alone = self._strategy.num_replicas_in_sync == 1
-            self._whole = self._whole and alone and self._config.jit_compile == "on"
+            # A program compiled by XLA changes all variables of its replica or none.
+            is_atomic = self._replicas == 1 and self._config.jit_compile == "on"
+            self._is_intact = self._is_intact and is_atomic
             raise
-        return Update(*(self._strategy.experimental_local_results(one)[0] for one in measured))
+        return Update(*map(self._local_result, measured))
 
     def gradient_norms(
         self, batch: Batch, step: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
-        """Return the norm of the mean gradient of each weight, by its name."""
+        """See `Step.gradient_norms`."""
         tf = self._tf
         share = tf.constant(round(dropout_share * FULL_SHARE), tf.uint32)
-        filled = pad_rows(batch, self._config.accumulate)
-        tensors = {name: tf.constant(array) for name, array in filled.items()}
+        padded = pad_rows(batch, self._config.accumulate)
+        tensors = {name: tf.constant(array) for name, array in padded.items()}
         key = self._key(tf.constant(step, tf.uint32), share)
         gradients, _, tokens = self._sums(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
-        names = self._model.trained_weights()
-        norms = [scale * float(tf.norm(part)) for part in self._groups.split(gradients)]
-        return dict(zip(names, norms, strict=True))
-
-    def _take(self, batch: Batch, micro_batches: int, *, own: bool = False) -> Any:
-        """Return tensors of the rows of each replica, which micro-batches can share.
-
-        Args:
-            batch: whole, or of the rows of this process, its ``own``, alone.
-            micro_batches: of a replica.
-            own: which of the two.
-        """
-        replicas = self._strategy.num_replicas_in_sync
-        here = replicas // self._process_group.processes if own else replicas
-        first = self._process_group.process * here if own else 0
-        filled = pad_rows(batch, micro_batches * here)
-        rows = len(filled["labels"]) // here
-
-        def take(replica: int) -> dict[str, Any]:
-            part = slice((replica - first) * rows, (replica - first + 1) * rows)
-            return {name: self._tf.constant(array[part]) for name, array in filled.items()}
-
-        if replicas == 1:
-            return take(0)
-        return self._strategy.experimental_distribute_values_from_function(
-            lambda context: take(context.replica_id_in_sync_group)
-        )
+        norms = [scale * float(tf.norm(gradient)) for gradient in self._groups.split(gradients)]
+        return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
-        """Return (summed negative log-likelihood in nats, target tokens)."""
-        summed = self._evaluate(self._take(batch, 1))
-        nll, tokens = (self._strategy.experimental_local_results(one)[0] for one in summed)
+        """See `Step.evaluate`."""
+        nll, tokens = map(self._local_result, self._evaluate(self._distribute(batch, 1)))
         return float(nll), float(tokens)
 
-    def _distributed_update(
-        self, batch: Any, rate: Any, step: Any, share: Any, norm_limit: Any
-    ) -> Update:
-        arguments = (batch, rate, step, share, norm_limit)
+    def _distribute(self, batch: Batch, micro_batches: int, *, local: bool = False) -> Any:
+        """Return tensors with the rows of each replica, padded to equal micro-batches.
+
+        Args:
+            batch: all rows.
+            micro_batches: number for each replica.
+            local: whether the batch has only the rows of this process.
+        """
+        replicas = self._replicas // self._process_group.processes if local else self._replicas
+        first = self._process_group.process * replicas if local else 0
+        padded = pad_rows(batch, micro_batches * replicas)
+        rows = len(padded["labels"]) // replicas
+
+        def select(replica: int) -> dict[str, Any]:
+            share = slice((replica - first) * rows, (replica - first + 1) * rows)
+            return {name: self._tf.constant(array[share]) for name, array in padded.items()}
+
+        if self._replicas == 1:
+            return select(0)
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: select(context.replica_id_in_sync_group)
+        )
+
+    def _local_result(self, value: Any) -> Any:
+        """Return the value of the first replica of this process."""
+        return self._strategy.experimental_local_results(value)[0]
+
+    def _distributed_update(self, *arguments: Any) -> Update:
         return self._strategy.run(self._replica_update, args=arguments)
 
     def _distributed_evaluation(self, batch: Any) -> tuple[Any, Any]:
@@ -190,34 +193,34 @@ class TensorFlowStep:
         rows = batch["labels"].shape[0]
         key = self._key(step, share).at_row(replica.replica_id_in_sync_group * rows)
         gradients, nll, tokens = self._sums(batch, key)
-        if self._strategy.num_replicas_in_sync > 1:
+        if self._replicas > 1:
             sums = [*gradients, nll, tokens]
             *gradients, nll, tokens = replica.all_reduce(tf.distribute.ReduceOp.SUM, sums)
-        norm, factor, sound, applies = self._norms(gradients, nll, tokens, norm_limit)
-        arguments = (sound, applies, gradients, factor, learning_rate)
-        if self._selects:
+        norm, factor, valid, applies = self._norms(gradients, nll, tokens, norm_limit)
+        arguments = (valid, applies, gradients, factor, learning_rate)
+        if self._selects_elementwise:
             self._apply(*arguments)
         else:
-            # Outside of what XLA compiles: inside, a branch would copy all variables.
-            tf.cond(sound, lambda: self._apply(*arguments), lambda: tf.constant(False))
-        return Update(nll, tokens, norm, tf.logical_not(sound))
+            # Outside the program that XLA compiles: inside, a branch would copy all variables.
+            tf.cond(valid, lambda: self._apply(*arguments), lambda: tf.constant(False))
+        return Update(nll, tokens, norm, tf.logical_not(valid))
 
     def _key(self, step: Any, share: Any) -> DropoutKey:
         seed = self._tf.constant(self._seed & 0xFFFFFFFF, self._tf.uint32)
         return make_dropout_key(seed, share, step)
 
     def _sums(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
-        """Sum gradients of the (scaled) objective, nll and tokens over one replica's batch."""
-        alone = self._strategy.num_replicas_in_sync == 1
-        parts = count_parallel_parts(self._config, batch["labels"].shape[0]) if alone else 1
-        return sum_in_parts(self._gradients, batch, key, parts)
+        """Return gradients of the (scaled) objective, nll and tokens, summed over a replica."""
+        rows = batch["labels"].shape[0]
+        parts = count_parallel_parts(self._config, rows) if self._replicas == 1 else 1
+        return sum_over_parts(self._gradients, batch, key, parts)
 
-    def _gradients_of(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
-        """Sum gradients of the (scaled) objective, nll and tokens over the micro-batches."""
+    def _sum_micro_batches(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
+        """Return the same sums over the micro-batches of one part."""
         tf = self._tf
         micro_batches = self._config.accumulate
         if micro_batches == 1:
-            return self._micro_gradients(batch, key)
+            return self._differentiate(batch, key)
         rows = batch["labels"].shape[0] // micro_batches
         split = {
             name: tf.reshape(array, (micro_batches, rows, array.shape[1]))
@@ -225,9 +228,9 @@ class TensorFlowStep:
         }
 
         def accumulate(index: Any, sums: Any) -> Any:
-            part = {name: array[index] for name, array in split.items()}
-            more = self._micro_gradients(part, key.at_row(index * rows))
-            return index + 1, tf.nest.map_structure(tf.add, sums, more)
+            micro_batch = {name: array[index] for name, array in split.items()}
+            terms = self._differentiate(micro_batch, key.at_row(index * rows))
+            return index + 1, tf.nest.map_structure(tf.add, sums, terms)
 
         zeros = ([tf.zeros_like(variable) for variable in self._joined], 0.0, 0.0)
         _, sums = tf.while_loop(
@@ -238,28 +241,29 @@ class TensorFlowStep:
         )
         return sums
 
-    def _micro_gradients(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
+    def _differentiate(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
+        """Return the same sums of one micro-batch."""
         tf = self._tf
         with tf.GradientTape() as tape:
-            read = hide_words(batch, self._config.word_dropout, key)
+            inputs = hide_words(batch, self._config.word_dropout, key)
             loss = cross_entropy(
-                self._model(read, dropout_key=key),
+                self._model(inputs, dropout_key=key),
                 batch["labels"],
                 tf.greater(batch["target_segments"], 0),
                 label_smoothing=self._config.label_smoothing,
                 weights=batch.get("weights"),
             )
-            # Sums over a batch overflow float16: gradients are taken of about the mean.
+            # About the mean loss: gradients of a sum over a batch overflow float16.
             objective = loss.objective / self._normalizer
-            if self._scaled:
+            if self._scales_loss:
                 objective = self._optimizer.scale_loss(objective)
         gradients = tape.gradient(objective, [weight.value for weight in self._weights])
-        # The table is used twice, once by row: its gradient must be one dense tensor to be summed.
+        # The table is used twice, once by lookup: its sparse gradient is made dense for the sum.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return self._groups.join(dense), loss.nll, loss.tokens
 
     def _measure(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
-        """Return norm, factor, whether the update is sound, and whether it is applied."""
+        """Return norm, factor, whether the update is valid, and whether the optimizer runs."""
         tf = self._tf
         norm, factor = compute_norm_and_factor(
             gradients,
@@ -268,31 +272,29 @@ class TensorFlowStep:
             loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
-        sound = applies = is_valid_update(nll, norm, norm_limit)
-        if self._scaled:  # its optimizer skips what overflows, and needs to see it
-            applies = tf.logical_or(sound, tf.logical_not(tf.math.is_finite(norm)))
-        return norm, factor, sound, applies
+        valid = applies = is_valid_update(nll, norm, norm_limit)
+        if self._scales_loss:  # the optimizer itself skips an overflow, and then lowers its scale
+            applies = tf.logical_or(valid, tf.logical_not(tf.math.is_finite(norm)))
+        return norm, factor, valid, applies
 
     def _apply_gradients(
-        self, sound: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
+        self, valid: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
     ) -> Any:
-        """Scale the gradients, apply them if ``applies``, and average the weights if ``sound``.
+        """Scale the gradients, apply them if ``applies``, and average the weights if ``valid``.
 
-        Returns true: a branch must return something.
+        Returns true: a branch must return a value.
         """
         tf, optimizer = self._tf, self._optimizer
-        updated = [*self._joined, *optimizer.variables]
-        conditions = [(variable, applies) for variable in updated]
-        conditions += [(average, sound) for average in self._averages]
+        conditions = [(variable, applies) for variable in (*self._joined, *optimizer.variables)]
+        conditions += [(average, valid) for average in self._averages]
         before = [
             (variable, condition, tf.identity(tf.convert_to_tensor(variable)))
-            for variable, condition in (conditions if self._selects else ())
+            for variable, condition in (conditions if self._selects_elementwise else ())
         ]
-        inner = optimizer.inner_optimizer if self._scaled else optimizer
-        inner.learning_rate.assign(learning_rate)
+        self._inner.learning_rate.assign(learning_rate)
         optimizer.apply([gradient * factor for gradient in gradients], self._joined)
         if self._config.ema_decay is not None:
-            decay = averaging_decay(self._config.ema_decay, inner.iterations.value)
+            decay = averaging_decay(self._config.ema_decay, self._inner.iterations.value)
             for average, variable in zip(self._averages, self._joined, strict=True):
                 average.assign(average + (1 - decay) * (variable.value - average))
         for variable, condition, value in before:
@@ -303,7 +305,7 @@ class TensorFlowStep:
         return tf.constant(True)
 
     def _loss_scale(self) -> Any:
-        if not self._scaled:
+        if not self._scales_loss:
             return 1.0
         return self._tf.cast(self._optimizer.dynamic_scale.value, self._tf.float32)
 
@@ -317,11 +319,11 @@ class TensorFlowStep:
         return loss.nll, loss.tokens
 
     def is_intact(self) -> bool:
-        """Whether the state is there, and not that of an update which was made in part."""
-        return self._whole
+        """See `Step.is_intact`."""
+        return self._is_intact
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return weights, averages and optimizer state."""
+        """See `Step.state`."""
         weights, slots, averages = self._names()
         values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
         values |= zip(slots, self._optimizer.variables, strict=True)
@@ -330,7 +332,7 @@ class TensorFlowStep:
         return {name: np.asarray(value) for name, value in values.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Set what `state` returned."""
+        """See `Step.restore`."""
         weights, slots, averages = self._names()
         check_state_names([*weights, *slots, *averages], state)
 
@@ -345,23 +347,24 @@ class TensorFlowStep:
         assign(self._optimizer.variables, slots, joined=False)
         if averages:
             assign(self._averages, averages, joined=True)
-        self._whole = True
+        self._is_intact = True
 
     def _names(self) -> tuple[list[str], list[str], list[str]]:
-        return list_state_names(self._model, len(self._optimizer.variables), bool(self._averages))
+        slots = len(self._optimizer.variables)
+        return list_state_names(self._model, slots, bool(self._averages))
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """Give the model its averaged weights for a while."""
+        """See `Step.use_averages`."""
         if not self._averages:
             yield
             return
-        kept = [np.asarray(weight) for weight in self._weights]
+        before = [np.asarray(weight) for weight in self._weights]
         try:
             averages = self._groups.split(self._averages)
             for weight, average in zip(self._weights, averages, strict=True):
                 weight.assign(average)
             yield
         finally:
-            for weight, value in zip(self._weights, kept, strict=True):
+            for weight, value in zip(self._weights, before, strict=True):
                 weight.assign(value)

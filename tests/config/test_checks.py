@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_configurations import PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
 from nmt.config.schema import check
@@ -40,13 +40,13 @@ def sources(**of: dict[str, Any]) -> dict[str, Any]:
 TSV = {"kind": "tsv", "path": "x.tsv"}
 OTHER = TSV | {"path": "y.tsv"}
 ZIP = {"kind": "zip", "url": "http://one/a.zip"}
-GRAMMAR = {"kind": "grammar", "split": "train", "pairs": 9}
+PATTERNS = {"kind": "patterns", "split": "train", "pairs": 9}
 PARALLEL = {"kind": "parallel", "source_path": "a.es", "target_path": "a.en"}
 
 OF_SOURCES = [
     ("data.sources is empty", sources()),
-    ("'a b' is no name", sources(**{"a b": TSV})),
-    ("'' is no name", sources(**{"": TSV})),
+    ("invalid name 'a b'", sources(**{"a b": TSV})),
+    ("invalid name ''", sources(**{"": TSV})),
     *[("data.sources.one.kind", sources(one={"kind": kind})) for kind in ("tatoebe", "", "clean")],
     ("data=phrasebook needs data.path=FILE", sources(one={"kind": "tsv"})),
     ("data=phrasebook needs data.path=FILE", sources(one=TSV | {"path": ""})),
@@ -60,26 +60,32 @@ OF_SOURCES = [
         for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1])
     ],
     ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
-    ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=GRAMMAR | {"columns": [0, 2]})),
-    ("data.sources.one.archive is for sources of kind zip", sources(one=TSV | {"archive": "a"})),
-    ("data.sources.one.url is for sources of kind zip", sources(one=PARALLEL | {"url": "a"})),
+    ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=PATTERNS | {"columns": [0, 2]})),
+    ("data.sources.one.archive needs kind=zip", sources(one=TSV | {"archive": "a"})),
+    ("data.sources.one.url needs kind=zip", sources(one=PARALLEL | {"url": "a"})),
     *[
-        (f"data.url={url} is neither http nor https", sources(one=ZIP | {"url": url}))
+        (
+            f"must begin with http:// or https://, got {url}",
+            sources(one=ZIP | {"url": url}),
+        )
         for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
     ],
-    ("data.sources.one.path is for sources of kind tsv", sources(one=ZIP | {"path": "a"})),
-    ("one.source_path is for sources of kind parallel", sources(one=ZIP | {"source_path": "a"})),
-    ("one.target_path is for sources of kind parallel", sources(one=TSV | {"target_path": "a"})),
-    ("data.sources.one.split=all", sources(one=TSV | {"split": "all"})),
-    ("data.sources has nothing to train on", sources(one=TSV | {"split": "dev"})),
+    ("data.sources.one.path needs kind=tsv", sources(one=ZIP | {"path": "a"})),
+    ("one.source_path needs kind=parallel", sources(one=ZIP | {"source_path": "a"})),
+    ("one.target_path needs kind=parallel", sources(one=TSV | {"target_path": "a"})),
     (
-        "data.sources has nothing to train on",
+        "data.sources.one.split must be one of",
+        sources(one=TSV | {"split": "all"}),
+    ),
+    ("data.sources has no training data", sources(one=TSV | {"split": "dev"})),
+    (
+        "data.sources has no training data",
         sources(one=TSV | {"split": "dev"}, two=OTHER | {"split": "test"}),
     ),
-    ("data.sources.one.pairs=5 is for sources of kind grammar", sources(one=TSV | {"pairs": 5})),
-    ("data.sources.one.pairs", sources(one=GRAMMAR | {"pairs": -1})),
+    ("data.sources.one.pairs needs kind=patterns", sources(one=TSV | {"pairs": 5})),
+    ("data.sources.one.pairs", sources(one=PATTERNS | {"pairs": -1})),
     *[
-        ("data.sources.one.split", sources(one=GRAMMAR | {"split": split}, two=TSV))
+        ("data.sources.one.split", sources(one=PATTERNS | {"split": split}, two=TSV))
         for split in ("shares", "dev", "test")
     ],
     *[
@@ -87,9 +93,9 @@ OF_SOURCES = [
         for weight in (0.0, -1.0, float("nan"), float("inf"))
     ],
     *[("data.sources.one.tag", sources(one=TSV | {"tag": tag})) for tag in ("", " ", "a b", "a ")],
-    ("data.sources.one.sha256 is for sources of kind zip", sources(one=TSV | {"sha256": "a" * 64})),
+    ("data.sources.one.sha256 needs kind=zip", sources(one=TSV | {"sha256": "a" * 64})),
     *[
-        (f"data.sha256={wrong} is no SHA-256: give 64", sources(one=ZIP | {"sha256": wrong}))
+        ("data.sha256 must be the 64 hexadecimal digits", sources(one=ZIP | {"sha256": wrong}))
         for wrong in ("a" * 63, "a" * 65, "g" * 64)
     ],
 ]
@@ -112,7 +118,10 @@ REFUSED = [
     *one_key("model.encoder_layers", 0),
     *one_key("model.decoder_layers", 0),
     ("model.num_heads=3", {"model.num_heads": 3}),
-    ("model.d_model=9", {"model.d_model": 9, "model.num_heads": 3}),
+    (
+        "model.d_model must be even",
+        {"model.d_model": 9, "model.num_heads": 3},
+    ),
     *one_key("model.norm", "none"),
     *one_key("model.positions", "round"),
     *one_key("model.activation", "tanh"),
@@ -198,8 +207,8 @@ def test_a_misspelt_choice_is_corrected(
         sources(one=ZIP, two=ZIP | {"url": "http://one/b.zip"}),
         sources(one=ZIP, two=ZIP | {"url": "http://two/a.zip"}),  # kept by the whole address
         sources(one=ZIP | {"sha256": "0123456789abcdefABCDEF" + "0" * 42}),
-        sources(one=GRAMMAR),
-        sources(one=GRAMMAR | {"pairs": 0, "columns": [1, 0]}, two={"kind": "phrasebook"}),
+        sources(one=PATTERNS),
+        sources(one=PATTERNS | {"pairs": 0, "columns": [1, 0]}, two={"kind": "phrasebook"}),
         sources(one=TSV | {"split": "train"}, two=OTHER | {"split": "dev", "weight": 1e-9}),
         sources(one=TSV | {"weight": 1000.0, "tag": "<año>"}, two=OTHER | {"tag": "2"}),
         {"data.sources.patterns.pairs": 1, "data.sources.patterns.weight": 0.99},

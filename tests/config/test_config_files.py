@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
-from made_corpora import complaint
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, changed, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig, files
 
@@ -88,7 +88,7 @@ UPGRADED: list[tuple[dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"kind": "phrasebook", "patterns": 60000, "pattern_share": 0.3},
         {
             "written": WRITTEN | {"weight": 0.7},
-            "patterns": {"kind": "grammar", "pairs": 60000, "weight": 0.3, "split": "train"},
+            "patterns": {"kind": "patterns", "pairs": 60000, "weight": 0.3, "split": "train"},
         },
     ),
     ({"kind": "phrasebook", "path": "unused"}, {"written": WRITTEN}),
@@ -96,7 +96,7 @@ UPGRADED: list[tuple[dict[str, Any], dict[str, dict[str, Any]]]] = [
         {"kind": "phrasebook", "columns": [1, 0], "patterns": 5},
         {
             "written": WRITTEN | {"columns": [1, 0], "weight": 0.5},
-            "patterns": {"kind": "grammar", "pairs": 5, "weight": 0.5, "split": "train"},
+            "patterns": {"kind": "patterns", "pairs": 5, "weight": 0.5, "split": "train"},
         },
     ),
     (
@@ -126,6 +126,16 @@ def write_before_sources(config: Config, path: Path, changes: dict[str, Any]) ->
     path.write_text(yaml.safe_dump(stored, allow_unicode=True), encoding="utf-8")
 
 
+def test_a_run_that_calls_its_patterns_a_grammar_is_read(default: Config, tmp_path: Path) -> None:
+    """As version 0.2 did."""
+    path = tmp_path / "config.yaml"
+    files.save(default, path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("kind: patterns") == 1
+    path.write_text(text.replace("kind: patterns", "kind: grammar"), encoding="utf-8")
+    assert files.load(path) == default
+
+
 @pytest.mark.parametrize(("changes", "sources"), UPGRADED)
 def test_a_run_of_before_corpora_had_sources_is_read(
     default: Config, tmp_path: Path, changes: dict[str, Any], sources: dict[str, Any]
@@ -152,9 +162,12 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
     [
         ({"kind": "tsv", "path": "a", "pth": "b"}, "'data.pth'; did you mean 'data.path'?"),
         ({"kind": "tsv"}, "data=tsv needs data.path=FILE"),
-        ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind=tsvv is none of"),
+        ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind must be one of"),
         ({"path": "a"}, "unknown configuration key 'data.pattern"),
-        ({"kind": "phrasebook", "patterns": 9, "pattern_share": "x"}, "data.pattern_share=x is no"),
+        (
+            {"kind": "phrasebook", "patterns": 9, "pattern_share": "x"},
+            "data.pattern_share must be",
+        ),
         ({"kind": "phrasebook", "patterns": "x"}, "'data.sources.patterns.pairs'"),
         ({"kind": "tsv", "path": "a", "dev": ...}, "no value for configuration key 'data.dev'"),
         ({"kind": "tsv", "sources": {"a": {"kind": "tsv"}}}, "unknown configuration key 'data.kin"),
@@ -177,8 +190,8 @@ def test_a_file_of_before_that_was_edited_badly(
         (3, "data.sources"),
         ([1], "Cannot merge"),
         ({}, "data.sources is empty"),
-        ({"a": None}, "data.sources.a is no source"),
-        ({"a": 3}, "data.sources.a is no source"),
+        ({"a": None}, "data.sources.a must be a source"),
+        ({"a": 3}, "data.sources.a must be a source"),
         ({1: {"kind": "tsv"}}, "data.sources.1"),
         ({"a": {"path": "b"}}, "data.sources.a has no kind"),
         ({"a": {"kind": "tsv", "pth": "b"}}, "did you mean 'data.sources.a.path'?"),

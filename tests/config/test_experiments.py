@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from made_configurations import OPTIONS, configured
+from sample_configs import OPTIONS, configured
 
 from nmt.config import Config
 from nmt.config.files import conf_dir

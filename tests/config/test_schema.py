@@ -8,14 +8,14 @@ from dataclasses import fields
 from typing import Any, Union, cast
 
 import pytest
-from made_configurations import COMPLETION, LANGUAGES, OPTIONS, PINNED, configured
-from made_corpora import complaint
 from omegaconf import DictConfig, OmegaConf
+from sample_configs import COMPLETION, LANGUAGES, OPTIONS, PINNED, configured
+from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
-from nmt.config.model import OF_KIND
-from nmt.config.schema import flatten, known_beside, known_keys
-from nmt.errors import nearest
+from nmt.config.model import MODEL_CONFIGS
+from nmt.config.schema import flatten, list_keys, list_sibling_keys
+from nmt.errors import suggest
 from nmt.training.schedule import learning_rate
 
 pytestmark = pytest.mark.xdist_group("configurations")
@@ -32,7 +32,7 @@ def test_every_group_has_files() -> None:
 
 
 KINDS_OF = {
-    "phrasebook": {"phrasebook", "grammar"},
+    "phrasebook": {"phrasebook", "patterns"},
     "tatoeba": {"zip"},
     "tsv": {"tsv"},
     "parallel": {"parallel"},
@@ -200,7 +200,7 @@ def test_flatten(default: Config) -> None:
 
 
 def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
-    known = known_keys()
+    known = list_keys()
     assert len(known) == len(set(known))
     flat = {key for key, _ in flatten(default)}
     of_sources = {key for key in flat if key.startswith("data.sources.")}
@@ -211,9 +211,9 @@ def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
     assert flat - of_sources <= set(known)
     for source in ("written", "patterns"):
         key = f"data.sources.{source}"
-        beside = set(known_beside(f"{key}.anything"))
+        beside = set(list_sibling_keys(f"{key}.anything"))
         assert beside - {key} == {key for key in of_sources if key.split(".")[2] == source}
-    assert known_beside("data.anything") == known
+    assert list_sibling_keys("data.anything") == known
 
 
 def test_every_key_has_its_value_in_a_file() -> None:
@@ -221,12 +221,12 @@ def test_every_key_has_its_value_in_a_file() -> None:
     schema = OmegaConf.structured(Config)
     with_value = {
         key
-        for key in known_keys()
+        for key in list_keys()
         if "." in key
         and not key.startswith("model.")
         and not OmegaConf.is_missing(*_owner(schema, key))
     }
-    for kind, model in OF_KIND.items():
+    for kind, model in MODEL_CONFIGS.items():
         of_model = OmegaConf.structured(model)
         values = [str(key) for key in of_model if not OmegaConf.is_missing(of_model, key)]
         assert values == ["kind"]
@@ -257,9 +257,9 @@ def _owner(schema: Any, key: str) -> tuple[DictConfig, str]:
     ("word", "candidates", "expected"),
     [
         ("bse", ["tiny", "base", "small"], "; did you mean 'base'?"),
-        ("qqq", ["small", "base"], "; there is: base, small"),
+        ("qqq", ["small", "base"], "; choose from: base, small"),
         ("qqq", [], ""),
     ],
 )
 def test_nearest(word: str, candidates: list[str], expected: str) -> None:
-    assert nearest(word, candidates) == expected
+    assert suggest(word, candidates) == expected

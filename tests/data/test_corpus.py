@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_corpora import (
+from rich.console import Console
+from sample_corpora import (
     compact_pairs,
     complaint,
     configure,
@@ -23,14 +24,16 @@ from made_corpora import (
     singles,
     table,
 )
-from rich.console import Console
 
 import nmt
 from nmt.config import Config, DataConfig, SourceConfig
-from nmt.data import judging
+from nmt.data import filtering
 from nmt.data.cleaning import clean_text
-from nmt.data.corpus import Corpus, Part, join_pairs, load_corpus, rejection_table
-from nmt.data.reading import phrasebook_dir
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.embedded import phrasebook_dir
+from nmt.data.evaluation_sets import join_pairs
+from nmt.data.mixture import SourcePairs
+from nmt.data.rejections import rejection_table
 from nmt.data.splitting import Pair, normalized
 
 # --- Lines ------------------------------------------------------------------------------------
@@ -108,10 +111,10 @@ def test_a_bounded_number_of_lines_tells_the_length_ratio(
 ) -> None:
     pairs = [*compact_pairs(200), *singles(1000)]
     assert load_pairs(tmp_path, pairs).length_ratios == {"pairs": 1.0}
-    monkeypatch.setattr(judging, "SAMPLED_LINES", 300)
+    monkeypatch.setattr(filtering, "SAMPLED_LINES", 300)
     assert load_pairs(tmp_path, pairs).length_ratios["pairs"] > 3
-    monkeypatch.setattr(judging, "SAMPLED_LINES", 20_000)
-    monkeypatch.setattr(judging, "SAMPLED_BYTES", len(table(pairs[:300]).encode()))
+    monkeypatch.setattr(filtering, "SAMPLED_LINES", 20_000)
+    monkeypatch.setattr(filtering, "SAMPLED_BYTES", len(table(pairs[:300]).encode()))
     assert load_pairs(tmp_path, pairs).length_ratios["pairs"] > 3
 
 
@@ -216,10 +219,10 @@ def test_rejected_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_rejection_table() -> None:
     corpus = Corpus(
-        parts=(
-            Part("talk", [Pair("a", "b")] * 900, repeats=3, read=True),
-            Part("news", [Pair("f", "g")] * 100, repeats=1, read=True),
-            Part("patterns", [Pair("h", "i")] * 70, repeats=1, read=False),
+        mixture=(
+            SourcePairs("talk", [Pair("a", "b")] * 900, repeats=3, is_read=True),
+            SourcePairs("news", [Pair("f", "g")] * 100, repeats=1, is_read=True),
+            SourcePairs("patterns", [Pair("h", "i")] * 70, repeats=1, is_read=False),
         ),
         dev=[Pair("c", "d")] * 20,
         test=[Pair("e", "f")] * 10,
@@ -275,14 +278,14 @@ def phrasebook_topics() -> dict[Pair, str]:
     }
 
 
-def grammar(pairs: int, **changes: Any) -> SourceConfig:
-    return SourceConfig(kind="grammar", pairs=pairs, split="train", **changes)
+def generated(pairs: int, **changes: Any) -> SourceConfig:
+    return SourceConfig(kind="patterns", pairs=pairs, split="train", **changes)
 
 
 def embedded(patterns: int, share: float) -> DataConfig:
     """Return the embedded corpus with so many patterns, to be such a share of an epoch."""
     written = SourceConfig(kind="phrasebook", weight=1 - share)
-    made = grammar(patterns, weight=share)
+    made = generated(patterns, weight=share)
     return configure({"written": written, "patterns": made}, dev=400, test=500)
 
 
@@ -296,9 +299,9 @@ def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
     for split in (corpus.dev, corpus.test):  # hand-written lines only, from every topic
         assert len(split) >= 300
         assert {topics[pair] for pair in split} == set(topics.values())
-    written, patterns = corpus.parts
-    assert (written.source, written.read, patterns.source) == ("written", True, "patterns")
-    assert not patterns.read
+    written, patterns = corpus.mixture
+    assert (written.name, written.is_read, patterns.name) == ("written", True, "patterns")
+    assert not patterns.is_read
     assert 3500 < len(patterns.pairs) <= 4000
     assert len(set(corpus.train[-len(patterns.pairs) :])) == len(patterns.pairs)
     for side in range(2):
@@ -316,7 +319,7 @@ def test_hand_written_lines_are_repeated_to_keep_the_share_of_patterns(
     share: float, repeats: int
 ) -> None:
     corpus = load_corpus(embedded(1000, share), cache_dir=Path())
-    written, patterns = corpus.parts
+    written, patterns = corpus.mixture
     assert (written.repeats, patterns.repeats) == (repeats, 1)
     assert corpus.train == written.pairs * repeats + patterns.pairs
     assert Counter(corpus.train[: -len(patterns.pairs)]).most_common()[-1][1] == repeats
@@ -325,14 +328,14 @@ def test_hand_written_lines_are_repeated_to_keep_the_share_of_patterns(
 
 def test_without_patterns_every_line_stands_once() -> None:
     corpus = load_corpus(embedded(0, 0.3), cache_dir=Path())
-    assert [part.source for part in corpus.parts] == ["written"]
+    assert [source.name for source in corpus.mixture] == ["written"]
     assert len(set(corpus.train)) == len(corpus.train)
 
 
 def test_patterns_may_be_turned_around(tmp_path: Path) -> None:
     one, other = (
         load_corpus(configure({"patterns": source}), cache_dir=tmp_path)
-        for source in (grammar(200), grammar(200, columns=[1, 0]))
+        for source in (generated(200), generated(200, columns=[1, 0]))
     )
     assert len(one.train) == 200
     assert other.train == [Pair(pair.target, pair.source) for pair in one.train]
@@ -343,6 +346,4 @@ def test_pairs_are_joined_without_a_rest() -> None:
     pairs = [Pair(str(number), chr(97 + number)) for number in range(5)]
     assert join_pairs(pairs, 2) == [Pair("0 1", "a b"), Pair("2 3", "c d")]
     assert join_pairs(pairs, 5) == [Pair("0 1 2 3 4", "a b c d e")]
-    assert complaint(lambda: join_pairs(pairs, 6)) == (
-        "there are 5 pairs to join, and 6 are to be joined"
-    )
+    assert complaint(lambda: join_pairs(pairs, 6)) == ("cannot join 6 pairs: there are only 5")

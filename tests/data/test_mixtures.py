@@ -6,20 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_corpora import complaint, configure
+from sample_corpora import complaint, configure
 from test_sources import Pairs, as_pairs, load, numbered, source
 
-from nmt.config.data import SourceConfig, StageConfig
+from nmt.config.data import StageConfig
+from nmt.config.sources import SourceConfig
 from nmt.data.batches import Batches
-from nmt.data.corpus import (
-    Corpus,
-    ExtraTest,
-    as_in_sources,
-    list_pairs,
-    list_weights,
-    load_corpus,
-)
+from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.mixture import list_pairs, list_weights, to_source_view
 from nmt.data.splitting import Pair
 
 
@@ -41,7 +36,7 @@ def test_small_sources_are_repeated_by_the_temperature(
         "small": source(tmp_path, "small", numbered("small", 4)),
     }
     corpus = load(sources, temperature=temperature)
-    assert tuple(part.repeats for part in corpus.parts) == repeats
+    assert tuple(source.repeats for source in corpus.mixture) == repeats
 
 
 def test_a_weight_of_its_own_comes_before_the_temperature(tmp_path: Path) -> None:
@@ -50,7 +45,7 @@ def test_a_weight_of_its_own_comes_before_the_temperature(tmp_path: Path) -> Non
         "small": source(tmp_path, "small", numbered("small", 4), weight=16),
     }
     corpus = load(sources, temperature=2)  # 8 for the larger
-    assert [part.repeats for part in corpus.parts] == [1, 32]
+    assert [source.repeats for source in corpus.mixture] == [1, 32]
 
 
 def staged(tmp_path: Path, *stages: StageConfig) -> Corpus:
@@ -69,7 +64,7 @@ def test_stages_are_mixtures_of_the_same_split(tmp_path: Path) -> None:
         StageConfig({"general": 0}),
     )
     general, domain = ([p for p in corpus.train if p.source.startswith(w)] for w in ("gen", "dom"))
-    first, second, third = (list_pairs(parts) for parts in corpus.stages)
+    first, second, third = (list_pairs(mixture) for mixture in corpus.stages)
     assert first == general
     assert third == domain
     times = round(len(general) / len(domain))
@@ -83,13 +78,16 @@ def test_stages_are_mixtures_of_the_same_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([StageConfig({"news": 1})], "data.stages[0].weights: there is no source 'news'"),
-        ([StageConfig({"general": -1})], "data.stages[0].weights.general=-1 must be at least 0"),
+        ([StageConfig({"news": 1})], "data.stages[0].weights: no such source 'news'"),
+        (
+            [StageConfig({"general": -1})],
+            "data.stages[0].weights.general must be at least 0",
+        ),
         ([StageConfig({"general": 0, "domain": 0})], "data.stages[0].weights leave nothing"),
         ([StageConfig(), StageConfig()], "data.stages[0] has no end: set its steps, share"),
-        ([StageConfig(steps=3)], "data.stages[0] is the last, and ends with training"),
-        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps=0 must be above 0"),
-        ([StageConfig(share=1), StageConfig()], "data.stages[0].share=1 must be below 1"),
+        ([StageConfig(steps=3)], "data.stages[0] is the last stage and ends with training"),
+        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps must be above 0"),
+        ([StageConfig(share=1), StageConfig()], "data.stages[0].share must be below 1"),
     ],
 )
 def test_stages_that_cannot_be_are_refused(
@@ -163,7 +161,7 @@ def test_tests_are_held_out_in_the_direction_of_the_model(tmp_path: Path) -> Non
     talk = numbered("talk", 10)
     config = configure({"talk": source(tmp_path, "talk", talk)}, reverse=True)
     tests = {"some": turned(as_pairs(talk[:3]))}
-    given = {"some": ExtraTest(tests["some"], as_in_sources(config, tests["some"]))}
+    given = {"some": EvaluationSet(tests["some"], to_source_view(config, tests["some"]))}
     corpus = load_corpus(config, cache_dir=tmp_path, tests=given)
     assert corpus.train == turned(as_pairs(talk[3:]))
     assert corpus.tests == tests
@@ -185,18 +183,18 @@ def weighed(tmp_path: Path, *weights: str) -> Corpus:
 
 def test_a_third_column_weighs_pairs(tmp_path: Path) -> None:
     corpus = weighed(tmp_path, "0.5", "2", "0")
-    assert [part.repeats for part in corpus.parts] == [1, 1]
-    weights = list_weights(corpus.parts)
+    assert [source.repeats for source in corpus.mixture] == [1, 1]
+    weights = list_weights(corpus.mixture)
     assert weights is not None
     assert weights.tolist() == [1, 1, 0.5, 2, 0]
-    assert list_weights(corpus.parts[:1]) is None
+    assert list_weights(corpus.mixture[:1]) is None
 
 
 @pytest.mark.parametrize("wrong", ["", "much", "nan", "inf", "-1"])
 def test_what_is_no_weight_is_rejected(tmp_path: Path, wrong: str) -> None:
     corpus = weighed(tmp_path, "1", wrong, "1")
     assert corpus.rejected == {"weight that is no number": 1}
-    assert len(corpus.parts[1].pairs) == 2
+    assert len(corpus.mixture[1].pairs) == 2
 
 
 def test_weights_stand_over_the_labels_of_their_pair() -> None:

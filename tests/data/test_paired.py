@@ -14,7 +14,7 @@ from conftest import corpus_lines
 from nmt.data.paired import PAIR_FILE, PairedTokenizer
 from nmt.data.tokenizer import UNK, find_tokenizer_file, load_tokenizer
 from nmt.errors import UserError
-from nmt.inference.cutting import Cutter
+from nmt.inference.segmenting import Segmenter
 
 SPECIAL = ["<blank>", "<pad>", "</s>", "<unk>"]
 TEXTS = ["¿Dónde está la estación?", "Hoy hace frío.", "Sí.", "Tengo 3 gatos"]
@@ -173,9 +173,9 @@ def test_the_code_of_a_language_reaches_every_part_of_a_long_text(
     own = sentencepiece.SentencePieceProcessor(model_proto=models[0])
     pieces = [own.id_to_piece(i) for i in range(3, own.get_piece_size())]
     tokenizer = PairedTokenizer(models, [*SPECIAL, ">>fra<<", *pieces])
-    cutter = Cutter(tokenizer, 20)
+    cutter = Segmenter(tokenizer, 20)
     for begin in (">>fra<< ", ">>fra<<"):
-        parts = cutter.cut(begin + "Hoy hace frío. Tengo 3 gatos. " * 6)
+        parts = cutter.segment(begin + "Hoy hace frío. Tengo 3 gatos. " * 6)
         assert len(parts) > 1
         for part in parts:
             assert tokenizer.pieces(part).count(">>fra<<") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 
-from nmt.data.reading import phrasebook_dir
+from nmt.data.embedded import phrasebook_dir
 from nmt.data.splitting import normalized
 
 FILES = sorted(phrasebook_dir().glob("*.tsv"))

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from made_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
+from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
-from nmt.data import lines, reading
-from nmt.data.corpus import Corpus, load_corpus, read_parallel
+from nmt.data import embedded, lines
+from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.evaluation_sets import read_parallel
 from nmt.data.lines import LONGEST_LINE
 from nmt.data.splitting import Pair
 
@@ -249,7 +250,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
     (folder / "b.tsv").write_text("dos\ttwo\n")
     (folder / "a.tsv").write_text("uno\tone\nun\n")
     (folder / "README.md").write_text("tres\tthree\n")
-    monkeypatch.setattr(reading, "__file__", str(tmp_path / "data" / "reading.py"))
+    monkeypatch.setattr(embedded, "__file__", str(tmp_path / "data" / "embedded.py"))
     rejected = tmp_path / "rejected.tsv"
     config = configure(kind="phrasebook")
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
@@ -258,7 +259,7 @@ def test_phrasebook_reads_every_tsv_in_order_of_name(
 
 
 def test_a_missing_phrasebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "__file__", str(tmp_path / "nmt" / "data" / "reading.py"))
+    monkeypatch.setattr(embedded, "__file__", str(tmp_path / "nmt" / "data" / "embedded.py"))
     config = configure(kind="phrasebook")
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
     assert message.startswith(f"no embedded corpus in {tmp_path / 'data' / 'phrasebook'}: reinst")
@@ -330,18 +331,18 @@ def encrypted(content: bytes) -> bytes:
             "is truncated, damaged or not an archive (Corrupt input data",
         ),
         (encrypted(zipped({"spa.txt": "Go.\tVe.\n"})), "is encrypted"),
-        (zipped({"_about.txt": "", "spa.csv": ""}), "holds no text file where one"),
-        (zipped({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt) where one"),
-        (zipped({**SPA_ENG, "../evil.txt": ""}), "is refused, its member '../evil.txt' points"),
-        (zipped({**SPA_ENG, "a/../../evil": ""}), "is refused"),
-        (zipped({**SPA_ENG, "/etc/evil": ""}), "is refused, its member '/etc/evil' points"),
-        (zipped({**SPA_ENG, "..\\evil": ""}), "is refused"),
-        (zipped({**SPA_ENG, "C:\\evil": ""}), "is refused"),
+        (zipped({"_about.txt": "", "spa.csv": ""}), "holds no text files, where one"),
+        (zipped({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt), where one"),
+        (zipped({**SPA_ENG, "../evil.txt": ""}), "is rejected, its member '../evil.txt' points"),
+        (zipped({**SPA_ENG, "a/../../evil": ""}), "is rejected"),
+        (zipped({**SPA_ENG, "/etc/evil": ""}), "is rejected, its member '/etc/evil' points"),
+        (zipped({**SPA_ENG, "..\\evil": ""}), "is rejected"),
+        (zipped({**SPA_ENG, "C:\\evil": ""}), "is rejected"),
         (tarred(SPA_ENG)[:-30], "is truncated, damaged or not an archive"),
         (tarred(SPA_ENG)[:40], "is truncated, damaged or not an archive"),
         (gzip.compress(b"Go.\tVe.\n", mtime=0), "is truncated, damaged or not an archive"),
-        (tarred({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt) where one"),
-        (tarred({**SPA_ENG, "../evil.txt": ""}), "is refused, its member '../evil.txt' points"),
+        (tarred({"a.txt": "", "b.txt": ""}), "holds 2 text files (a.txt, b.txt), where one"),
+        (tarred({**SPA_ENG, "../evil.txt": ""}), "is rejected, its member '../evil.txt' points"),
     ],
 )
 def test_a_zip_that_is_refused(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -379,7 +380,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     archive = f"data.archive={tmp_path / 'spa-eng.zip'}"
     names = archive, archive, f"data.path={packed}"
     for message, name in zip(messages, names, strict=True):
-        assert message.startswith(f"{name} is refused, its ")
+        assert message.startswith(f"{name} is rejected, its ")
         assert "bytes unpack to more than" in message
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_corpora import complaint, configure, singles, table
+from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import SourceConfig
 from nmt.data.cleaning import clean_text
@@ -49,7 +49,10 @@ def test_sources_stand_in_their_order(tmp_path: Path) -> None:
     one, other = source(tmp_path, "talk", talk), source(tmp_path, "verses", verses)
     corpus = load({"talk": one, "verses": other})
     assert corpus.train == as_pairs(talk + verses)
-    assert [(part.source, part.repeats) for part in corpus.parts] == [("talk", 1), ("verses", 1)]
+    assert [(source.name, source.repeats) for source in corpus.mixture] == [
+        ("talk", 1),
+        ("verses", 1),
+    ]
     assert load({"verses": other, "talk": one}).train == as_pairs(verses + talk)
 
 
@@ -62,7 +65,7 @@ def test_the_first_source_that_has_a_pair_keeps_it(tmp_path: Path) -> None:
         },
         rejected,
     )
-    assert [len(part.pairs) for part in corpus.parts] == [2, 1]
+    assert [len(source.pairs) for source in corpus.mixture] == [2, 1]
     assert corpus.rejected == {"duplicate": 1}
     assert corpus.lines == 4
     assert rejected.read_text() == f"duplicate\t{tmp_path / 'verses.tsv'}:2\tsol \tsun\n"
@@ -191,7 +194,7 @@ def test_sources_to_train_on_give_no_dev_and_no_test(tmp_path: Path) -> None:
     assert len(held) == 10
     assert set(held) < set(as_pairs(talk))
     assert corpus.rejected == {"in dev or test": 10}
-    of_crawl, of_talk = (part.pairs for part in corpus.parts)
+    of_crawl, of_talk = (source.pairs for source in corpus.mixture)
     assert len(of_crawl) == 60
     assert len(of_talk) == 30
     assert not {f"{pair.source}!" for pair in held} & {pair.source for pair in of_crawl}
@@ -273,7 +276,7 @@ def test_sources_are_repeated_to_come_near_their_weights(
             for name, size, weight in zip(names, sizes, weights, strict=True)
         }
     )
-    assert [(part.source, len(part.pairs), part.repeats) for part in corpus.parts] == list(
+    assert [(source.name, len(source.pairs), source.repeats) for source in corpus.mixture] == list(
         zip(names, sizes, repeats, strict=True)
     )
     assert corpus.train == [
@@ -292,17 +295,16 @@ def test_weights_count_what_is_left_to_train_on(tmp_path: Path) -> None:
         "news": source(tmp_path, "news", [("Sol.", "Sun."), *talk[:10]], split="dev", weight=9),
     }
     corpus = load(sources)
-    assert [(len(part.pairs), part.repeats) for part in corpus.parts] == [(10, 2), (20, 1)]
+    assert [(len(source.pairs), source.repeats) for source in corpus.mixture] == [(10, 2), (20, 1)]
     assert corpus.rejected == {"in dev or test": 20, "empty side": 10}
 
 
 @pytest.mark.parametrize(("size", "repeats"), [(10, 3), (30, 1), (300, 1)])
-def test_what_a_grammar_makes_is_not_repeated(tmp_path: Path, size: int, repeats: int) -> None:
-    """It can make more."""
-    patterns = SourceConfig(kind="grammar", pairs=30, split="train", weight=1)
+def test_generated_pairs_are_not_repeated(tmp_path: Path, size: int, repeats: int) -> None:
+    patterns = SourceConfig(kind="patterns", pairs=30, split="train", weight=1)
     verses = source(tmp_path, "verses", numbered("verses", size), weight=1)
     corpus = load({"verses": verses, "patterns": patterns})
-    assert [part.repeats for part in corpus.parts] == [repeats, 1]
+    assert [source.repeats for source in corpus.mixture] == [repeats, 1]
 
 
 def test_what_is_said(tmp_path: Path) -> None:
@@ -310,7 +312,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     sources = {
         "talk": source(tmp_path, "talk", numbered("talk", 20), weight=1),
         "verses": source(tmp_path, "verses", numbered("verses", 4), weight=1),
-        "patterns": SourceConfig(kind="grammar", pairs=5, split="train"),
+        "patterns": SourceConfig(kind="patterns", pairs=5, split="train"),
         "news": source(tmp_path, "news", numbered("news", 3), split="test"),
     }
     load_corpus(configure(sources), cache_dir=tmp_path, log=said.append)
@@ -338,7 +340,7 @@ def test_a_tag_stands_before_every_source_sentence(tmp_path: Path) -> None:
     )
     assert corpus.test == [Pair(f"<news> {pair[0]}", pair[1]) for pair in news]
     assert len(corpus.dev) == 20
-    everything = {part.source: part.pairs for part in corpus.parts}
+    everything = {source.name: source.pairs for source in corpus.mixture}
     of_verses = [*everything["verses"], *(pair for pair in corpus.dev if "verses" in pair.target)]
     # Without the soft hyphen, which the translator takes out of what it is given.
     assert sorted(of_verses) == sorted(Pair(f"<verse> {pair[0]}", pair[1]) for pair in verses)

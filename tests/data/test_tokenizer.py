@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.reading import phrasebook_dir
+from nmt.data.embedded import phrasebook_dir
 from nmt.data.tokenizer import (
     BOS,
     EOS,
@@ -29,8 +29,8 @@ from nmt.data.tokenizer import (
     Tokenizer,
     WordPieceTokenizer,
     load_tokenizer,
-    train_tokenizer,
 )
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 
 pytestmark = pytest.mark.xdist_group("tokenizers")

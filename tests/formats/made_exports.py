@@ -11,8 +11,9 @@ from conftest import SMALL, corpus_lines, transformer
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import Tokenizer, train_tokenizer
-from nmt.inference.engine import KerasEngine
+from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.model.contract import Model
 

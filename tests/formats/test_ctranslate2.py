@@ -19,10 +19,10 @@ from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
-from nmt.formats.manifest import read_samples
+from nmt.formats.comparison import read_samples
 from nmt.inference.contract import Beam, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.model.sizes import RecurrentSizes
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
@@ -319,13 +319,13 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     sentences = read_samples(run.samples, [], translator.tokenizer, 64)
     ctranslate2.write(run.load_model(), run.load_tokenizer(), run.config, tmp_path, "float32")
     loaded = ctranslate2.load(tmp_path)
-    assert loaded.room == translator.room == 63
+    assert loaded.segmenter.max_tokens == translator.segmenter.max_tokens == 63
     for texts in (sentences, sentences[:1], ["", sentences[1], "\u200b"], []):
         for beam in (1, 4):
             found = loaded.translate(texts, beam_size=beam)
             assert found == translator.translate(texts, beam_size=beam)
     assert len(set(loaded.translate(sentences))) == len(sentences) > 10
-    with pytest.raises(UserError, match="only the engine of this program gives a coverage penalty"):
+    with pytest.raises(UserError, match="a coverage penalty needs the Keras engine"):
         loaded.translate(sentences, coverage_penalty=0.2)
     rescore = ctranslate2.make_rescore(loaded)
     for candidate in translator.hypotheses(sentences[:1])[0]:

@@ -12,8 +12,8 @@ import pytest
 from nmt import Translator
 from nmt.errors import UserError
 from nmt.formats.weights.converted import CONVERTED_FILE
-from nmt.inference.contract import Search
-from nmt.inference.engine import KerasEngine
+from nmt.inference.contract import SearchRequest
+from nmt.inference.keras_engine import KerasEngine
 from nmt.runs.folder import RunFolder
 
 pytestmark = [
@@ -37,81 +37,85 @@ def fast(parrot_run: Path) -> Translator:
 def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
     parrot_run: Path, fast: Translator
 ) -> None:
-    said: list[str] = []
-    translator = Translator.load(parrot_run, say=said.append)
-    assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
-    assert not translator.engine.own
+    log_lines: list[str] = []
+    translator = Translator.load(parrot_run, log=log_lines.append)
+    assert log_lines == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
+    assert translator.engine.keras_engine is None
     assert (parrot_run / "checkpoints" / CONVERTED_FILE).is_file()
-    own = fast.own("everything")
-    assert isinstance(own.engine, KerasEngine)
-    assert own.engine is fast.own_engine("again")
-    assert own.room == translator.room
+    with_keras = fast.with_keras_engine()
+    assert isinstance(with_keras.engine, KerasEngine)
+    assert with_keras.engine is fast.keras_engine()
+    assert with_keras.segmenter.max_tokens == translator.segmenter.max_tokens
     texts = [*known_sentences(parrot_run), ""]
-    for found, expected in zip(translator.hypotheses(texts), own.hypotheses(texts), strict=True):
-        assert found[0].text == expected[0].text
-        assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
+    for fast_output, keras_output in zip(
+        translator.hypotheses(texts), with_keras.hypotheses(texts), strict=True
+    ):
+        assert fast_output[0].text == keras_output[0].text
+        assert fast_output[0].log_prob == pytest.approx(keras_output[0].log_prob, abs=1e-3)
 
 
 def test_texts_are_translated_whole_as_far_as_the_model_goes(parrot_run: Path) -> None:
     config = RunFolder.open(parrot_run).config
     translator = Translator.load(parrot_run, whole=True)
-    assert translator.room == config.model.max_length - 1
-    assert translator.own("everything").room == translator.room
-    assert Translator.load(parrot_run).room == max(config.training.row_lengths) - 1
+    assert translator.segmenter.max_tokens == config.model.max_length - 1
+    assert translator.with_keras_engine().segmenter.max_tokens == translator.segmenter.max_tokens
+    assert Translator.load(parrot_run).segmenter.max_tokens == max(config.training.row_lengths) - 1
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_both_engines_give_the_same(parrot_run: Path, fast: Translator, beam: int) -> None:
-    own = fast.own("the same")
+    with_keras = fast.with_keras_engine()
     lines = known_sentences(parrot_run)
-    begin = own.translate(lines[:1])[0].split()[0]
-    for how, texts in (
-        (Search(beam), lines),
-        (Search(beam, 0.0), lines),
-        (Search(beam, 1.0), lines),
-        (Search(beam, prefix=begin), lines[:1]),
+    first_word = with_keras.translate(lines[:1])[0].split()[0]
+    for request, texts in (
+        (SearchRequest(beam), lines),
+        (SearchRequest(beam, 0.0), lines),
+        (SearchRequest(beam, 1.0), lines),
+        (SearchRequest(beam, prefix=first_word), lines[:1]),
     ):
-        for found, expected in zip(fast.run(texts, how), own.run(texts, how), strict=True):
-            assert found[0].tokens == expected[0].tokens
-            assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
-            assert found[0].score == pytest.approx(expected[0].score, abs=1e-3)
+        for fast_output, keras_output in zip(
+            fast.run(texts, request), with_keras.run(texts, request), strict=True
+        ):
+            assert fast_output[0].tokens == keras_output[0].tokens
+            assert fast_output[0].log_prob == pytest.approx(keras_output[0].log_prob, abs=1e-3)
+            assert fast_output[0].score == pytest.approx(keras_output[0].score, abs=1e-3)
     pairs = [(line, "It is cold today.") for line in lines]
-    for found, expected in zip(fast.score(pairs), own.score(pairs), strict=True):
-        assert found.pieces == expected.pieces
-        assert found.log_probs == pytest.approx(expected.log_probs, abs=1e-3)
+    for fast_output, keras_output in zip(fast.score(pairs), with_keras.score(pairs), strict=True):
+        assert fast_output.pieces == keras_output.pieces
+        assert fast_output.log_probs == pytest.approx(keras_output.log_probs, abs=1e-3)
 
 
 def test_the_model_itself_where_it_is_asked_for(parrot_run: Path) -> None:
-    said: list[str] = []
-    translator = Translator.load(parrot_run, engine="keras", say=said.append)
-    assert said == ["engine: the model itself"]
-    assert translator.own("anything") is translator
+    log_lines: list[str] = []
+    translator = Translator.load(parrot_run, engine="keras", log=log_lines.append)
+    assert log_lines == ["engine: Keras"]
+    assert translator.with_keras_engine() is translator
 
 
 def test_ctranslate2_alone_gives_nothing_else(parrot_run: Path) -> None:
     translator = Translator.load(parrot_run, engine="ctranslate2", quantization="int8")
     assert translator.translate(["Hoy hace frío."])
-    with pytest.raises(UserError, match="only the engine of this program gives samples"):
+    with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
         translator.samples(["Hoy hace frío."], 2)
 
 
 def test_where_keras_runs_on_another_backend_that_searches(
     parrot_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    log_lines: list[str] = []
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with monkeypatch.context() as patch:
         patch.setattr(
             "nmt.runs.folder.RunFolder.load_model", lambda self: pytest.fail("is loaded", False)
         )
         with pytest.raises(pytest.fail.Exception):
-            Translator.load(parrot_run, say=said.append)
+            Translator.load(parrot_run, log=log_lines.append)
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "keras")
         patch.setenv("KERAS_BACKEND", "tensorflow")
-        Translator.load(parrot_run, say=said.append)
-    assert said[0] == "engine: the model itself, since Keras runs on jax"
-    assert said[1].startswith("engine: CTranslate2")
+        Translator.load(parrot_run, log=log_lines.append)
+    assert log_lines[0] == "engine: Keras, since Keras runs on jax"
+    assert log_lines[1].startswith("engine: CTranslate2")
 
 
 def test_a_quantization_that_is_not_followed_is_refused(
@@ -130,13 +134,15 @@ def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Pa
     run = shutil.copytree(parrot_run, tmp_path / "run")
     best = run / "checkpoints" / "best.npz"
     best.rename(best.with_name("step_00000100.npz"))
-    said: list[str] = []
-    assert Translator.load(run, say=said.append).engine.own
-    assert said == ["engine: the model itself: the run has no best weights yet"]
+    log_lines: list[str] = []
+    assert Translator.load(run, log=log_lines.append).engine.keras_engine is not None
+    assert log_lines == ["engine: Keras: the run has no best weights yet"]
     with pytest.raises(UserError, match="has no best weights yet"):
         Translator.load(run, engine="ctranslate2")
 
 
 def test_an_unknown_engine(parrot_run: Path) -> None:
-    with pytest.raises(UserError, match="no engine 'fast'; there is: auto, keras, ctranslate2"):
+    with pytest.raises(
+        UserError, match="unknown engine 'fast'; choose from: auto, keras, ctranslate2"
+    ):
         Translator.load(parrot_run, engine="fast")

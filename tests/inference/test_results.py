@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import SOURCE, TARGET, attention, weights
+from fake_attention import SOURCE, TARGET, attention, weights
 
 from nmt.analysis.heads import statistics
-from nmt.analysis.pictures import drawing
-from nmt.inference.engine import KerasEngine
+from nmt.analysis.pictures.attention_files import write_attention
 from nmt.inference.forcing import label_attention
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Attention, PairScore, Translation, join_lines
 from nmt.model.contract import AttentionKind
 from nmt.viewer import records
@@ -92,8 +92,8 @@ def recorded(page: str) -> list[records.Decoded]:
 
 
 def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
-    made = attention(source=["▁La", HOSTILE, "</s>"])
-    shown = Reader(made._repr_html_())
+    original = attention(source=["▁La", HOSTILE, "</s>"])
+    shown = Reader(original._repr_html_())
     assert shown.elements == ["iframe"]
     assert shown.text == ""
     page = shown.attributes["srcdoc"]
@@ -101,9 +101,9 @@ def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
     assert "default-src 'none'" in page  # it asks no server for anything
     assert "<script>alert" not in page
     assert not re.search(r""" (?:src|href)=["'](?!data:)""", page)
-    [found] = recorded(page)
-    assert found.tokens["source"] == made.source
-    np.testing.assert_allclose(found.weights["cross"], made.cross, atol=1e-3)
+    [restored] = recorded(page)
+    assert restored.tokens["source"] == original.source
+    np.testing.assert_allclose(restored.weights["cross"], original.cross, atol=1e-3)
 
 
 # --- A model with one kind of attention. ----------------------------------------------------------
@@ -136,8 +136,8 @@ class Pieces:
 def only() -> Attention:
     engine = KerasEngine(Aligner())  # type: ignore[arg-type]
     source, target = np.arange(5, 5 + 3), np.arange(9, 9 + 4)
-    [found] = engine.attention([source], [target])
-    return label_attention(engine, Pieces(), source, target, 2, found)  # type: ignore[arg-type]
+    [restored] = engine.attention([source], [target])
+    return label_attention(engine, Pieces(), source, target, 2, restored)  # type: ignore[arg-type]
 
 
 def test_one_kind_of_attention_is_labelled_recorded_and_shown(only: Attention) -> None:
@@ -170,11 +170,11 @@ def test_one_kind_of_attention_is_measured(only: Attention) -> None:
 def test_one_kind_of_attention_is_drawn(only: Attention, tmp_path: Path) -> None:
     translator = SimpleNamespace(attention=lambda sentence, translation: only)
     translation = Translation("b", -1.0, -1.0, (2,))
-    files = list(drawing.draw(translator, ["a"], [translation], tmp_path))
+    files = list(write_attention(translator, ["a"], [translation], tmp_path))
     assert [file.name for file in files] == [
         f"sentence_1_alignment_layer_{layer}.png" for layer in (1, 2)
     ]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
-    [page] = drawing.draw(translator, ["a"], [translation], tmp_path / "page.html")
+    [page] = write_attention(translator, ["a"], [translation], tmp_path / "page.html")
     [shown] = recorded(page.read_text(encoding="utf-8"))
     assert list(shown.weights) == ["alignment"]

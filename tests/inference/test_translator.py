@@ -19,13 +19,16 @@ from sacrebleu.metrics.chrf import CHRF
 from nmt import Translator
 from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer, train_tokenizer
+from nmt.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Hypothesis, Sampling, Search
-from nmt.inference.cutting import Cutter
-from nmt.inference.engine import KerasEngine
-from nmt.inference.lines import open_output, translate_file
+from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
+from nmt.inference.forcing import count_tokens
+from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.segmenting import Segmenter
+from nmt.inference.streaming import translate_file
+from nmt.inference.text_files import open_output
 from nmt.runs.resuming import compose_config
 
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
@@ -147,7 +150,7 @@ def test_odd_lines_give_one_line_each(translator: Translator) -> None:
 def test_a_long_line_is_translated_in_parts_with_one_warning(translator: Translator) -> None:
     translator = anew(translator)
     line = " ".join(["Hoy hace buen tiempo. ¿Vamos a la playa?"] * 63)  # 504 words
-    with pytest.warns(UserWarning, match="translated in parts") as caught:
+    with pytest.warns(UserWarning, match="translated in segments") as caught:
         outputs = translator.translate([line, line], beam_size=1)
     assert len(caught) == 1
     assert len(outputs) == 2
@@ -164,7 +167,7 @@ def test_any_text_gives_one_line_per_line(translator: Translator, texts: list[st
 
 
 def test_a_folder_that_is_no_run_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"there is no run .*; train one first"):
+    with pytest.raises(UserError, match=r"run .* does not exist; train one first"):
         Translator.load(tmp_path / "latest")
     with pytest.raises(UserError, match=r"is not a run folder: it has no config\.yaml"):
         Translator.load(tmp_path)
@@ -219,7 +222,7 @@ def test_a_prefix_begins_every_output(translator: Translator, beam: int) -> None
             assert one.text.startswith(prefix)
     sampled = translator.samples(SENTENCES[:1], 4, prefix=prefix)[0]
     assert all(one.text.startswith(prefix) for one in sampled)
-    with pytest.raises(UserError, match="the prefix has"):
+    with pytest.raises(UserError, match="the prefix must have at most 63 tokens, got"):
         translator.translate(["Hola."], prefix="we " * 600)
 
 
@@ -227,7 +230,7 @@ def test_only_the_first_part_of_a_long_text_begins_with_the_prefix(
     translator: Translator,
 ) -> None:
     translator = anew(translator)
-    with pytest.warns(UserWarning, match="in parts"):
+    with pytest.warns(UserWarning, match="in segments"):
         (output,) = translator.translate(["Hoy hace frío. " * 30], beam_size=1, prefix="Zebra")
     assert output.startswith("Zebra")
     assert output.count("Zebra") == 1
@@ -261,7 +264,7 @@ def cut_in_two(translator: Translator) -> tuple[str, list[str]]:
     """Return a text that is cut, and its two parts."""
     long = "Mañana voy a ir al médico. " * 3 + "Hoy hace mucho frío. " * 4
     parts = translator.tokenizer.decode(
-        [ids.tolist() for ids in Cutter(translator.tokenizer, 63).cut(long)]
+        [ids.tolist() for ids in Segmenter(translator.tokenizer, 63).segment(long)]
     )
     assert len(parts) == 2
     return long, parts
@@ -338,7 +341,7 @@ def test_given_pairs_are_scored_piece_by_piece(translator: Translator) -> None:
         (alone,) = translator.engine.score([source], [target])
         np.testing.assert_allclose(score.log_probs, alone, atol=1e-4)
         assert score.log_prob == pytest.approx(alone.sum(), abs=1e-3)
-    with pytest.raises(UserError, match="pair 2 is longer"):
+    with pytest.raises(UserError, match="pair 2 must have at most 63 tokens"):
         translator.score([("a", "b"), ("c", "d " * 2000)])
 
 
@@ -361,8 +364,8 @@ def test_attention_of_given_translations_is_what_writing_them_shows(
         for name, expected in alone.weights.items():
             np.testing.assert_allclose(found.weights[name], expected, atol=1e-5)
     lengths = [len(found.source) for found in translator.attentions([(s, "") for s in SENTENCES])]
-    assert translator.lengths([(source, "") for source in SENTENCES]) == lengths
-    with pytest.raises(UserError, match="pair 2 is longer"):
+    assert count_tokens(translator.tokenizer, [(source, "") for source in SENTENCES]) == lengths
+    with pytest.raises(UserError, match="pair 2 must have at most 63 tokens"):
         translator.attentions([("a", "b"), ("c", "d " * 2000)])
 
 
@@ -381,7 +384,7 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
 
 
 def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> None:
-    with pytest.raises(UserError, match="a beam of at least 3, not 2"):
+    with pytest.raises(UserError, match="a beam of 3 or more, got 2"):
         translator.hypotheses(["Hola."], beam_size=2, n_best=3)
 
 
@@ -398,13 +401,17 @@ class Foreign:
 
     max_length = 64
     parallel = 1
-    own = False
+    keras_engine: KerasEngine | None = None
 
-    def can(self, beam: Beam) -> bool:
-        return not beam.coverage_penalty
+    def supports(self, options: Beam | Sampling) -> bool:
+        return isinstance(options, Beam) and not options.coverage_penalty
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         return [[Hypothesis((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
 
@@ -424,11 +431,15 @@ class Meeting(Foreign):
         self.sizes: list[int] = []
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.sizes.append(len(sources))
         self.barrier.wait()
-        return super().search(sources, limits, beam, prefix)
+        return super().search(sources, limits, options, prefix)
 
 
 def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
@@ -449,7 +460,11 @@ class Interrupted(Foreign):
         self.batches = 0
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.batches += 1
         raise KeyboardInterrupt
@@ -479,7 +494,7 @@ def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
         loaded.append(cast(KerasEngine, translator.engine))
         return loaded[0]
 
-    mixed = Translator(Foreign(), translator.tokenizer, translator.decoding, load_own=load)
+    mixed = Translator(Foreign(), translator.tokenizer, translator.decoding, load_keras_engine=load)
     assert mixed.hypotheses(["Hola."])[0][0].tokens[-2] == mixed.tokenizer.encode(["Hola."])[0][0]
     assert mixed.score([("Hola.", "Hello.")])[0].log_probs[-1] == -0.5
     assert loaded == []
@@ -494,11 +509,11 @@ def test_only_the_own_engine_samples_penalises_coverage_and_shows_attention(
     translator: Translator,
 ) -> None:
     other = Translator(Foreign(), translator.tokenizer, translator.decoding)
-    with pytest.raises(UserError, match="gives samples"):
+    with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
         other.samples(["Hola."], 2)
-    with pytest.raises(UserError, match="gives a coverage penalty"):
+    with pytest.raises(UserError, match=r"^a coverage penalty needs the Keras engine"):
         other.hypotheses(["Hola."], coverage_penalty=0.2)
-    with pytest.raises(UserError, match="gives attention"):
+    with pytest.raises(UserError, match=r"^attention needs the Keras engine"):
         other.attention("Hola.")
 
 
@@ -512,7 +527,7 @@ def test_a_stream_reads_one_chunk_ahead_and_keeps_the_order(translator: Translat
 
     reversing = Translator(Foreign(), translator.tokenizer, translator.decoding)
     expected = reversing.hypotheses(SENTENCES)
-    with closing(reversing.stream(chunks(), Search())) as stream:
+    with closing(reversing.stream(chunks(), SearchRequest())) as stream:
         for number, found in enumerate(stream):
             assert read == list(range(min(number + 2, len(SENTENCES))))
             assert found[1][0].text == ""
@@ -525,7 +540,7 @@ def test_a_stream_reads_one_chunk_ahead_and_keeps_the_order(translator: Translat
 def test_a_penalty_with_which_the_search_would_stop_too_early_is_refused(
     translator: Translator, name: str, value: float
 ) -> None:
-    with pytest.raises(UserError, match=f"{name}={value} is not at least 0"):
+    with pytest.raises(UserError, match=f"{name} must be finite and at least 0, got {value}"):
         translator.translate(["Hola."], **{name: value})
 
 
@@ -539,19 +554,13 @@ class Writer(KerasEngine):
         self.ids = tuple(ids)
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
-    ) -> list[list[Hypothesis]]:
-        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * beam.n_best for _ in sources]
-
-    def sample(
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        sampling: Sampling,
+        options: Beam | Sampling,
         prefix: np.ndarray,
-        keys: np.ndarray,
     ) -> list[list[Hypothesis]]:
-        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * sampling.samples for _ in sources]
+        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * options.n_best for _ in sources]
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
@@ -582,9 +591,9 @@ def test_bytes_that_end_a_line_leave_one_line(
         translate_file(
             tmp_path / "in",
             0,
-            lambda chunks: translator.stream(chunks, Search()),
+            lambda chunks: translator.stream(chunks, SearchRequest()),
             lambda found: print("\n".join(one[0].text for one in found), file=out),
-            shown=False,
+            shows_progress=False,
         )
     written = (tmp_path / "out").read_bytes().decode()
     assert written.count("\n") == len(written.splitlines()) == len(texts)
@@ -598,7 +607,11 @@ class Recording(Foreign):
         self.sources: list[list[int]] = []
 
     def search(
-        self, sources: Sequence[np.ndarray], limits: np.ndarray, beam: Beam, prefix: np.ndarray
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.sources += [ids.tolist() for ids in sources]
         return [[Hypothesis((*map(int, ids), EOS), -1.0, -1.0)] for ids in sources]
@@ -620,14 +633,14 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
     )
     engine = Recording()
     tagged = Translator.from_config(
-        engine, tokenizer, config, load_own=lambda: cast(KerasEngine, engine)
+        engine, tokenizer, config, load_keras_engine=lambda: cast(KerasEngine, engine)
     )
     tag = tokenizer.encode(["<2zh>"])[0].tolist()
     text = "<2zh> " + "Hoy hace frío. " * 12
-    for one in (tagged, tagged.own("a test")):
+    for one in (tagged, tagged.with_keras_engine()):
         engine.sources.clear()
         one.translate([text])
         assert len(engine.sources) > 2
         assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
         parts = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
-        assert one.join_best(parts, 1)[0].text == "你好世界"
+        assert one.joiner.join_best(parts, 1)[0].text == "你好世界"

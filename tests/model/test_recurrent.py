@@ -21,7 +21,7 @@ from test_transformer import compiled, logits_and_gradients, randomised, stepper
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.inference.contract import Beam
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.model import (
     input_feeding,
     recurrent,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_configurations import configured
-from made_corpora import GO, SPA_ENG, Site, configure, serve, singles, table, zipped
+from sample_configs import configured
+from sample_corpora import GO, SPA_ENG, Site, configure, serve, singles, table, zipped
 
 from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus

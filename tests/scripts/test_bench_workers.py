@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_workers_share_the_batch_of_one_and_have_its_loss(tmp_path: Path) -> None:
-    script = str(ROOT / "scripts" / "bench_workers.py")
+    script = str(ROOT / "scripts" / "bench" / "bench_workers.py")
     sizes = ["--workers", "1", "2", "--batch-tokens", "256", "--updates", "2", "--turns", "2"]
     done = subprocess.run(
         [sys.executable, script, *tiny_overrides(tmp_path), *sizes],

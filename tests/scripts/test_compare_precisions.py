@@ -1,4 +1,4 @@
-"""What the comparison of precisions makes of runs, and how it begins them and goes on with them."""
+"""The comparison of precisions: its results, and how it starts and resumes runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import compare_precisions
 import pytest
+from workloads import PRECISIONS
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import compare_precisions  # noqa: E402
-from gpu_tables import PRECISIONS  # noqa: E402
 
 
 class Runs:

@@ -1,4 +1,4 @@
-"""What the check of a GPU can show without one: its rehearsal, its limits, and how parts fail."""
+"""The GPU check without a GPU: its rehearsal, its time limits, and failing parts."""
 
 from __future__ import annotations
 
@@ -15,34 +15,38 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import gpu_check
+import gpu_tables
+import gpu_training
 import pytest
 from conftest import corpus_lines
+from gpu_lowering import NO_GPU
+from gpu_offline import ARCHIVE, install, override_path
+from gpu_parity import TOLERANCES
+from gpu_processes import PartError, find_error_line, run_limited
+from gpu_session import VOCABULARY, Session
+from gpu_speed import (
+    SAME_LOSS,
+    Row,
+    SpeedMeter,
+    compare_losses,
+    list_scaling,
+    list_speeds,
+)
 from rich.console import Console
+from workloads import BATCH_TOKENS, PRECISIONS
 
 from nmt.config import Config
 from nmt.data.downloading import archive_name
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import gpu_check  # noqa: E402
-import gpu_tables  # noqa: E402
-from gpu_check import (  # noqa: E402
-    PRECISIONS,
-    Check,
-    PartError,
-    Row,
-    list_scaling,
-    list_speeds,
-    run_limited,
-)
 
 
 def check_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the script as a person does, with the interpreter of the tests."""
+    """Run the script as a user does, with the interpreter of the tests."""
     more = {"NMT_PYTHON": sys.executable, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     return subprocess.run(
-        ["bash", str(ROOT / "scripts" / "gpu_check.sh"), *map(str, arguments)],
+        ["bash", str(ROOT / "scripts" / "gpu" / "gpu_check.sh"), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -55,7 +59,7 @@ def results(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def arguments_of(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> argparse.Namespace:
+def parse(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> argparse.Namespace:
     monkeypatch.setattr(sys, "argv", ["gpu_check.py", *map(str, words)])
     return gpu_check.parse_arguments()
 
@@ -88,7 +92,7 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     done = check_command("--prepare", prepared, "--archive", archive, "--cpu-rehearsal")
     assert done.returncode == 0, done.stderr
     files = {path.relative_to(prepared).parts[0] for path in prepared.rglob("*")}
-    assert files == {gpu_check.ARCHIVE, "tokenizers", "encoded"}
+    assert files == {ARCHIVE, "tokenizers", "encoded"}
     (encoded,) = (prepared / "encoded").iterdir()
     written = encoded.stat().st_mtime_ns
 
@@ -99,12 +103,12 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     assert done.returncode == 0, done.stdout + done.stderr + (out / "log.txt").read_text()
     found = results(out)
     assert all(result["rehearsal"] for result in found)
-    # What was prepared was used, and nothing was encoded anew.
+    # The prepared corpus was used: nothing was encoded again.
     assert [path.stat().st_mtime_ns for path in (prepared / "encoded").iterdir()] == [written]
 
     assert [result["backend"] for result in found if result["part"] == "devices"] == ["jax"]
     parity = {result["what"]: result for result in found if result["part"] == "parity"}
-    assert set(parity) == set(gpu_check.TOLERANCES)
+    assert set(parity) == set(TOLERANCES)
     # The same device twice: the same numbers. Fewer bits: others, within the tolerance.
     assert parity["float32"]["loss_error"] < 1e-6
     assert 1e-6 < parity["mixed_bfloat16"]["loss_error"] < 1e-2
@@ -157,7 +161,7 @@ def test_a_part_that_fails_is_named_and_stops_no_other(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     found = results(out)
-    why = "error: model.d_model=64 is not divisible by model.num_heads=3"
+    why = "error: model.d_model=64 must be divisible by model.num_heads=3"
     failed = [result for result in found if result["status"] == "failed"]
     assert [result["part"] for result in failed] == ["parity", *["speed"] * 2]
     assert {result["note"] for result in failed} == {why}
@@ -175,8 +179,8 @@ def test_two_devices_and_three_precisions_are_rehearsed(tmp_path: Path) -> None:
     shapes = [(row["devices"], row["batches"]) for row in scaling if "devices" in row]
     assert shapes == [(1, [[4, 64]]), (2, [[4, 64]]), (2, [[8, 64]])]
     one, two, twice = (row["loss"] for row in scaling if "devices" in row)
-    assert two == pytest.approx(one, rel=gpu_check.SAME_LOSS)
-    assert twice != pytest.approx(one, rel=gpu_check.SAME_LOSS)
+    assert two == pytest.approx(one, rel=SAME_LOSS)
+    assert twice != pytest.approx(one, rel=SAME_LOSS)
     assert scaling[-1]["within"] == abs(two / one - 1)
     precisions = [result for result in found if result["part"] == "precision"]
     assert [result["what"] for result in precisions] == list(PRECISIONS)
@@ -186,7 +190,7 @@ def test_two_devices_and_three_precisions_are_rehearsed(tmp_path: Path) -> None:
 
 
 def test_without_a_gpu_one_line_says_so(tmp_path: Path) -> None:
-    done = check_command("--backend", "jax", "--out", tmp_path / "out", **gpu_check.NO_GPU)
+    done = check_command("--backend", "jax", "--out", tmp_path / "out", **NO_GPU)
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -226,36 +230,36 @@ def test_devices_share_a_batch_or_have_one_as_large_each(compose: Callable[..., 
     for row in rows:
         training = compose(*row.overrides).training
         assert training.devices == str(row.devices)
-        assert training.batch_tokens == row.fold * gpu_check.BATCH_TOKENS["tiny"]
+        assert training.batch_tokens == row.fold * BATCH_TOKENS["tiny"]
 
 
 def shared(devices: int, loss: float, fold: int = 1) -> dict[str, Any]:
-    of_row = {"devices": devices, "fold": fold, "loss": loss}
-    return {"part": "scaling", "what": f"{devices}", "status": "ok", **of_row}
+    row = {"devices": devices, "fold": fold, "loss": loss}
+    return {"part": "scaling", "what": f"{devices}", "status": "ok", **row}
 
 
 @pytest.mark.parametrize(
-    ("found", "status"),
+    ("results", "status"),
     [
         ([shared(1, 2.0), shared(2, 2.0001), shared(2, 1.5, fold=2)], "ok"),
         ([shared(1, 2.0), shared(2, 2.01)], "failed"),
-        ([shared(1, 2.0)], "failed"),  # the others have failed
-        ([shared(2, 2.0), shared(4, 2.0)], "failed"),  # one alone has
+        ([shared(1, 2.0)], "failed"),  # the others failed
+        ([shared(2, 2.0), shared(4, 2.0)], "failed"),  # one device alone failed
         ([shared(1, 2.0), shared(2, float("nan"))], "failed"),
     ],
 )
 def test_devices_that_share_a_batch_must_have_the_loss_of_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: list[dict[str, Any]], status: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, results: list[dict[str, Any]], status: str
 ) -> None:
-    check = Check(arguments_of(monkeypatch, "--out", tmp_path))
-    check.found += found
-    check._compare_losses()
-    assert check.found[-1]["status"] == status
+    session = Session(parse(monkeypatch, "--out", tmp_path))
+    session.results += results
+    compare_losses(session)
+    assert session.results[-1]["status"] == status
 
 
 def test_the_vocabulary_measured_is_that_of_the_run(compose: Callable[..., Any]) -> None:
     recipe = compose("experiment=tatoeba_gpu")
-    measured = compose("data=tatoeba", gpu_check.VOCABULARY)
+    measured = compose("data=tatoeba", VOCABULARY)
     assert (measured.data, measured.tokenizer) == (recipe.data, recipe.tokenizer)
 
 
@@ -264,7 +268,7 @@ def test_any_path_passes_through_an_override(
     tmp_path: Path, compose: Callable[..., Any], name: str
 ) -> None:
     path = tmp_path / name
-    assert compose(gpu_check.override_path("cache_dir", path)).cache_dir == str(path)
+    assert compose(override_path("cache_dir", path)).cache_dir == str(path)
 
 
 # --- Limits of time -----------------------------------------------------------------------------
@@ -316,23 +320,24 @@ jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory
 --------------------
 For simplicity, JAX has removed its internal frames from the traceback.
 """
-    line = gpu_check.find_last_error(said)
+    line = find_error_line(said)
     assert line == "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory"
-    assert gpu_check.find_last_error("one\ntwo\n\n") == "two"
-    assert gpu_check.find_last_error("") == ""
+    assert find_error_line("one\ntwo\n\n") == "two"
+    assert find_error_line("") == ""
 
 
 def test_rows_that_do_not_fit_beside_the_run_are_left_for_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, archive: Path
 ) -> None:
     words = ("--archive", archive, "--out", tmp_path, "--minutes", "9", "--train-minutes", "4")
-    check = Check(arguments_of(monkeypatch, *words))
-    made: list[Row] = []
-    ended: list[Row] = []
+    session = Session(parse(monkeypatch, *words))
+    meter = SpeedMeter(session)
+    measured: list[Row] = []
+    killed: list[Row] = []
 
     class FakeProcess:
         def __init__(self, row: Row) -> None:
-            self.kill = lambda: ended.append(row)
+            self.kill = lambda: killed.append(row)
 
         def wait(self) -> int:
             return 0
@@ -344,33 +349,34 @@ def test_rows_that_do_not_fit_beside_the_run_are_left_for_later(
 
     def measure(row: Row, worker: Any, errors: None) -> None:
         assert worker.row == row
-        made.append(row)
+        measured.append(row)
         left["seconds"] -= 100.0
-        monkeypatch.setattr(check, "_row_seconds", [100.0])
+        monkeypatch.setattr(meter, "_row_seconds", [100.0])
 
-    monkeypatch.setattr(check, "_worker", worker)
-    monkeypatch.setattr(check, "_measure", measure)
-    monkeypatch.setattr(check, "_left", lambda: left["seconds"])
+    monkeypatch.setattr(meter, "_start_worker", worker)
+    monkeypatch.setattr(meter, "_measure", measure)
+    monkeypatch.setattr(session, "seconds_left", lambda: left["seconds"])
     rows = list_speeds(("base", "big", "small"))
-    reserve = check._reserve()
-    assert reserve == 4 * 60 + gpu_check.FINISH_SECONDS
+    reserve = gpu_training.seconds_for_training(session)
+    assert reserve == 4 * 60 + gpu_training.FINISH_SECONDS
     left["seconds"] = reserve + 250.0
-    late = check._speed(rows, reserve=reserve)
-    assert made == rows[:2]
-    assert late == rows[2:]
-    assert ended == rows[2:3]  # it was being set up
-    assert check._speed(late, reserve=0.0) == rows[5:]  # 350 seconds
+    remaining = meter.measure_rows(rows, reserve=reserve)
+    assert measured == rows[:2]
+    assert remaining == rows[2:]
+    assert killed == rows[2:3]  # it was being set up
+    assert meter.measure_rows(remaining, reserve=0.0) == rows[5:]  # 350 seconds
 
 
 def test_a_run_without_time_left_is_skipped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, archive: Path
 ) -> None:
     words = ("--archive", archive, "--out", tmp_path, "--minutes", "1.5")
-    check = Check(arguments_of(monkeypatch, *words))
-    monkeypatch.setattr(gpu_check, "run_limited", None)  # not called
-    check._train()
-    assert [(result["part"], result["status"]) for result in check.found] == [("train", "skipped")]
-    assert check.found[0]["note"] == "no time is left of 1.5 minutes: raise --minutes"
+    session = Session(parse(monkeypatch, *words))
+    monkeypatch.setattr(gpu_training, "run_limited", None)  # not called
+    gpu_training.train_recipe(session)
+    [result] = session.results
+    assert (result["part"], result["status"]) == ("train", "skipped")
+    assert result["note"] == "no time is left of 1.5 minutes: raise --minutes"
 
 
 # --- Wheels -------------------------------------------------------------------------------------
@@ -401,7 +407,7 @@ def test_missing_wheels_are_installed_beside_python(
     wheel(wheels, "rich", metadata.version("rich"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", "before")
-    gpu_check.install(wheels, site)
+    install(wheels, site)
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(site), "before"])
     assert metadata.version("module_that_is_missing") == "1.5"
     assert not (site / "rich.py").exists()  # the same version is there already
@@ -416,7 +422,7 @@ def test_wheels_that_do_not_install_end_in_one_line(
     for name in names:
         (tmp_path / f"{name}-1.0-py3-none-any.whl").write_bytes(b"no zip")
     with pytest.raises(SystemExit) as caught:
-        gpu_check.install(tmp_path, tmp_path / "site")
+        install(tmp_path, tmp_path / "site")
     assert caught.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
@@ -426,22 +432,22 @@ def test_a_folder_that_was_not_prepared_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        Check(arguments_of(monkeypatch, "--encoded", tmp_path))
+        Session(parse(monkeypatch, "--encoded", tmp_path))
     assert caught.value.code == 2
-    assert f"holds no {gpu_check.ARCHIVE}: make it with --prepare" in capsys.readouterr().err
+    assert f"holds no {ARCHIVE}: make it with --prepare" in capsys.readouterr().err
 
 
 def test_the_archive_is_named_as_the_cache_names_it(compose: Callable[..., Config]) -> None:
     (source,) = compose("data=tatoeba").data.sources.values()
     assert source.url is not None
-    assert archive_name(source.url) == gpu_check.ARCHIVE
+    assert archive_name(source.url) == ARCHIVE
 
 
 # --- Tables -------------------------------------------------------------------------------------
 
 
 def text_of(table: Any) -> str:
-    console = Console(width=gpu_check.WIDTH, record=True, quiet=False, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    console = Console(width=gpu_tables.WIDTH, record=True, quiet=False, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
     console.print(table)
     return console.export_text()
 
@@ -493,14 +499,14 @@ def test_the_table_of_devices_compares_with_as_many_alone() -> None:
 
 
 def test_parts_without_results_have_no_table() -> None:
-    assert [table([]) for table in gpu_check.TABLES] == [None] * 5
+    assert [table([]) for table in gpu_tables.TABLES] == [None] * 5
 
 
 def test_the_shell_script_finds_a_python(tmp_path: Path) -> None:
     """A checkout without an environment falls back on python3."""
-    scripts = tmp_path / "scripts"
-    scripts.mkdir()
-    shutil.copy(ROOT / "scripts" / "gpu_check.sh", scripts)
+    scripts = tmp_path / "scripts" / "gpu"
+    scripts.mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "gpu" / "gpu_check.sh", scripts)
     (scripts / "gpu_check.py").write_text("import sys; print(*sys.argv[1:], sep='|')\n")
     environment = {key: value for key, value in os.environ.items() if key != "NMT_PYTHON"}
     done = subprocess.run(

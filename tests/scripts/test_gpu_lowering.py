@@ -1,8 +1,7 @@
-"""What training and searching compile has a program for GPUs; what has none is named."""
+"""Training and search can be lowered for GPUs; operations without GPU support are named."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +11,19 @@ import numpy as np
 import pytest
 
 from nmt.config import Config
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.startup.devices import Gpu
 from nmt.training.defaults import resolve_config
 
 if TYPE_CHECKING:
     from nmt import Translator
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+import gpu_lowering
+from gpu_lowering import CELLS, CUDNN, KERNELS, Row, list_rows, pretend_gpu
+from lowered import Lowered, NotLoweredError
+from workloads import PRECISIONS
 
-import gpu_lowering  # noqa: E402
-from gpu_lowering import CELLS, CUDNN, KERNELS, Row, believe_in, list_rows  # noqa: E402
-from gpu_tables import PRECISIONS  # noqa: E402
-from lowered import Lowered, NotLoweredError  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 H100, T4 = Gpu("H100", (9, 0)), Gpu("T4", (7, 5))
 
@@ -135,7 +133,7 @@ def test_the_program_believes_in_the_gpu(
 ) -> None:
     model = letters.engine.model
     assert resolve_config(compose(), 100).training.precision == "float32"
-    with believe_in(gpu):
+    with pretend_gpu(gpu):
         training = resolve_config(compose(), 100).training
         assert (training.precision, training.parallel_parts) == (precision, 1)
         assert KerasEngine(model).parallel == 1

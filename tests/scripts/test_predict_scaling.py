@@ -7,16 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import predict_scaling
 import pytest
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import predict_scaling  # noqa: E402
-from predict_scaling import (  # noqa: E402
-    BatchPlan,
+from predict_scaling import (
     Machine,
     Model,
+    Plan,
     all_reduce,
     count_learned,
     expect_slowest,
@@ -25,13 +21,15 @@ from predict_scaling import (  # noqa: E402
     predict,
 )
 
+ROOT = Path(__file__).parents[2]
+
 # Numbers that are easily multiplied.
 MACHINE = Machine(per_node=4, inside=100.0, latency=0.5, spread=0.1, layout=1000.0)
 MODEL = Model("made up", parameters=50, flops=1.0, rate=10.0, tokens=20.0)
 
 
 def test_the_docs_have_the_tables_that_the_script_prints() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "predict_scaling.py")]
+    command = [sys.executable, str(ROOT / "scripts" / "bench" / "predict_scaling.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     shown = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     tables = printed.rstrip("\n").split("\n\n")
@@ -70,7 +68,7 @@ def test_a_token_teaches_half_at_the_critical_batch() -> None:
 
 
 def test_an_update_waits_for_the_slowest_then_reduces() -> None:
-    found = predict(MODEL, 2, MACHINE, 10.0, BatchPlan())
+    found = predict(MODEL, 2, MACHINE, 10.0, Plan())
     assert (found.tokens, found.compute) == (40.0, 2.0)
     assert found.waiting == pytest.approx(0.1 * expect_slowest(2) * 2.0)
     assert found.reducing == 4 * 50 / 100 + 1.0
@@ -78,24 +76,24 @@ def test_an_update_waits_for_the_slowest_then_reduces() -> None:
     assert found.seconds == found.compute + found.waiting + found.reducing
     assert found.rate == 40.0 / found.seconds
     assert found.share == pytest.approx(2.0 / found.seconds)
-    alone = predict(MODEL, 1, MACHINE, 10.0, BatchPlan())
+    alone = predict(MODEL, 1, MACHINE, 10.0, Plan())
     assert (alone.seconds, alone.share) == (2.0, 1.0)
 
 
 def test_a_batch_that_takes_longer_to_lay_out_is_waited_for() -> None:
     slow = Machine(per_node=4, latency=0.0, layout=2.0)
-    assert predict(MODEL, 8, slow, 1e9, BatchPlan()).seconds == 8 * 20 / 2 / 2  # nodes
+    assert predict(MODEL, 8, slow, 1e9, Plan()).seconds == 8 * 20 / 2 / 2  # nodes
 
 
 def test_plans_change_what_they_are_about() -> None:
-    plain = predict(MODEL, 4, MACHINE, 10.0, BatchPlan())
-    narrow = predict(MODEL, 4, MACHINE, 10.0, BatchPlan(number=2))
+    plain = predict(MODEL, 4, MACHINE, 10.0, Plan())
+    narrow = predict(MODEL, 4, MACHINE, 10.0, Plan(number=2))
     assert plain.reducing - narrow.reducing == 1.5 * 50 * 2 / 100
-    double = predict(MODEL, 4, MACHINE, 10.0, BatchPlan(accumulate=2))
+    double = predict(MODEL, 4, MACHINE, 10.0, Plan(accumulate=2))
     assert (double.tokens, double.compute) == (2 * plain.tokens, 2 * plain.compute)
     assert double.reducing == plain.reducing
     assert double.share > plain.share
-    shared = predict(MODEL, 4, MACHINE, 10.0, BatchPlan(tokens=8.0))
+    shared = predict(MODEL, 4, MACHINE, 10.0, Plan(tokens=8.0))
     assert (shared.tokens, shared.compute) == (8.0, 0.2)
 
 

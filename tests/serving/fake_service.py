@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from nmt.serving.app import About, Limits, make_app
+from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
+from nmt.serving.limits import Limits
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
@@ -43,7 +44,7 @@ CROSS[1, 1] = [[0.1, 0.1, 0.6, 0.2], [0.6, 0.2, 0.2, 0], [0.2, 0.2, 0.2, 0.4], [
 
 
 class FakeTranslator:
-    """Translate word by word; keep what was asked for; wait where it is told to.
+    """Translates word by word, records its calls, and waits at its gates while they are closed.
 
     A text is cut at every "|", and has a token for each character.
     """
@@ -65,21 +66,23 @@ class FakeTranslator:
         self.loading_gate.set()
         self.loading_error: Exception | None = None
 
-    def cut(self, text: str) -> list[str]:
-        return [part for part in text.split("|") if part]
+    def segment(self, text: str) -> list[str]:
+        return [segment for segment in text.split("|") if segment]
 
-    def join(self, parts: list[list[SimpleNamespace]], n_best: int) -> list[SimpleNamespace]:
-        text = " ".join(candidates[0].text for candidates in parts)
+    def join(self, segments: list[list[SimpleNamespace]], n_best: int) -> list[SimpleNamespace]:
+        if len(segments) == 1:
+            return segments[0]
+        text = " ".join(hypotheses[0].text for hypotheses in segments)
         return [SimpleNamespace(text=text, log_prob=0.0, score=0.0, tokens=())]
 
     def hypotheses(
-        self, parts: Sequence[str], *, beam_size: int, length_penalty: float, n_best: int
+        self, segments: Sequence[str], *, beam_size: int, length_penalty: float, n_best: int
     ) -> list[list[SimpleNamespace]]:
         options = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
-        self.calls.append((list(parts), options))
+        self.calls.append((list(segments), options))
         self.started.set()
         assert self.gate.wait(SOON)
-        if "fail" in parts:
+        if "fail" in segments:
             raise RuntimeError("asked to fail")
         return [
             [
@@ -91,7 +94,7 @@ class FakeTranslator:
                 )
                 for n in range(n_best)
             ]
-            for text in parts
+            for text in segments
         ]
 
     def english(self, text: str) -> str:
@@ -136,7 +139,7 @@ class Running:
     port: int
     translator: FakeTranslator
     app: Any
-    connections: Sized  # that are open
+    connections: Sized  # open ones
 
     @property
     def url(self) -> str:
@@ -148,11 +151,11 @@ class Running:
         path: str,
         body: Any = None,
         headers: dict[str, str] | None = None,
-        **given: Any,
+        **options: Any,
     ) -> Answer:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=SOON)
         try:
-            connection.request(method, path, body, headers or {}, **given)
+            connection.request(method, path, body, headers or {}, **options)
             response = connection.getresponse()
             names = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, names, response.read())

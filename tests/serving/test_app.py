@@ -18,9 +18,9 @@ from fake_service import CROSS, SOON, FakeTranslator, Running, serving, until
 from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.errors import UserError
-from nmt.inference.engine import KerasEngine
-from nmt.serving import app
-from nmt.serving.parts import SegmentTranslator
+from nmt.inference.keras_engine import KerasEngine
+from nmt.serving import service as service_module
+from nmt.serving.segments import SegmentTranslator
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_scores_and_alternatives(service: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "beam", "penalty"),
+    ("options", "beam", "penalty"),
     [
         ({}, 4, 0.6),
         ({"beam": 8}, 8, 0.6),
@@ -114,13 +114,13 @@ def test_scores_and_alternatives(service: Running) -> None:
     ],
 )
 def test_options_reach_the_search(
-    service: Running, asked: dict[str, Any], beam: int, penalty: float
+    service: Running, options: dict[str, Any], beam: int, penalty: float
 ) -> None:
-    service.translate("Hola", **asked)
-    options = service.translator.calls[-1][1]
-    assert options["beam_size"] == beam
-    assert options["length_penalty"] == penalty
-    assert options["n_best"] == asked.get("nbest", 1)
+    service.translate("Hola", **options)
+    search = service.translator.calls[-1][1]
+    assert search["beam_size"] == beam
+    assert search["length_penalty"] == penalty
+    assert search["n_best"] == options.get("nbest", 1)
 
 
 @pytest.mark.long
@@ -142,16 +142,16 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
             return running.translate("hola", length_penalty=penalty, scores=True)[0][0]
 
         penalties = [2 * number / 199 for number in range(200)]
-        found = list(map(ask, penalties[:10]))
+        best_hypotheses = list(map(ask, penalties[:10]))
         memory = running.measured("process_resident_memory_bytes")
-        found += map(ask, penalties[10:])
+        best_hypotheses += map(ask, penalties[10:])
         assert served.engine.programs == 1
         assert running.measured("process_resident_memory_bytes") - memory < 4 * 2**20
-    for penalty, one in list(zip(penalties, found, strict=True))[::40]:
+    for penalty, answer in list(zip(penalties, best_hypotheses, strict=True))[::40]:
         best = fresh.hypotheses(["hola"], length_penalty=penalty)[0][0]
-        assert one["text"] == best.text
-        assert one["score"] == pytest.approx(best.score, abs=1e-5)
-    assert len({one["score"] for one in found}) > 190
+        assert answer["text"] == best.text
+        assert answer["score"] == pytest.approx(best.score, abs=1e-5)
+    assert len({answer["score"] for answer in best_hypotheses}) > 190
 
 
 def test_attention_of_the_best_translation(service: Running) -> None:
@@ -285,7 +285,7 @@ def test_others_are_answered_while_attention_is_computed() -> None:
 
 
 def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    encode, started, gate = app.encode_answer, threading.Event(), threading.Event()
+    encode, started, gate = service_module.encode_answer, threading.Event(), threading.Event()
 
     def wait_and_encode(*answer: Any) -> bytes:
         if any(answer[1]):
@@ -293,7 +293,7 @@ def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.Monk
             assert gate.wait(SOON)
         return encode(*answer)
 
-    monkeypatch.setattr(app, "encode_answer", wait_and_encode)
+    monkeypatch.setattr(service_module, "encode_answer", wait_and_encode)
     with serving() as running, ThreadPoolExecutor() as pool:
         held = pool.submit(running.translate, "Hola mundo", attention=True)
         assert started.wait(SOON)
@@ -366,8 +366,8 @@ def test_an_answer_with_attention_is_of_limited_size() -> None:
         attended = [best["attention"] is not None for best, *_ in answer.json["translations"]]
         assert attended == [True, True, False, False]
         assert len(answer.body) < 6.1 * 500_000
-        found = answer.json["translations"][1][0]["attention"]["weights"]
-        np.testing.assert_allclose(found, running.translator.cross, atol=5.1e-4)
+        weights = answer.json["translations"][1][0]["attention"]["weights"]
+        np.testing.assert_allclose(weights, running.translator.cross, atol=5.1e-4)
 
 
 def test_attention_that_fails_is_one_line_and_does_not_stop_the_service(
@@ -399,8 +399,8 @@ def test_attention_is_counted() -> None:
     ("body", "expected", "message"),
     [
         (b"", 422, "must be a JSON object"),
-        (b"{", 400, "no JSON"),
-        (b'{"text": "Hola"', 400, "no JSON"),
+        (b"{", 400, "not JSON"),
+        (b'{"text": "Hola"', 400, "not JSON"),
         (b'{"text": "\xff\xfe"}', 400, "parsing the body"),
         (b"[" * 100_000, 400, ""),
         (b'{"text": "a", "beam": ' + b"9" * 5000 + b"}", 400, ""),
@@ -619,7 +619,7 @@ def test_the_health_check_fails_when_the_model_does(
         else:
             monkeypatch.setattr(batcher, "_next_batch", lambda: 1 / 0)
             running.translate("the last")
-            until(lambda: not batcher.alive)
+            until(lambda: not batcher.is_alive)
         for _ in range(2):
             answer = running.ask("GET", "/healthz")
             assert (answer.status, answer.json) == (503, {"error": message})
@@ -691,7 +691,7 @@ def test_a_service_that_stops_answers_what_it_took_and_takes_no_more() -> None:
         with busy(running) as pool:
             waiting = pool.submit(running.translate, "accepted")
             until(lambda: running.measured("nmt_queue_work") == 32)
-            running.app.state.service.stopping = True
+            running.app.state.service.is_stopping = True
             for answer in (running.ask("GET", "/healthz"), running.post({"text": "new"})):
                 assert answer.status == 503
                 assert answer.json == {"error": "the service is stopping"}

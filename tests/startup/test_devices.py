@@ -33,7 +33,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 @pytest.mark.parametrize(
-    ("found", "count", "line"),
+    ("visible", "count", "line"),
     [
         ([], 1, "device: CPU (2 cores)"),
         ([], 2, "device: CPU (2 cores, divided into 2 devices)"),
@@ -46,11 +46,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_the_devices_of_a_run_are_named(
     machine: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    found: list[Gpu],
+    visible: list[Gpu],
     count: int,
     line: str,
 ) -> None:
-    machine.setattr(devices, "gpus", lambda: found)
+    machine.setattr(devices, "gpus", lambda: visible)
     lines: list[str] = []
     report_devices(count, lines.append)
     assert lines == [line]
@@ -114,7 +114,7 @@ def test_hidden_gpus_are_no_reason_to_warn(
 
 
 def let_tensorflow_see(
-    monkeypatch: pytest.MonkeyPatch, found: list[Gpu], compiled: list[str]
+    monkeypatch: pytest.MonkeyPatch, visible: list[Gpu], compiled: list[str]
 ) -> None:
     """Let TensorFlow, built for the targets ``compiled``, report GPUs."""
     import tensorflow as tf
@@ -123,7 +123,7 @@ def let_tensorflow_see(
         return {"device_name": gpu.name, "compute_capability": gpu.capability}
 
     build = {"cuda_compute_capabilities": compiled} if compiled else {}
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: found)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: visible)
     monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
     monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: build)
 
@@ -144,7 +144,7 @@ def test_tensorflow_has_no_code_for_newer_gpus(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("found", "compiled"),
+    ("visible", "compiled"),
     [
         ([T4, H100, Gpu("NVIDIA L4", (8, 9))], ["sm_60", "sm_89", "compute_90"]),
         ([RTX_5090], ["sm_90", "sm_120a"]),  # somebody's own build
@@ -153,10 +153,10 @@ def test_tensorflow_has_no_code_for_newer_gpus(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_gpus_that_tensorflow_has_code_for(
-    monkeypatch: pytest.MonkeyPatch, found: list[Gpu], compiled: list[str]
+    monkeypatch: pytest.MonkeyPatch, visible: list[Gpu], compiled: list[str]
 ) -> None:
-    let_tensorflow_see(monkeypatch, found, compiled)
-    assert gpus() == found
+    let_tensorflow_see(monkeypatch, visible, compiled)
+    assert gpus() == visible
 
 
 def test_cores_are_those_this_process_may_use() -> None:

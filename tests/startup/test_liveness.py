@@ -17,19 +17,19 @@ from nmt.startup.liveness import PeerMonitor
 
 
 def find_engine_port() -> int:
-    """Return a port such that the one that the watch derives from it is free."""
+    """Return a port such that the one that the monitor derives from it is free."""
     with closing(socket.create_server(("127.0.0.1", 0))) as probe:
         port = int(probe.getsockname()[1])
     return port - 10_000 if port >= 20_000 else port + 10_000
 
 
 class Three:
-    """Three processes' watches, in threads of one."""
+    """Three processes' monitors, in threads of one."""
 
     def __init__(self, timeout: float = 5.0) -> None:
         self.workers = (f"127.0.0.1:{find_engine_port()}", "127.0.0.1:1", "127.0.0.1:2")
         self.heard: list[list[tuple[str, int]]] = [[], [], []]
-        self.watches: list[PeerMonitor | None] = [None, None, None]
+        self.monitors: list[PeerMonitor | None] = [None, None, None]
         threads = [threading.Thread(target=self._make, args=(index, timeout)) for index in range(3)]
         for thread in threads:
             thread.start()
@@ -37,7 +37,7 @@ class Three:
             thread.join(10)
 
     def _make(self, index: int, timeout: float) -> None:
-        self.watches[index] = PeerMonitor(
+        self.monitors[index] = PeerMonitor(
             self.workers,
             index,
             stop=lambda *said: self.heard[index].append(said),
@@ -46,10 +46,10 @@ class Three:
 
     def die(self, index: int) -> None:
         """Close its connections without a word, as the system does for a process that died."""
-        watch = self.watches[index]
-        assert watch is not None
-        watch._over.set()
-        for peer in watch._peers.values():
+        monitor = self.monitors[index]
+        assert monitor is not None
+        monitor._is_over.set()
+        for peer in monitor._peers.values():
             peer.shutdown(socket.SHUT_RDWR)
 
     def wait(self, count: int) -> None:
@@ -61,12 +61,12 @@ class Three:
 
 @pytest.fixture
 def three() -> Iterator[Three]:
-    made = Three()
+    processes = Three()
     with ExitStack() as cleanup:
-        for watch in made.watches:
-            assert watch is not None
-            cleanup.callback(watch.close)
-        yield made
+        for monitor in processes.monitors:
+            assert monitor is not None
+            cleanup.callback(monitor.close)
+        yield processes
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
@@ -76,19 +76,19 @@ def test_all_others_hear_who_is_gone(three: Three, gone: int) -> None:
     others = [heard for index, heard in enumerate(three.heard) if index != gone]
     for heard in others:
         [(line, status)] = heard
-        assert line.startswith(f"worker {gone} ({three.workers[gone]}) is gone, and all stop")
+        assert line.startswith(f"worker {gone} ({three.workers[gone]}) is gone, all workers stop")
         assert status == 75
 
 
 @pytest.mark.parametrize("failed", [0, 2])
 def test_what_fails_in_one_process_is_not_tried_again(three: Three, failed: int) -> None:
-    watch = three.watches[failed]
-    assert watch is not None
-    watch.fail()
+    monitor = three.monitors[failed]
+    assert monitor is not None
+    monitor.fail()
     three.wait(2)
     others = [heard for index, heard in enumerate(three.heard) if index != failed]
     for [(line, status)] in others:
-        assert line.startswith(f"worker {failed} ({three.workers[failed]}) has failed")
+        assert line.startswith(f"worker {failed} ({three.workers[failed]}) failed")
         assert status == 2
 
 
@@ -100,7 +100,7 @@ with quiet_start():
     os.write(2, b"a note of native code\\n")
     with quiet_start():
         os.write(2, b"another\\n")
-        watch = PeerMonitor(tuple(sys.argv[1:]), 0)
+        monitor = PeerMonitor(tuple(sys.argv[1:]), 0)
         time.sleep(60)
 """
 
@@ -112,22 +112,22 @@ def test_a_loss_is_reported_while_start_up_notes_are_held_back() -> None:
         [sys.executable, "-c", ASSEMBLING, *workers], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            watch = PeerMonitor(workers, 1, stop=lambda line, status: None)
-            watch._over.set()
-            watch._peers[0].shutdown(socket.SHUT_RDWR)
+            monitor = PeerMonitor(workers, 1, stop=lambda line, status: None)
+            monitor._is_over.set()
+            monitor._peers[0].shutdown(socket.SHUT_RDWR)
             _, errors = process.communicate(timeout=50)
         finally:
             process.kill()
     assert process.returncode == 75, errors
     *notes, line = errors.splitlines()
     assert notes == ["a note of native code", "another"]
-    assert line.startswith(f"worker 1 ({workers[1]}) is gone, and all stop")
+    assert line.startswith(f"worker 1 ({workers[1]}) is gone, all workers stop")
 
 
 def test_who_ends_well_is_not_missed(three: Three) -> None:
-    for watch in reversed(three.watches):
-        assert watch is not None
-        watch.close()
+    for monitor in reversed(three.monitors):
+        assert monitor is not None
+        monitor.close()
         time.sleep(0.05)
     time.sleep(0.2)
     assert three.heard == [[], [], []]
@@ -140,7 +140,7 @@ def test_silence_counts_as_death() -> None:
 
 
 def test_who_never_comes_is_missed() -> None:
-    with pytest.raises(UserError, match=r"these workers have not come: 127.0.0.1:1"):
+    with pytest.raises(UserError, match=r"timed out waiting for workers: 1 \(127.0.0.1:1\)"):
         PeerMonitor(("127.0.0.1:23456", "127.0.0.1:1"), 0, timeout=0.05)
-    with pytest.raises(UserError, match="does not answer"):
+    with pytest.raises(UserError, match="timed out waiting for worker 0"):
         PeerMonitor(("127.0.0.1:23457", "127.0.0.1:1"), 1, timeout=0.05)

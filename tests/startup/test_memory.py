@@ -108,25 +108,27 @@ def test_cycles_are_collected_rarely_but_for_certain(own_thresholds: None) -> No
 
 def test_several_pools_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     class Library:
-        asked: list[tuple[int, int]]
+        options: list[tuple[int, int]]
         gnu_get_libc_version = None
 
         def __init__(self, name: object) -> None:
-            Library.asked = []
+            Library.options = []
 
         def mallopt(self, option: int, value: int) -> int:
-            self.asked.append((option, value))
+            self.options.append((option, value))
             return 1
 
     monkeypatch.setattr(ctypes, "CDLL", Library)
     assert keep_freed_memory()
-    whole = dict(Library.asked)
+    settings = dict(Library.options)
     assert keep_freed_memory(one_pool=False)
-    assert dict(Library.asked) == {option: value for option, value in whole.items() if value != 1}
-    assert len(whole) == 3
+    assert dict(Library.options) == {
+        option: value for option, value in settings.items() if value != 1
+    }
+    assert len(settings) == 3
     assert return_large_blocks()
-    [(option, size)] = Library.asked
-    assert option not in whole
+    [(option, size)] = Library.options
+    assert option not in settings
     assert size >= 1 << 20
 
 

@@ -47,15 +47,14 @@ def general(shop: Workshop) -> Run:
 
 
 def adapt(shop: Workshop, general: Run, *overrides: str, console: Console | None = None) -> Run:
-    given = [one for one in shop.overrides if not one.startswith(("model", "tokenizer"))]
     start = f"training.start_from={general.path}"
-    if not any("vocabulary" in one for one in overrides):
+    if not any("vocabulary" in override for override in overrides):
         overrides = ("training.new_vocabulary=false", *overrides)
-    shop_overrides, shop.overrides = shop.overrides, given
-    try:
+    with pytest.MonkeyPatch.context() as patch, shop.keeping():
+        inherited = ("model", "tokenizer")  # from the run that it starts from
+        remaining = [override for override in shop.overrides if not override.startswith(inherited)]
+        patch.setattr(shop, "overrides", remaining)
         return shop.train(*FEW, start, *overrides, console=console)
-    finally:
-        shop.overrides = shop_overrides
 
 
 def best_weights(run: Run) -> dict[str, np.ndarray]:
@@ -112,9 +111,9 @@ def test_it_goes_on_without_the_run_it_started_from(
     [
         ("model=small", "keeps its model: .* leave it out"),
         ("model.d_model=32", "keeps its model.d_model"),
-        ("tokenizer=bpe", "keeps its tokenizer: .* training.new_vocabulary=true beside tokenizer"),
+        ("tokenizer=bpe", "keeps its tokenizer: tokenizer.* needs training.new_vocabulary=true"),
         ("tokenizer.character_coverage=0.9", "keeps its tokenizer"),
-        ("training.start_from=nowhere", "there is no run nowhere"),
+        ("training.start_from=nowhere", "run nowhere does not exist"),
     ],
 )
 def test_what_contradicts_it_is_refused(
@@ -204,7 +203,7 @@ def test_patterns_name_weights_or_what_is_around_them() -> None:
         for name in before
         if name.startswith("encoder_") or name.endswith("cross_attention/query/bias")
     }
-    with pytest.raises(UserError, match=r"no weight is called 'encoder0'; .*encoder_0"):
+    with pytest.raises(UserError, match=r"no weight matches 'encoder0'; .*encoder_0"):
         freeze(model, ["encoder0"])
     with pytest.raises(UserError, match="leaves nothing to train"):
         freeze(model, ["*"])
@@ -359,13 +358,13 @@ def test_several_tests_are_scored_before_and_after(
     ] == [*("test", "verses", "before")]
     assert "BLEU before" in shown.getvalue()
     with pytest.raises(UserError, match="there is no split 'verse'; did you mean 'verses'"):
-        read_corpus(run.folder, str).pairs_of("verse")
+        read_corpus(run.folder, str).scored_pairs("verse")
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.tests.dev=x.tsv", "data.tests: 'dev' is no name"),
+        ("data.tests.dev=x.tsv", "data.tests: invalid name 'dev'"),
         ("data.tests.verses=", "data.tests.verses needs a file of pairs, or a run"),
         ("data.tests.verses=nowhere.tsv", "data.tests.verses=nowhere.tsv"),
     ],

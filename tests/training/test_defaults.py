@@ -11,8 +11,8 @@ from typing import Any
 import keras
 import pytest
 from conftest import tiny_overrides
-from made_configurations import LANGUAGES, changed, configured
 from rich.console import Console
+from sample_configs import LANGUAGES, changed, configured
 
 from nmt.config import Config, files
 from nmt.config.schema import flatten
@@ -33,7 +33,7 @@ from nmt.training.defaults import (
     resolve_parallel_parts,
     resolve_precision,
 )
-from nmt.training.loop import Position
+from nmt.training.position import Position
 
 A100, T4 = Gpu("A100", (8, 0)), Gpu("T4", (7, 5))
 OPEN = {
@@ -217,9 +217,10 @@ def test_what_was_left_open_is_written_down_as_it_was_resolved(
 
     def make_trainer(config: Config, *_: Any) -> Any:
         ran.append(config)
-        return SimpleNamespace(train=lambda: False, stopped_by=2, position=Position())
+        trainer = SimpleNamespace(train=lambda: False, stop_signal=2)
+        return SimpleNamespace(position=Position()), trainer
 
-    monkeypatch.setattr(job, "_make_trainer", make_trainer)
+    monkeypatch.setattr("nmt.training.assembly.make_trainer", make_trainer)
     with_devices(monkeypatch)
     given = changed(compose_config(tiny_overrides(tmp_path)), OPEN)
     before = copy.deepcopy(given)

@@ -80,19 +80,16 @@ def test_a_text_keeps_its_unicode(tmp_path: Path) -> None:
     assert points(run, "samples") == [(7, "| ¿Dónde? | 你 |".encode()), (8, b"lone surrogate ?")]
 
 
-def test_hparams_are_typed_and_metrics_are_columns(tmp_path: Path) -> None:
+def test_hparams_are_typed_and_tensorboard_makes_the_table(tmp_path: Path) -> None:
     values = {"tied": True, "layers": 4, "rate": 0.5, "kind": "bpe", "clip": None, "cols": [0, 1]}
     with EventWriter(tmp_path) as writer:
-        writer.hparams(values, ["dev/bleu", "dev/loss"])
+        writer.hparams(values)
     run = read(tmp_path)
-
-    def content(tag: str) -> bytes:
-        assert plugin(run, tag) == "hparams"
-        return run.SummaryMetadata(tag).plugin_data.content
-
-    start = hparams_metadata.parse_session_start_info_plugin_data(
-        content("_hparams_/session_start_info")
-    )
+    tag = "_hparams_/session_start_info"
+    assert run.Tags()["tensors"] == [tag]
+    assert plugin(run, tag) == "hparams"
+    content = run.SummaryMetadata(tag).plugin_data.content
+    start = hparams_metadata.parse_session_start_info_plugin_data(content)
     kinds = {name: value.WhichOneof("kind") for name, value in start.hparams.items()}
     assert kinds == {
         "tied": "bool_value",
@@ -104,15 +101,6 @@ def test_hparams_are_typed_and_metrics_are_columns(tmp_path: Path) -> None:
     }
     shown = {name: getattr(value, kinds[name]) for name, value in start.hparams.items()}
     assert shown == {**values, "clip": "None", "cols": "[0, 1]"}
-    experiment = hparams_metadata.parse_experiment_plugin_data(content("_hparams_/experiment"))
-    assert [metric.name.tag for metric in experiment.metric_infos] == ["dev/bleu", "dev/loss"]
-    assert {info.name for info in experiment.hparam_infos} == set(values)
-
-
-def test_without_metrics_tensorboard_makes_the_table(tmp_path: Path) -> None:
-    with EventWriter(tmp_path) as writer:
-        writer.hparams({"layers": 4}, [])
-    assert read(tmp_path).Tags()["tensors"] == ["_hparams_/session_start_info"]
 
 
 def test_a_resumed_run_replaces_what_it_writes_again(tmp_path: Path) -> None:
@@ -159,7 +147,7 @@ def test_what_utf8_cannot_encode_becomes_question_marks(tmp_path: Path) -> None:
     with EventWriter(tmp_path) as writer:
         writer.blob("probe/\udcff", b"record", 1, plugin="plugin")
         writer.text("samples", "\ud800", 1)
-        writer.hparams({"data.path": "a\udcff.tsv"}, [])
+        writer.hparams({"data.path": "a\udcff.tsv"})
     assert {"probe/?", "samples"} <= set(read(tmp_path).Tags()["tensors"])
 
 
@@ -173,7 +161,7 @@ with EventWriter(folder, purge_step=1) as writer:
     writer.scalar("loss", 1.0, 1)
     writer.image("picture", png, 1)
     writer.text("samples", "text", 1)
-    writer.hparams({"layers": 2, "clip": None}, ["loss"])
+    writer.hparams({"layers": 2, "clip": None})
     writer.flush()
 assert "tensorflow" not in sys.modules
 """

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_configurations import configured
 from rich.console import Console
+from sample_configs import configured
 
 from nmt import fit
 from nmt.runs.building import build_model, make_sizes, set_seed
@@ -179,7 +179,7 @@ def test_it_learns_to_turn_digits_around(digits: Path, name: str) -> None:
     ]
     assert np.mean(right) >= 0.99
     # What a beam finds is worth what forced decoding makes of it.
-    translator = run.translator().own("forced decoding")
+    translator = run.translator().with_keras_engine()
     sources = [pair.source for pair in pairs[:20]]
     for source, found in zip(sources, translator.hypotheses(sources, beam_size=4), strict=True):
         [forced] = translator.score([(source, found[0].text)])

@@ -26,6 +26,7 @@ from nmt.runs.resuming import compose_config
 from nmt.training import job
 from nmt.training.job import Run, train
 from nmt.training.loop import Trainer
+from nmt.training.session import Session
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -44,11 +45,11 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     of_training: list[Translator] = []
 
-    def make_trainer(**given: Any) -> Trainer:
-        of_training.append(given["translator"])
-        return Trainer(**given)
+    def make_trainer(session: Session, **arguments: Any) -> Trainer:
+        of_training.append(arguments["translator"])
+        return Trainer(session, **arguments)
 
-    monkeypatch.setattr("nmt.training.loop.Trainer", make_trainer)
+    monkeypatch.setattr("nmt.training.assembly.Trainer", make_trainer)
     run = kept.train(*FEW, "name=in hand", console=Console(file=shown, width=200))
     assert nmt.fit is job.fit
     assert run.complete
@@ -68,7 +69,7 @@ def test_a_run_in_hand(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.translator().translate(sources) == run.evaluation.outputs
     # Dev BLEU is by the translator of all later scores: it cuts texts where they do.
     [translator] = of_training
-    assert translator.room == run.translator().room == 63
+    assert translator.segmenter.max_tokens == run.translator().segmenter.max_tokens == 63
     assert translator.engine.max_length > 64
 
     page = run._repr_html_()

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Container
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,9 +25,13 @@ from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
+from nmt.training.evaluator import Evaluator
+from nmt.training.guard import Guard
+from nmt.training.interruptions import Interruptions
 from nmt.training.job import fit
 from nmt.training.journal import Journal
-from nmt.training.loop import Position, Trainer
+from nmt.training.memory import MemoryFitter
+from nmt.training.saver import Saver
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -56,7 +59,8 @@ def whole(shop: Workshop) -> Callable[[str], RunFolder]:
 def reported(run: RunFolder) -> list[dict[str, Any]]:
     """Everything reported but times, which no resumed run can repeat."""
     timed = ("seconds", "speed/tokens_per_second")
-    return [{key: value for key, value in line.items() if key not in timed} for line in run.metrics]
+    lines = run.metrics.read()
+    return [{key: value for key, value in line.items() if key not in timed} for line in lines]
 
 
 def latest(run: RunFolder) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -139,7 +143,7 @@ def test_every_score_follows_the_target_language(
         languages.append(language)
         return corpus_scores(*arguments, language=language, **options)
 
-    for module in ("nmt.training.loop", "nmt.inference.evaluation"):
+    for module in ("nmt.training.evaluator", "nmt.inference.evaluation"):
         monkeypatch.setattr(f"{module}.corpus_scores", score)
     turned = ("data.source_language=zh-Hans", "data.target_language=en", "data.reverse=true")
     run = kept.train(*turned, "training.max_steps=2", "training.evaluate_every=1")
@@ -165,7 +169,7 @@ def test_early_stopping_ends_the_run(kept: Workshop) -> None:
 def test_a_time_limit_ends_the_run(kept: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = itertools.count()  # every look at the clock is one later
     clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
-    monkeypatch.setattr("nmt.training.loop.time", clock)
+    monkeypatch.setattr("nmt.training.coordination.time", clock)
     run = kept.train(
         "data.test=0",
         "training.max_steps=null",
@@ -223,7 +227,9 @@ def test_too_many_skipped_in_a_row_end_the_run(
     kept: Workshop, spoil_updates: Callable[[Container[int]], None]
 ) -> None:
     spoil_updates({2, *range(7, 100)})
-    with pytest.raises(UserError, match="4 updates in a row skipped, the last of them update 10, "):
+    with pytest.raises(
+        UserError, match="4 updates in a row were skipped, the last of them update 10"
+    ):
         kept.train("data.test=0", "training.max_skipped=4", "name=unsound")
     run = RunFolder.open(kept.runs / "latest")
     assert run.config.name == "unsound"
@@ -239,7 +245,7 @@ def test_a_spike_of_the_gradient_is_skipped(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     below = iter([math.inf] * 4 + [1e-9] + [math.inf] * 3 + [1e-9] + [math.inf] * 3)
-    monkeypatch.setattr(Trainer, "_norm_limit", lambda trainer: next(below))
+    monkeypatch.setattr(Guard, "norm_limit", property(lambda guard: next(below)))
     run = kept.train("data.test=0").folder
     windows = [line for line in reported(run) if "train/loss" in line]
     assert [window["train/skipped_updates"] for window in windows] == [0] * 4 + [1] * 4 + [2] * 4
@@ -255,19 +261,19 @@ def test_after_a_spike_training_goes_back_and_on_with_another_order(
     spikes = {(2, 0): True, (8, 0): True, (9, 1): True, (10, 2): True}
     orders = []
 
-    def norm_limit(trainer: Trainer) -> float:
-        update = trainer.position.step + 1, trainer.position.order
+    def norm_limit(guard: Guard) -> float:
+        update = guard._position.step + 1, guard._position.order
         orders.append(update)
         return 1e-9 if spikes.pop(update, False) else math.inf
 
-    monkeypatch.setattr(Trainer, "_norm_limit", norm_limit)
+    monkeypatch.setattr(Guard, "norm_limit", property(norm_limit))
     said = io.StringIO()
     back = ["data.test=0", "training.on_spike=go_back", "training.log_every=3"]
     run = kept.train(*back, console=Console(file=said, soft_wrap=True)).folder
     expected = [(step, 0) for step in range(1, 10)]
     expected += [(step, 1) for step in range(6, 10)] + [(step, 2) for step in range(6, 11)]
     assert orders == expected + [(step, 3) for step in range(6, 13)]
-    assert said.getvalue().count("a spike of the gradient; going back to update 5, and on") == 3
+    assert said.getvalue().count("the gradient spiked; rewound to update 5, ") == 3
     position = latest(run)[1]
     assert (position["order"], position["skipped"], position["step"]) == (3, 1, 12)
     steps = [line["step"] for line in reported(run) if "train/loss" in line]
@@ -278,10 +284,9 @@ def test_a_spike_in_every_order_ends_the_run(
     kept: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = {6: 1e-9}
-    monkeypatch.setattr(
-        Trainer, "_norm_limit", lambda trainer: limits.get(trainer.position.step, math.inf)
-    )
-    with pytest.raises(UserError, match="training went back to update 5 2 times, and there was a "):
+    limit = property(lambda guard: limits.get(guard._position.step, math.inf))
+    monkeypatch.setattr(Guard, "norm_limit", limit)
+    with pytest.raises(UserError, match="training was rewound to update 5 2 times, and the "):
         kept.train("data.test=0", "training.on_spike=go_back", "training.max_skipped=2")
     assert RunFolder.open(kept.runs / "latest").checkpoints.steps() == [5]
 
@@ -314,27 +319,29 @@ def test_interruptions_take_a_bounded_share_of_the_time(
     """
     now, attended = [0.0], []
 
-    def slow(name: str, seconds: float) -> None:
-        method = getattr(Trainer, name)
+    def slow(owner: type, name: str, seconds: float) -> None:
+        method = getattr(owner, name)
 
-        def called(trainer: Trainer, *arguments: Any) -> Any:
+        def called(self: Any, *arguments: Any) -> Any:
             now[0] += seconds
-            if name == "_log_attention":
-                attended.append(trainer.position.step)
-            return method(trainer, *arguments)
+            if owner is Interruptions:
+                attended.append(self._position.step)
+            return method(self, *arguments)
 
-        monkeypatch.setattr(Trainer, name, called)
+        monkeypatch.setattr(owner, name, called)
 
-    monkeypatch.setattr("nmt.training.loop.time", SimpleNamespace(monotonic=lambda: now[0]))
-    for name, seconds in (("_update", 1), ("_validate", 1.75), ("_read_probes", 0.25)):
-        slow(name, seconds)
-    slow("_log_attention", 0)
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("nmt.training.coordination.time", clock)
+    slow(MemoryFitter, "update", 1)
+    slow(Evaluator, "evaluate", 1.75)
+    slow(Evaluator, "read_attention", 0.25)
+    slow(Interruptions, "log_attention", 0)
     settings = ("data.test=0", "training.evaluation_share=0.5", "training.max_steps=14")
     settings += ("training.evaluate_every=2", "training.attention_every=1")
     settings += ("training.jit_compile=off", "training.early_stopping=null")
 
     def evaluations(run: RunFolder) -> list[int]:
-        return [line["step"] for line in run.metrics if "dev/loss" in line]
+        return [line["step"] for line in run.metrics.read() if "dev/loss" in line]
 
     # 40% of 5 seconds are an evaluation: 3 updates between two, or 4, as only every second one
     # counts. 10% of 2.5 seconds are a log of attention: 3 updates, as 2.25 are too few.
@@ -367,15 +374,6 @@ def test_what_is_garbage_is_collected_at_every_evaluation(
     during = [count for count in frozen if count]
     assert len(during) == 3  # updates 5, 10 and 12
     assert gc.get_freeze_count() == 0
-
-
-def test_what_is_usual_is_the_median_of_the_last_reports(whole: Callable[[str], RunFolder]) -> None:
-    trainer = Trainer.__new__(Trainer)
-    trainer._training = replace(whole("off").config.training, spike_factor=4.0)
-    trainer.position = Position(norms=[1.0] * 10)
-    assert trainer._norm_limit() == math.inf  # too few
-    trainer.position.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
-    assert trainer._norm_limit() == 8.0
 
 
 def test_weights_that_give_no_finite_loss_are_not_kept(kept: Workshop) -> None:
@@ -422,11 +420,11 @@ def test_a_damaged_checkpoint_is_passed_over(
 def test_best_weights_that_a_kill_kept_back_are_written_at_the_resume(
     kept: Workshop, at_update: AtUpdate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(self: Trainer) -> None:
+    def die(self: Saver) -> None:
         raise MemoryError("as if the power had gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "_keep_best", die)
+        patched.setattr(Saver, "save_best", die)
         with pytest.raises(MemoryError):
             kept.train("data.test=0", "name=without best")
     run = RunFolder.open(kept.runs / "latest")
@@ -454,16 +452,6 @@ def test_a_session_that_ends_and_a_scheduler_stop_a_run(
     run = kept.train("data.test=0")
     assert run.stopped_by == number
     assert run.folder.checkpoints.steps() == [3]
-
-
-@pytest.mark.long
-def test_a_signal_that_is_ignored_stays_so(kept: Workshop, at_update: AtUpdate) -> None:
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-    try:
-        at_update(3, lambda: os.kill(os.getpid(), signal.SIGHUP))
-        assert kept.train("data.test=0").complete
-    finally:
-        signal.signal(signal.SIGHUP, previous)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from nmt.training.optimizer import (
     averaging_decay,
     compute_norm_and_factor,
     make_optimizer,
-    sum_in_parts,
+    sum_over_parts,
 )
 
 
@@ -67,7 +67,7 @@ def test_parts_add_up_and_have_the_masks_of_their_rows(parts: int) -> None:
         return [total, 2 * total], total, ops.cast(ops.shape(batch["labels"])[0], "float32")
 
     key = DropoutKey(ops.convert_to_tensor(5, "uint32"), ops.convert_to_tensor(9, "uint32"))
-    gradients, nll, count = sum_in_parts(sums_of, {"labels": rows}, key.at_row(60), parts)
+    gradients, nll, count = sum_over_parts(sums_of, {"labels": rows}, key.at_row(60), parts)
     assert [float(gradient) for gradient in gradients] == [66.0, 132.0]
     assert (float(nll), float(count)) == (66.0, 6.0)
     assert keys == [(5, 60 + i * 6 // parts) for i in range(parts)]

@@ -6,12 +6,13 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-from made_configurations import changed, configured
-from made_corpora import complaint, configure, singles, table
 from rich.console import Console
+from sample_configs import changed, configured
+from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import Config, SourceConfig
-from nmt.data.corpus import Corpus, Part
+from nmt.data.corpus import Corpus
+from nmt.data.mixture import SourcePairs
 from nmt.data.splitting import Pair
 from nmt.training.preparation import (
     plan_training,
@@ -21,8 +22,8 @@ from nmt.training.preparation import (
 )
 
 TRAIN = [Pair(f"la frase número {number}", f"sentence number {number}") for number in range(40)]
-PARTS = (Part("pairs", TRAIN, 1, read=True),)
-CORPUS = Corpus(PARTS, dev=TRAIN[:3], test=[], rejected={}, lines=40)
+MIXTURE = (SourcePairs("pairs", TRAIN, 1, is_read=True),)
+CORPUS = Corpus(MIXTURE, dev=TRAIN[:3], test=[], rejected={}, lines=40)
 
 
 def tiny(folder: Path) -> Config:
@@ -80,7 +81,7 @@ def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> 
     found = prepare_tokenizer(few, CORPUS, bounded)
     assert said(bounded)[0] == "training the unigram tokenizer on 20 of 80 lines"
     assert found.fingerprint != tokenizer.fingerprint
-    tenth = replace(CORPUS, parts=(Part("pairs", TRAIN[::4], 1, read=True),))
+    tenth = replace(CORPUS, mixture=(SourcePairs("pairs", TRAIN[::4], 1, is_read=True),))
     assert prepare_tokenizer(config, tenth, again).fingerprint == found.fingerprint
     assert not any("training the" in line for line in said(again))  # of the same lines, it is kept
 
@@ -113,7 +114,9 @@ def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
     """Of the same texts, another tokenizer than without them."""
     config = tiny(tmp_path)
     texts = [Pair(f"<2en> {pair.source}", pair.target) for pair in TRAIN]
-    corpus = Corpus((Part("pairs", texts, 1, read=True),), dev=[], test=[], rejected={}, lines=40)
+    corpus = Corpus(
+        (SourcePairs("pairs", texts, 1, is_read=True),), dev=[], test=[], rejected={}, lines=40
+    )
     plain = prepare_tokenizer(config, corpus, console())
     sources = {"pairs": SourceConfig(kind="tsv", path="a.tsv", tag="<2en>")}
     tagged = replace(config, data=replace(config.data, sources=sources))

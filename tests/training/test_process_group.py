@@ -61,9 +61,11 @@ def test_how_many_share_an_update_changes_nothing(tmp_path: Path) -> None:
         for name in ("alone", "shared")
     )
     for name in ("train/loss", "train/gradient_norm", "dev/loss"):
-        one, two = ([row[name] for row in run.metrics if name in row] for run in (alone, shared))
-        assert len(one) == (2 if name == "dev/loss" else STEPS)
-        np.testing.assert_allclose(two, one, rtol=1e-4, err_msg=name)
+        expected, values = (
+            [row[name] for row in run.metrics.read() if name in row] for run in (alone, shared)
+        )
+        assert len(expected) == (2 if name == "dev/loss" else STEPS)
+        np.testing.assert_allclose(values, expected, rtol=1e-4, err_msg=name)
     arrays, other = (read_arrays(run.checkpoints.path(STEPS))[0] for run in (alone, shared))
     assert arrays.keys() == other.keys()
     for name, array in arrays.items():
@@ -81,22 +83,22 @@ def test_by_itself_a_cpu_is_one_device() -> None:
 
 def test_more_devices_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.training.process_group.gpus", lambda: ["GPU"] * 2)
-    with pytest.raises(UserError, match=r"training\.devices=3: there are 2 GPUs"):
+    with pytest.raises(UserError, match=r"training\.devices=3: this machine has 2 GPUs"):
         make_process_group("3")
 
 
 def test_processes_that_have_come_apart_are_found_out() -> None:
     """To the bit, as what is exchanged: here, with a process that has another state."""
     state = {"model/a": np.ones((2, 3), np.float32), "optimizer/0000": np.float32(1)}
-    told: list[int] = []
+    checksums: list[int] = []
 
     class Pair(ProcessGroup):
         def all_gather(self, value: int) -> list[int]:  # type: ignore[override]
-            told.append(value)
-            return told[-2:]
+            checksums.append(value)
+            return checksums[-2:]
 
     process_group = Pair((), None, 0, 2)
-    told.append(0)
+    checksums.append(0)
     with pytest.raises(RuntimeError, match="different weights"):
         process_group.check_same_state(state)
     process_group.check_same_state(dict(state))
@@ -114,7 +116,7 @@ def test_processes_that_have_come_apart_are_found_out() -> None:
 def test_what_may_be_the_fault_of_another_process_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, waits: bool
 ) -> None:
-    """The watch then says who is gone, and ends this process; else this one has failed itself."""
+    """The monitor then says who is gone, and ends this process; else this one has failed itself."""
     order: list[str] = []
     monkeypatch.setattr("nmt.training.process_group.time.sleep", lambda _: order.append("waited"))
     monitor: Any = SimpleNamespace(fail=lambda: order.append("failed"))

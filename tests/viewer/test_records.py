@@ -8,11 +8,11 @@ import struct
 import zlib
 from pathlib import Path
 
+import fake_attention
 import keras
-import made_up
 import numpy as np
 import pytest
-from made_up import attention
+from fake_attention import attention
 from tensorboard.backend.event_processing.plugin_event_accumulator import TENSORS, EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
@@ -154,7 +154,7 @@ def test_what_training_logged_is_what_a_forward_pass_gives(tiny_run: Path) -> No
 
 
 def test_kinds_of_attention_are_all_kept() -> None:
-    assert (ENCODER, DECODER, CROSS) == made_up.KINDS
-    assert tuple(kind.name for kind in made_up.KINDS) == KINDS
+    assert (ENCODER, DECODER, CROSS) == fake_attention.KINDS
+    assert tuple(kind.name for kind in fake_attention.KINDS) == KINDS
     assert AXES == records._TOKENS
     assert len(set(itertools.chain(KINDS, AXES))) == 6

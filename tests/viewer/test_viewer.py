@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import CHROMIUM
-from made_up import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
+from fake_attention import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
 from matplotlib import colormaps
 from tensorboard.program import TensorBoard
 

@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from made_up import attention
+from fake_attention import attention
 
 from nmt.viewer import page as html
 from nmt.viewer import records

@@ -12,8 +12,8 @@ import numpy as np
 from keras import ops
 
 from nmt.data.splitting import Pair
-from nmt.inference.evaluation import perplexity
 from nmt.inference.metrics import corpus_scores
+from nmt.inference.perplexity import perplexity
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 
@@ -118,8 +118,8 @@ def ablate_each(
     translator: Translator, pairs: Sequence[Pair], language: str
 ) -> Iterator[tuple[Head, Quality]]:
     """Yield each head, and how good the model is without it (Michel et al. 2019, section 3.2)."""
-    translator = translator.own("its heads")  # whose weights are changed
-    model = translator.own_engine("its heads").model
+    translator = translator.with_keras_engine("head analysis")  # whose weights are changed
+    model = translator.keras_engine("head analysis").model
     for head in list_heads(model):
         with mask_heads(model, [head]):
             found = measure_quality(translator, pairs, language)
@@ -135,8 +135,8 @@ def prune(
     translator: Translator, pairs: Sequence[Pair], language: str, order: Sequence[Head]
 ) -> Iterator[tuple[int, Quality]]:
     """Yield how good the model is without the first 1, 2, 4, … heads of an order."""
-    translator = translator.own("its heads")  # whose weights are changed
-    model = translator.own_engine("its heads").model
+    translator = translator.with_keras_engine("head analysis")  # whose weights are changed
+    model = translator.keras_engine("head analysis").model
     for count in plan_pruning(len(order)):
         with mask_heads(model, order[:count]):
             found = measure_quality(translator, pairs, language)

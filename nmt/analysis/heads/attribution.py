@@ -65,9 +65,9 @@ def attribute(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
-    translator = translator.own("gradients")
-    model = translator.own_engine("gradients").model
-    ids = translator.whole(text)
+    translator = translator.with_keras_engine("gradients")
+    model = translator.keras_engine("gradients").model
+    ids = translator.segmenter.encode_whole(text)
     if translation is None:
         translation = translator.hypotheses([text])[0][0]
     attention = translator.attention(text, translation)

@@ -88,8 +88,8 @@ class HeadReport:
             language: BCP 47 tag of their targets.
             console: shows the progress.
         """
-        translator = translator.own("its heads")
-        model = translator.own_engine("its heads").model
+        translator = translator.with_keras_engine("head analysis")
+        model = translator.keras_engine("head analysis").model
         self.ablation = Ablation(len(pairs), measure_quality(translator, pairs, language))
         steps = ablate_each(translator, pairs, language)
         for head, found in track(steps, len(list_heads(model)), "without each head", console):

@@ -16,10 +16,12 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
+from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import Beam
-from nmt.inference.engine import make_algorithm, start_state
+from nmt.inference.greedy import Greedy
+from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.results import join_lines
-from nmt.inference.search import FREE, IMPOSSIBLE, BeamSearch, Greedy, Rules
+from nmt.inference.search import FREE, IMPOSSIBLE, Constraints
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # kept of what could follow each prefix
@@ -116,28 +118,28 @@ def record(
     Raises:
         UserError: the text is empty or would be translated in parts, or the engine is no model.
     """
-    translator = translator.own("its search step by step")
-    model = translator.own_engine("its search step by step").model
+    translator = translator.with_keras_engine("a search trace")
+    model = translator.keras_engine("a search trace").model
     decoding = translator.decoding
     size = decoding.beam_size if beam_size is None else beam_size
     alpha = decoding.length_penalty if length_penalty is None else length_penalty
     how = Beam(1, 0.0) if size == 1 else Beam(size, alpha, n_best=size)
-    ids = translator.whole(text)
+    ids = translator.segmenter.encode_whole(text)
     source = np.append(ids, EOS).astype(np.int32)
-    forced = translator.prefix_ids(prefix).astype(np.int32)
-    limit = translator.limit(len(ids), len(forced))
-    rules = Rules(
+    forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
+    limit = translator.pipeline.output_limit(len(ids), len(forced))
+    constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
-        how.numbers,
+        how.parameters,
     )
-    algorithm = _record_logits(make_algorithm(model, how.kind))
+    algorithm = _record_logits(make_algorithm(model, how.static_options))
     start = _Recorded(
-        inner=start_state(model, ops.convert_to_tensor(source[None]), how.kind, limit),
+        inner=start_state(model, ops.convert_to_tensor(source[None]), how.static_options, limit),
         logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
     )
     prefixes = _Prefixes(translator)
-    for progress in _search_by_position(algorithm, start, rules, limit):
+    for progress in _search_by_position(algorithm, start, constraints, limit):
         prefixes.add_position(algorithm, progress)
     ended = [
         tokens
@@ -235,12 +237,12 @@ def _record_logits(algorithm: Any) -> Any:
 
 
 def _search_by_position(
-    algorithm: Any, start: _Recorded, rules: Rules, limit: int
+    algorithm: Any, start: _Recorded, constraints: Constraints, limit: int
 ) -> Iterator[Any]:
     """Search position by position to the end, and yield the progress after each."""
 
     def advance(progress: Any, until: Any) -> Any:
-        return algorithm.advance(progress, rules, until)
+        return algorithm.advance(progress, constraints, until)
 
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
@@ -250,8 +252,8 @@ def _search_by_position(
         import jax
 
         advance = jax.jit(advance)
-    progress = algorithm.begin(start, rules, limit)
-    while bool(algorithm.unfinished(progress, rules)[0]):
+    progress = algorithm.begin(start, constraints, limit)
+    while bool(algorithm.unfinished(progress, constraints)[0]):
         progress = advance(progress, progress.index + 1)
         yield progress
 

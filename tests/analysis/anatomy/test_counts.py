@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import PLAIN
-from made_configurations import OPTIONS
 from rich.console import Console
+from sample_configs import OPTIONS
 
 from nmt.analysis.anatomy.counts import count_by_part
 from nmt.analysis.anatomy.terminal import tabulate_parameters

@@ -14,7 +14,7 @@ from nmt.model.sinusoids import sinusoids
 
 
 def test_norms_are_those_of_the_kernels(letters: Translator) -> None:
-    model = letters.own_engine("norms").model
+    model = letters.keras_engine().model
     norms = measure_norms(model)
     assert norms.layers == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     assert len(norms.parts) == 4 + 4 + 2
@@ -30,7 +30,7 @@ def test_norms_are_those_of_the_kernels(letters: Translator) -> None:
 
 
 def test_an_encoder_has_no_cross_attention(letters: Translator) -> None:
-    norms = measure_norms(letters.own_engine("norms").model)
+    norms = measure_norms(letters.keras_engine().model)
     missing = np.isnan(norms.rms)
     expected = np.zeros_like(missing)
     expected[:2, [part.startswith("cross") for part in norms.parts]] = True
@@ -38,7 +38,7 @@ def test_an_encoder_has_no_cross_attention(letters: Translator) -> None:
 
 
 def test_a_gate_is_a_part(letters: Translator) -> None:
-    sizes = dataclasses.asdict(letters.own_engine("norms").model.sizes)
+    sizes = dataclasses.asdict(letters.keras_engine().model.sizes)
     gated = transformer(**sizes | {"activation": "swiglu", "name": "gated"})
     assert "feed-forward gate" in measure_norms(gated).parts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import SENTENCES, STEPS, attention, log, log_runs
+from fake_attention import SENTENCES, STEPS, attention, log, log_runs
 from tensorboard.backend.application import TensorBoardWSGIApp
 from tensorboard.default import get_static_plugins
 from tensorboard.program import TensorBoard

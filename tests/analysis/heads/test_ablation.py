@@ -126,7 +126,7 @@ def test_the_model_is_worse_or_better_without_a_head_and_then_as_before(tiny_run
     assert whole.loss == pytest.approx(-sum(losses) / pieces)
     assert "tok:13a" in whole.signature
     without = dict(ablate_each(translator, PAIRS, "en"))
-    model = translator.own_engine("heads").model
+    model = translator.keras_engine().model
     assert list(without) == list_heads(model)
     assert len({found.loss for found in without.values()} | {whole.loss}) == len(without) + 1
     assert measure_quality(translator, PAIRS, "en") == whole

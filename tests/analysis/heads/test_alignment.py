@@ -90,7 +90,7 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
     pairs = [Sentences.of(source.strip(), target) for source, target in texts]
     found = list(align(translator, pairs))
     assert [one is None for one in found] == [False, True, False, True, True, False]
-    layers = translator.own_engine("attention").model.attention_layers("cross")
+    layers = translator.keras_engine("attention").model.attention_layers("cross")
     for pair, one in zip(pairs, found, strict=True):
         if one is None:
             continue

@@ -6,12 +6,12 @@ import io
 
 import numpy as np
 import pytest
-from made_up import KINDS
+from fake_attention import KINDS
 from rich.console import Console
 
 from nmt.analysis.heads.ablation import Ablation, Head, Pruning, Quality
 from nmt.analysis.heads.report import HeadReport
-from nmt.analysis.pictures.heatmaps import render_png
+from nmt.analysis.pictures.files import render_png
 from nmt.analysis.tables import Listing
 
 LAYERS, HEADS = 2, 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import KINDS
+from fake_attention import KINDS
 from numpy.typing import NDArray
 
 from nmt.analysis.heads.statistics import (

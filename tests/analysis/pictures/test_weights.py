@@ -16,7 +16,7 @@ from nmt.analysis.pictures.weights import draw_distances, draw_norms, draw_posit
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
 def test_positions_are_the_models_own(letters: Translator, kind: str) -> None:
-    sizes = dataclasses.asdict(letters.own_engine("positions").model.sizes)
+    sizes = dataclasses.asdict(letters.keras_engine().model.sizes)
     table = transformer(**sizes | {"positions": kind, "name": kind}).position_table()
     assert table.shape == (24, 16)
     figure = draw_positions(table)
@@ -31,7 +31,7 @@ def test_positions_are_the_models_own(letters: Translator, kind: str) -> None:
 def test_what_distances_do_is_the_models_own(
     letters: Translator, kind: str, lines: list[int]
 ) -> None:
-    sizes = dataclasses.asdict(letters.own_engine("positions").model.sizes)
+    sizes = dataclasses.asdict(letters.keras_engine().model.sizes)
     model = transformer(**sizes | {"positions": kind, "name": kind})
     assert model.position_table() is None
     stacks = model.distance_profiles(8)
@@ -46,13 +46,13 @@ def test_what_distances_do_is_the_models_own(
 
 
 def test_without_positions_there_is_nothing_to_draw(letters: Translator) -> None:
-    sizes = dataclasses.asdict(letters.own_engine("positions").model.sizes)
+    sizes = dataclasses.asdict(letters.keras_engine().model.sizes)
     model = transformer(**sizes | {"positions": "none", "name": "none"})
     assert (model.position_table(), model.distance_profiles(8)) == (None, {})
 
 
 def test_the_picture_of_norms_names_every_part_and_number(letters: Translator) -> None:
-    norms = measure_norms(letters.own_engine("norms").model)
+    norms = measure_norms(letters.keras_engine().model)
     figure = draw_norms(norms)
     first, second = (axes for axes in figure.axes if axes.images)
     assert [text.get_text() for text in first.get_xticklabels()] == norms.parts

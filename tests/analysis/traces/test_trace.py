@@ -129,7 +129,7 @@ def test_the_limit_and_a_prefix_are_obeyed(
     trace = record(letters, "hola", beam_size=3, prefix="xyz")
     for end in trace.finished:
         assert letters.tokenizer.pieces(trace.tokens(end)[:3]) == ["x", "y", "z"]
-    limit = letters.limit(4, 3)
+    limit = letters.pipeline.output_limit(4, 3)
     assert max(node.depth for node in trace.nodes) <= limit
     first = trace.nodes[1]
     assert first.piece == "x"

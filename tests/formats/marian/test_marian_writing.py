@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines
-from made_configurations import configured
 from safetensors.numpy import load_file
+from sample_configs import configured
 
 from nmt.config import TokenizerConfig
-from nmt.data.tokenizer import BOS, Tokenizer, train_tokenizer
+from nmt.data.tokenizer import BOS, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.formats.marian.reading import convert, read_marian
 from nmt.formats.marian.writing import load, write
-from nmt.inference.engine import KerasEngine
+from nmt.inference.keras_engine import KerasEngine
 from nmt.runs.building import build_model, make_sizes, set_seed
 
 RECORDED = Path(__file__).parent / "recorded"

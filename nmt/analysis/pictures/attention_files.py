@@ -1,0 +1,100 @@
+"""Attention of translated sentences as files: a picture, a folder of pictures, or an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.analysis.pictures.files import check_suffix, save_figure
+from nmt.analysis.pictures.heatmaps import draw_heads
+from nmt.data.cleaning import clean_text
+from nmt.errors import UserError
+from nmt.viewer.page import attention_page
+
+if TYPE_CHECKING:
+    from nmt.inference.results import Attention, Translation
+    from nmt.inference.translator import Translator
+
+PAGE = ".html"
+
+
+def check_output(out: Path, sentences: Sequence[str]) -> None:
+    """Check before any work that `write_attention` can write these sentences to ``out``.
+
+    Raises:
+        UserError: there are no sentences, one is empty, the suffix is unknown, or a single picture
+            is to hold several sentences.
+    """
+    if not sentences:
+        raise UserError("--attention needs its sentences as arguments")
+    if out.suffix and out.suffix.lower() != PAGE:
+        check_suffix(out)
+        if len(sentences) > 1:
+            raise UserError(
+                f"{out} holds one sentence; for {len(sentences)} name a folder or an .html file"
+            )
+    for number, sentence in enumerate(sentences, start=1):
+        if not clean_text(sentence):
+            raise UserError(f"sentence {number} is empty: there is nothing to draw")
+
+
+def write_attention(
+    translator: Translator,
+    sentences: Sequence[str],
+    translations: Sequence[Translation | None],
+    out: Path,
+) -> Iterator[Path]:
+    """Write the attention of translated sentences, and yield the path of each file.
+
+    Args:
+        translator: the translator that made the translations.
+        sentences: source sentences.
+        translations: the translation of each.
+        out: a path that ends in ``.html``: the interactive viewer with all sentences. In the suffix
+            of a picture: cross-attention of the last layer, of one sentence. Otherwise a folder:
+            one picture per sentence, kind of attention and layer.
+
+    Raises:
+        UserError: a sentence is too long for the model, or a file cannot be written.
+    """
+    attentions = [
+        (sentence, _read_attention(translator, sentence, translation, number))
+        for number, (sentence, translation) in enumerate(
+            zip(sentences, translations, strict=True), start=1
+        )
+    ]
+    if out.suffix.lower() == PAGE:
+        _write_text(out, attention_page(attentions, "Attention"))
+        yield out
+        return
+    for number, (_, attention) in enumerate(attentions, start=1):
+        for kind in attention.kinds:
+            layers = len(attention.weights[kind.name])
+            for layer in range(1, layers + 1):
+                path = out / f"sentence_{number}_{kind.slug}_layer_{layer}.png"
+                if out.suffix:
+                    if not kind.is_cross or layer < layers:
+                        continue
+                    path = out
+                save_figure(
+                    draw_heads(attention, kind, layer, f"{kind.title}, layer {layer}"), path
+                )
+                yield path
+
+
+def _read_attention(
+    translator: Translator, sentence: str, translation: Translation | None, number: int
+) -> Attention:
+    attention = None if translation is None else translator.attention(sentence, translation)
+    if attention is None:
+        raise UserError(f"sentence {number} is too long to be drawn")
+    return attention
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

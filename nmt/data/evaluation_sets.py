@@ -1,0 +1,66 @@
+"""Pairs to score on that are no split of a corpus: tables, aligned files, and joined sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nmt.data.encodings import UTF_8
+from nmt.data.filtering import clean_pair
+from nmt.data.reading import TOO_LONG, read_aligned, read_table
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+
+
+def read_parallel(source: Path, reference: Path, encoding: str | None = None) -> list[Pair]:
+    """Read two aligned files without cleaning them; every line is a pair.
+
+    Args:
+        source: the file of sources.
+        reference: the file of their translations.
+        encoding: of both; None: UTF-8.
+
+    Raises:
+        UserError: a file is missing, damaged or in another encoding, a line is over 1 MiB, or the
+            numbers of lines differ.
+    """
+    pairs = []
+    for line in read_aligned(source, reference, ("--source", "--reference"), encoding or UTF_8):
+        if line.fault == TOO_LONG:
+            raise UserError(
+                f"line {line.number} of {source} or of {reference} is over 1 MiB: break it up"
+            )
+        if line.sides is not None:
+            pairs.append(Pair(*line.sides))
+    return pairs
+
+
+def read_pairs(path: Path, key: str) -> list[Pair]:
+    """Read and clean a table of source TAB target; invalid lines are left out.
+
+    Args:
+        path: of the table.
+        key: of the configuration, for messages.
+
+    Raises:
+        UserError: the table is missing or damaged, or has no pair.
+    """
+    lines = map(clean_pair, read_table(path, key, (0, 1)))
+    pairs = [pair for pair in lines if isinstance(pair, Pair)]
+    if not pairs:
+        raise UserError(f"{key}={path} has no line of source TAB target")
+    return pairs
+
+
+def join_pairs(pairs: Sequence[Pair], size: int) -> list[Pair]:
+    """Return every ``size`` consecutive pairs joined by spaces; a shorter rest is left out.
+
+    Raises:
+        UserError: there are fewer pairs than that.
+    """
+    if size > len(pairs):
+        raise UserError(f"cannot join {size} pairs: there are only {len(pairs)}")
+    return [
+        Pair(*(" ".join(side) for side in zip(*pairs[i : i + size], strict=True)))
+        for i in range(0, len(pairs) - size + 1, size)
+    ]

@@ -1,0 +1,113 @@
+"""Accept a line as a pair to train on, or reject it with a reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import chain
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nmt.data.cleaning import JOINERS, clean_text
+from nmt.data.reading import Line, Row, parse_row
+from nmt.data.splitting import Pair
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
+
+# Reasons that other modules give; they appear in corpus.json and in the file of rejected lines.
+DUPLICATE = "duplicate"
+HELD_OUT = "in dev or test"  # shares a side with a pair to score on
+INVALID_WEIGHT = "weight that is no number"
+
+# The length ratio of a source is measured on its first lines, up to this number and size.
+SAMPLED_LINES, SAMPLED_BYTES = 20_000, 1 << 25
+MIN_SAMPLED_PAIRS = 100  # with fewer usable lines, the ratio is 1
+# A median ratio between 1 / SIMILAR and SIMILAR counts as 1: all alphabets are in that range.
+# Chinese, Japanese and Korean characters stand for two to four letters each.
+SIMILAR = 1.5
+
+
+def choose_length_ratio(
+    config: DataConfig, name: str, rows: Iterator[Row], log: Callable[[str], None]
+) -> tuple[float, Iterator[Row]]:
+    """Return the usual length ratio of a source, configured or measured, and its rows."""
+    if config.typical_length_ratio is not None:
+        return config.typical_length_ratio, rows
+    ratio, rows = _measure_length_ratio(rows, config.sources[name].columns)
+    if ratio != 1:
+        log(
+            f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
+            "source; data.max_length_ratio is relative to that"
+        )
+    return ratio, rows
+
+
+def _measure_length_ratio(rows: Iterator[Row], columns: list[int]) -> tuple[float, Iterator[Row]]:
+    """Return the median of target characters by source characters, and the same rows.
+
+    It depends on the first rows only, and so not on how the others are cut into shards.
+    """
+    head: list[Row] = []
+    size = 0
+    for row in rows:
+        head.append(row)
+        size += sum(map(len, row.lines))
+        if len(head) >= SAMPLED_LINES or size >= SAMPLED_BYTES:
+            break
+    ratios = []
+    for row in head:
+        line = parse_row(row, columns)
+        source, target = (len(side.strip()) for side in line.sides or ("", ""))
+        if line.fault is None and source and target:
+            ratios.append(target / source)
+    ratio = median(ratios) if len(ratios) >= MIN_SAMPLED_PAIRS else 1.0
+    return (1.0 if 1 / SIMILAR <= ratio <= SIMILAR else ratio), chain(head, rows)
+
+
+def clean_pair(line: Line) -> Pair | str:
+    """Return the cleaned pair, or the reason for rejecting the line."""
+    if line.fault:
+        return line.fault
+    if line.sides is None:
+        return "missing column"
+    pair = Pair(clean_text(line.sides[0]), clean_text(line.sides[1]))
+    return pair if all(side.strip(JOINERS) for side in pair) else "empty side"
+
+
+def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | str:
+    """Return the cleaned pair to train on, or the reason for rejecting the line.
+
+    Args:
+        line: as read.
+        config: the ``data`` group, with the limits.
+        length_ratio: usual target characters by source characters.
+    """
+    pair = clean_pair(line)
+    if isinstance(pair, str):
+        return pair
+    words = [side.count(" ") + 1 for side in pair]
+    if min(words) < config.min_words:
+        return "too short"
+    if max(words) > config.max_words or max(map(len, pair)) > config.max_characters:
+        return "too long"
+    short, long = comparable_lengths(*pair, length_ratio)
+    if long - short > config.length_ratio_margin and long > config.max_length_ratio * short:
+        return "length ratio"
+    return pair
+
+
+def comparable_lengths(source: str, target: str, length_ratio: float) -> tuple[float, float]:
+    """Return the shorter and the longer length, in characters of the wordier language."""
+    source_length = len(source) * max(length_ratio, 1)
+    target_length = len(target) * max(1 / length_ratio, 1)
+    return min(source_length, target_length), max(source_length, target_length)
+
+
+def parse_weight(text: str) -> float | None:
+    """Return the weight of a pair; None if it is not a finite number of at least 0."""
+    try:
+        weight = float(text)
+    except ValueError:
+        return None
+    return weight if 0 <= weight < math.inf else None

@@ -1,1 +1,0 @@
-"""A small bilingual grammar: conjugation, agreement, and patterns that expand into pairs."""

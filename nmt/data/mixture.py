@@ -1,0 +1,153 @@
+"""How sources combine into an epoch: their weights, repeats, tags and directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from nmt.config.sources import PATTERNS
+from nmt.data.cleaning import clean_text
+from nmt.data.splitting import Pair
+
+if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`
+    import numpy as np
+
+    from nmt.config import DataConfig
+
+
+@dataclass(frozen=True)
+class SourcePairs:
+    """The training pairs of one source, as the model sees them."""
+
+    name: str  # of the source
+    pairs: list[Pair]
+    repeats: int  # how often an epoch has each pair
+    is_read: bool  # from lines, rather than generated
+    weights: list[float] | None = None  # of each pair in the loss; None: all are 1
+
+
+Mixture: TypeAlias = tuple[SourcePairs, ...]  # an epoch, source by source
+PairsBySource: TypeAlias = dict[str, list[Pair]]
+
+
+def mix_sources(
+    config: DataConfig,
+    train: PairsBySource,
+    pair_weights: Mapping[str, Mapping[Pair, float]],
+    source_weights: Mapping[str, float] = MappingProxyType({}),
+) -> Mixture:
+    """Return the pairs of an epoch, each source repeated by its weight: see `count_repeats`.
+
+    Args:
+        config: the ``data`` group.
+        train: pairs to train on, as the sources have them.
+        pair_weights: weights of pairs in the loss, for the sources that have any.
+        source_weights: override the configured weights of sources; 0 leaves a source out.
+    """
+    sizes = {name: len(pairs) for name, pairs in train.items()}
+    mixture = []
+    for name, repeats in count_repeats(config, sizes, source_weights).items():
+        weights = pair_weights.get(name)
+        mixture.append(
+            SourcePairs(
+                name,
+                to_model_view(config, name, train[name]),
+                repeats,
+                is_read=config.sources[name].kind != PATTERNS,
+                weights=None if weights is None else [weights[pair] for pair in train[name]],
+            )
+        )
+    return tuple(mixture)
+
+
+def count_repeats(
+    config: DataConfig,
+    sizes: Mapping[str, int],
+    source_weights: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, int]:
+    """Return how often an epoch has each pair of a source.
+
+    The source with most pairs for its weight has each of them once. The others are repeated to
+    come near their weights, except generated pairs: more of those can be configured instead.
+
+    Args:
+        config: the ``data`` group.
+        sizes: pairs of each source.
+        source_weights: override the configured weights of sources; 0 leaves a source out.
+
+    Returns:
+        At least 1 for each source that has pairs and is not left out, in configured order.
+    """
+    sources = config.sources
+    sizes = {
+        name: sizes[name] for name in sources if sizes.get(name) and source_weights.get(name) != 0
+    }
+    weights = {
+        name: weight
+        for name, size in sizes.items()
+        if (weight := source_weights.get(name, _source_weight(config, name, size))) is not None
+    }
+    per_weight = max((sizes[name] / weights[name] for name in weights), default=0)
+    return {
+        name: 1
+        if sources[name].kind == PATTERNS
+        else max(1, round(per_weight * weights.get(name, 0) / size))
+        for name, size in sizes.items()
+    }
+
+
+def _source_weight(config: DataConfig, name: str, size: int) -> float | None:
+    """Return the weight of a source: its own, or else the one that the temperature gives it.
+
+    Arivazhagan et al. 2019, Massively Multilingual Neural Machine Translation in the Wild, 4.2.
+    """
+    source = config.sources[name]
+    if source.weight is not None or config.temperature is None or source.kind == PATTERNS:
+        return source.weight
+    return size ** (1 / config.temperature)
+
+
+def list_pairs(mixture: Sequence[SourcePairs]) -> list[Pair]:
+    """Return the pairs of an epoch, repeats included."""
+    return [pair for source in mixture for pair in source.pairs * source.repeats]
+
+
+def list_weights(mixture: Sequence[SourcePairs]) -> np.ndarray | None:
+    """Return the loss weight of each pair of `list_pairs`: float32 [pairs]; None: all are 1."""
+    import numpy as np
+
+    if all(source.weights is None for source in mixture):
+        return None
+    repeated = [
+        (source.weights or [1.0] * len(source.pairs)) * source.repeats for source in mixture
+    ]
+    return np.array([weight for weights in repeated for weight in weights], np.float32)
+
+
+def to_model_view(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
+    """Return the pairs of a source as the model sees them: with its direction and its tag."""
+    source = config.sources[name]
+    if source.reverse != config.reverse:
+        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+    if source.tag is None:
+        return pairs
+    # Cleaned, as the translator will read it.
+    return [Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in pairs]
+
+
+def to_source_view(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs as their sources may have them: without tags, and in their directions."""
+    flips: dict[str, set[bool]] = {}  # tag ("" for none) -> whether its sources are reversed
+    for source in config.sources.values():
+        tag = f"{clean_text(source.tag)} " if source.tag is not None else ""
+        flips.setdefault(tag, set()).add(source.reverse != config.reverse)
+    flips.setdefault("", {config.reverse})  # a table without tags
+    views = []
+    for pair in pairs:
+        # The longest tag that matches; the empty one always does.
+        tag = max((tag for tag in flips if pair.source.startswith(tag)), key=len)
+        bare = Pair(pair.source.removeprefix(tag), pair.target)
+        views += [Pair(bare.target, bare.source) if flip else bare for flip in sorted(flips[tag])]
+    return views

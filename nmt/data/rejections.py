@@ -1,0 +1,119 @@
+"""Reports of rejected lines: the file of all of them, a table of reasons, and a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from rich.table import Table
+
+from nmt.config.sources import SHORT_KEYS, source_key
+from nmt.data.filtering import DUPLICATE
+from nmt.data.reading import Line, matching_files
+from nmt.errors import UserError, attach_filename
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
+    from nmt.data.corpus import Corpus
+
+# A source of at least this many lines is warned about if fewer than this share are accepted.
+MIN_LINES, MIN_ACCEPTED = 100, 0.2
+
+
+def rejection_table(corpus: Corpus) -> Table:
+    """Return a table of all lines: rejected by reason, accepted by split."""
+    table = Table("lines", "count", "share", title=f"Corpus: {corpus.lines:,} lines")
+    table.columns[1].justify = table.columns[2].justify = "right"
+
+    def row(label: str, count: int) -> None:
+        table.add_row(label, f"{count:,}", f"{count / max(1, corpus.lines):.1%}")
+
+    for reason, count in corpus.rejected.items():
+        row(f"rejected: {reason}", count)
+    table.add_section()
+    train = corpus.train_pairs
+    row("kept", train + len(corpus.dev) + len(corpus.test))
+    table.add_section()
+    row("train", train)
+    row("dev", len(corpus.dev))
+    row("test", len(corpus.test))
+    for name, pairs in corpus.tests.items():
+        row(f"test: {name}", len(pairs))
+    return table
+
+
+def check_accepted(
+    config: DataConfig, name: str, pairs: int, lines: int, rejected: Counter[str]
+) -> None:
+    """Warn if a source gives few pairs.
+
+    Args:
+        config: the ``data`` group.
+        name: of the source.
+        pairs: accepted lines.
+        lines: all lines.
+        rejected: reason -> lines.
+
+    Raises:
+        UserError: the source gives no pair.
+    """
+    which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
+    if not lines:
+        raise UserError(f"{which} is empty, 0 lines were read: add sentence pairs")
+    if pairs and (lines < MIN_LINES or pairs >= MIN_ACCEPTED * lines):
+        return
+    reason, count = rejected.most_common(1)[0]
+    if pairs and reason == DUPLICATE:
+        return
+    key = f"{source_key(config.sources, name, 'columns')} and "
+    columns = key if config.sources[name].kind in SHORT_KEYS["columns"] else ""
+    message = (
+        f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
+        f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "
+        "each line with data.rejected_file=FILE"
+    )
+    if not pairs:
+        raise UserError(message)
+    warnings.warn(message, stacklevel=3)
+
+
+def write_rejected(file: TextIO, reason: str, line: Line) -> None:
+    """Write one rejected line: reason, file:number, and its text."""
+    file.write(f"{reason}\t{line.file}:{line.number}\t{line.raw}\n")
+
+
+@contextmanager
+def open_rejected_file(config: DataConfig, path: Path | None) -> Iterator[TextIO | None]:
+    """Open the file for rejected lines; yield None without a path.
+
+    Raises:
+        UserError: it cannot be written, or is a file of the corpus.
+    """
+    if path is None:
+        yield None
+        return
+    path = path.expanduser()
+    for source in config.sources.values():
+        for name in (source.path, source.source_path, source.target_path, source.archive):
+            if name and any(_is_same_file(path, file) for file in matching_files(name)):
+                raise UserError(
+                    f"data.rejected_file={path} would overwrite the corpus: name another file"
+                )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # backslashreplace: the name of an input file may be invalid UTF-8.
+        file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        raise UserError(
+            f"data.rejected_file={path} cannot be written ({error.strerror}): name another file"
+        ) from error
+    with attach_filename(path), file:
+        yield file
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)

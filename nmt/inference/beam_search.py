@@ -1,0 +1,187 @@
+"""Beam search: prefixes that compete with each other, with length and coverage penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from nmt.inference.search import (
+    IMPOSSIBLE,
+    Constraints,
+    Hypotheses,
+    State,
+    Step,
+    Tensor,
+    best_continuations,
+    count_tokens,
+    forced_tokens,
+)
+
+Reorder = Callable[[State, Tensor], State]
+
+
+def length_penalty(length: Tensor, alpha: Tensor | float) -> Tensor:
+    """Return ((5 + length) / 6) ** alpha: Wu et al. 2016, equation 14."""
+    return ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
+
+
+def coverage_penalty(coverage: Tensor, mask: Tensor, beta: Tensor | float) -> Tensor:
+    """Return beta * sum_i log(min(coverage_i, 1)): Wu et al. 2016, equation 14; at most 0.
+
+    Args:
+        coverage: float32 [B, k, S], the attention each source token has received.
+        mask: bool [B, 1, S], False for padding.
+        beta: weight of the penalty.
+
+    Returns:
+        float32 [B, k].
+    """
+    received = ops.clip(coverage, 1e-6, 1.0)
+    return beta * ops.sum(ops.where(mask, ops.log(received), 0.0), axis=-1)
+
+
+class _Beam(NamedTuple):
+    """The progress of a beam search: k live prefixes, and n ended hypotheses beside them."""
+
+    index: Tensor  # int32 scalar: tokens so far
+    live_tokens: Tensor  # int32 [B, k, T]
+    live_log_probs: Tensor  # float32 [B, k], best first
+    ended_tokens: Tensor  # int32 [B, n, T]
+    ended_log_probs: Tensor  # float32 [B, n]
+    ended_scores: Tensor  # float32 [B, n], best first
+    state: State
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """Keep the ``size`` best prefixes, and the best ended hypotheses beside them.
+
+    A sentence is finished when no live prefix can still become one of its
+    `SearchParameters.n_best` best hypotheses, so stopping early never changes the result.
+
+    Attributes:
+        step: see `nmt.inference.search`.
+        reorder: ``reorder(state, parents)`` returns the state in which hypothesis i continues
+            hypothesis ``parents[:, i]``, int32 [B, k].
+        bos: id of the begin mark.
+        eos: id of the end mark.
+        size: k.
+        ended_size: n, ended hypotheses kept per sentence; from `SearchParameters.n_best` to k.
+        never: ids that no output contains; never the end mark.
+        coverage: returns (received [B, k, S], mask [B, 1, S]) of a state, see `coverage_penalty`;
+            None: no coverage penalty.
+    """
+
+    step: Step
+    reorder: Reorder
+    bos: int
+    eos: int
+    size: int
+    ended_size: int
+    never: tuple[int, ...] = ()
+    coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
+
+    def begin(self, state: State, constraints: Constraints, max_length: int | Tensor) -> _Beam:
+        """See `Algorithm.begin`."""
+        k, n, batch = self.size, self.ended_size, ops.shape(constraints.limits)[0]
+        return _Beam(
+            index=ops.convert_to_tensor(0, "int32"),
+            live_tokens=ops.zeros((batch, k, max_length), "int32"),
+            # All prefixes are empty and equal: only one of them may be extended.
+            live_log_probs=ops.where(
+                ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch, k), "float32")
+            ),
+            ended_tokens=ops.zeros((batch, n, max_length), "int32"),
+            ended_log_probs=ops.full((batch, n), IMPOSSIBLE, "float32"),
+            ended_scores=ops.full((batch, n), IMPOSSIBLE, "float32"),
+            state=state,
+        )
+
+    def unfinished(self, progress: _Beam, constraints: Constraints) -> Tensor:
+        """Return bool [B]: whether a prefix could still become one of the n best."""
+        # A log-probability only falls, and its divisor is at most that of the longest output.
+        alpha, n_best = constraints.parameters.length_penalty, constraints.parameters.n_best
+        attainable = progress.live_log_probs[:, 0] / length_penalty(constraints.limits, alpha)
+        worst = progress.ended_scores[:, 0 if self.ended_size == 1 else n_best - 1]
+        return ops.logical_and(attainable > worst, progress.index < constraints.limits)
+
+    def advance(self, progress: _Beam, constraints: Constraints, until: Tensor) -> _Beam:
+        """See `Algorithm.advance`."""
+
+        def is_unfinished(*fields: Any) -> Tensor:
+            now = _Beam(*fields)
+            return ops.logical_and(now.index < until, ops.any(self.unfinished(now, constraints)))
+
+        def extend(*fields: Any) -> tuple[Any, ...]:
+            return tuple(self._extend(_Beam(*fields), constraints))
+
+        return _Beam(*ops.while_loop(is_unfinished, extend, tuple(progress)))
+
+    def _extend(self, beam: _Beam, constraints: Constraints) -> _Beam:
+        """Return the progress one position later."""
+        k = self.size
+        last = ops.take(beam.live_tokens, ops.maximum(beam.index - 1, 0), axis=2)  # [B, k]
+        last = ops.where(ops.equal(beam.index, 0), self.bos, last)
+        logits, state = self.step(last, beam.index, beam.state)
+        # Of 2k candidates at most k end (one per prefix), so k prefixes always stay alive.
+        forced = forced_tokens(constraints, beam.index, self.eos)
+        scores, tokens = best_continuations(ops.cast(logits, "float32"), forced, 2 * k, self.never)
+        total = ops.expand_dims(beam.live_log_probs, -1) + scores  # [B, k, c]
+        count = scores.shape[-1]
+        log_probs, flat = ops.top_k(ops.reshape(total, (-1, k * count)), 2 * k)  # [B, 2k]
+        flat = ops.cast(flat, "int32")
+        parent = flat // count
+        token = ops.take_along_axis(ops.reshape(tokens, (-1, k * count)), flat, axis=1)
+        tokens = ops.take_along_axis(beam.live_tokens, parent[:, :, None], axis=1)  # [B, 2k, T]
+        tokens = ops.slice_update(tokens, (0, 0, beam.index), token[:, :, None])
+        ends = ops.equal(token, self.eos)
+
+        live_log_probs, chosen = ops.top_k(ops.where(ends, IMPOSSIBLE, log_probs), k)
+        chosen = ops.cast(chosen, "int32")
+
+        has_ended = self.endings(ends, log_probs)
+        ended = log_probs / length_penalty(beam.index + 1, constraints.parameters.length_penalty)
+        if self.coverage is not None:
+            received = coverage_penalty(
+                *self.coverage(state), constraints.parameters.coverage_penalty
+            )
+            ended = ended + ops.take_along_axis(received, parent, axis=1)
+        pool = ops.concatenate([beam.ended_scores, ops.where(has_ended, ended, IMPOSSIBLE)], axis=1)
+        ended_scores, best_ended = ops.top_k(pool, self.ended_size)  # of [B, n + 2k]
+        best_ended = ops.cast(best_ended, "int32")
+        pool_tokens = ops.concatenate([beam.ended_tokens, tokens], axis=1)
+        pool_log_probs = ops.concatenate([beam.ended_log_probs, log_probs], axis=1)
+        return _Beam(
+            index=beam.index + 1,
+            live_tokens=ops.take_along_axis(tokens, chosen[:, :, None], axis=1),
+            live_log_probs=live_log_probs,
+            ended_tokens=ops.take_along_axis(pool_tokens, best_ended[:, :, None], axis=1),
+            ended_log_probs=ops.take_along_axis(pool_log_probs, best_ended, axis=1),
+            ended_scores=ended_scores,
+            state=self.reorder(state, ops.take_along_axis(parent, chosen, axis=1)),
+        )
+
+    def endings(self, ends: Tensor, log_probs: Tensor) -> Tensor:
+        """Return bool [B, 2k]: which candidates, best first, become ended hypotheses.
+
+        All that end do; in fairseq and transformers only the k best.
+
+        Args:
+            ends: bool [B, 2k], whether a candidate's last token is the end mark.
+            log_probs: float32 [B, 2k].
+        """
+        # At its limit, a sentence has one possible ending per prefix; the others do not count.
+        return ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
+
+    def result(self, progress: _Beam) -> Hypotheses:
+        """Return the best ended hypotheses."""
+        tokens = progress.ended_tokens
+        return Hypotheses(
+            tokens,
+            count_tokens(tokens, self.eos),
+            progress.ended_log_probs,
+            progress.ended_scores,
+        )

@@ -1,0 +1,97 @@
+"""Translations of the segments of a text, joined to translations of the text."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from nmt.inference.results import Translation
+
+UNKNOWN_LANGUAGE = "und"
+# Languages written without spaces between sentences: first subtags of BCP 47. For an unknown
+# language, the characters of their scripts: Thai, Lao, Burmese, Khmer, Chinese, Japanese.
+_UNSPACED = frozenset("zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split())
+_UNSPACED_CHARACTER = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff00-\uffef\U00020000-\U0003ffff]"
+)
+
+
+def join_texts(texts: Sequence[str], language: str = UNKNOWN_LANGUAGE) -> str:
+    """Return one text, joined as its language is written; empty texts are left out.
+
+    Args:
+        texts: translations of the segments of a text.
+        language: BCP 47 tag. If it is unknown, the characters around each joint decide whether a
+            space belongs there.
+    """
+    joined = ""
+    for text in filter(None, texts):
+        joined += (" " if joined and _needs_space(joined[-1], text[0], language) else "") + text
+    return joined
+
+
+def _needs_space(left: str, right: str, language: str) -> bool:
+    code = re.split("[-_]", language.lower())[0]
+    if code == UNKNOWN_LANGUAGE:
+        return not _UNSPACED_CHARACTER.match(left) and not _UNSPACED_CHARACTER.match(right)
+    # Foreign words are separated by spaces in every language.
+    return code not in _UNSPACED or (left.isascii() and right.isascii())
+
+
+class Joiner:
+    """Joins translations of segments.
+
+    A text without segments has one translation, which is empty.
+
+    Args:
+        language: BCP 47 tag of the translations.
+    """
+
+    def __init__(self, language: str = UNKNOWN_LANGUAGE) -> None:
+        self.language = language
+
+    def join_best(self, segments: Sequence[list[Translation]], count: int) -> list[Translation]:
+        """Return the ``count`` best ways to choose one translation per segment, best first.
+
+        Args:
+            segments: the hypotheses of each segment.
+            count: translations of the text, at most.
+        """
+        best: list[tuple[Translation, ...]] = [()]
+        for hypotheses in segments:
+            longer = [(*chosen, hypothesis) for chosen in best for hypothesis in hypotheses]
+            best = heapq.nlargest(
+                count, longer, key=lambda chosen: sum(segment.score for segment in chosen)
+            )
+        return [self._join(chosen) for chosen in best]
+
+    def join_samples(self, segments: Sequence[list[Translation]], seed: int) -> list[Translation]:
+        """Return samples of the text, the most probable first.
+
+        The samples of each segment are shuffled first: engines sort them by probability, and
+        joining them in that order would favour likely and unlikely samples meeting their own kind.
+
+        Args:
+            segments: the samples of each segment.
+            seed: seed of the shuffling.
+        """
+        if not segments:
+            return [self._join([])]
+        shuffled = [
+            [samples[i] for i in np.random.default_rng([seed, number]).permutation(len(samples))]
+            for number, samples in enumerate(segments)
+        ]
+        joined = map(self._join, zip(*shuffled, strict=True))
+        return sorted(joined, key=lambda translation: -translation.log_prob)
+
+    def _join(self, segments: Sequence[Translation]) -> Translation:
+        return Translation(
+            text=join_texts([segment.text for segment in segments], self.language),
+            log_prob=sum(segment.log_prob for segment in segments),
+            score=sum(segment.score for segment in segments),
+            tokens=tuple(token for segment in segments for token in segment.tokens),
+        )

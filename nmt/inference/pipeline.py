@@ -1,0 +1,202 @@
+"""From texts to translations: cut into segments, search in batches, join."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.config import DecodingConfig
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
+from nmt.inference.contract import Beam, Engine, Sampling, SamplingRequest, SearchRequest
+from nmt.inference.engines import Engines
+from nmt.inference.forcing import plan_batches
+from nmt.inference.joining import Joiner
+from nmt.inference.results import Translation, join_lines
+from nmt.inference.segmenting import Segmenter, clean_input
+
+Request = SearchRequest | SamplingRequest
+Finish = Callable[[], list[list[Translation]]]  # waits for work that was started
+
+_AHEAD = 1  # chunks of a stream that are searched while the one before is waited for
+
+
+class _Plan(NamedTuple):
+    engine: Engine
+    options: Beam | Sampling
+    prefix: np.ndarray  # int32 [P], ids that every translation begins with
+
+
+class Pipeline:
+    """Translates texts with whichever engine supports the request.
+
+    Args:
+        engines: engines over the same weights.
+        tokenizer: tokenizer of their ids.
+        segmenter: cuts texts.
+        joiner: joins the translations of segments.
+        decoding: defaults of requests, limits of outputs, and the batch size.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        tokenizer: Tokenizer,
+        segmenter: Segmenter,
+        joiner: Joiner,
+        decoding: DecodingConfig,
+    ) -> None:
+        self._engines = engines
+        self._tokenizer = tokenizer
+        self._segmenter = segmenter
+        self._joiner = joiner
+        self._decoding = decoding
+
+    def stream(
+        self, chunks: Iterable[Sequence[str]], request: Request
+    ) -> Generator[list[list[Translation]]]:
+        """Yield the translations of each chunk of texts: see `Translator.stream`."""
+        plan = self._plan(request)
+        started: deque[Finish] = deque()
+        pool = ThreadPoolExecutor(plan.engine.parallel)
+        try:
+            for texts in chain(chunks, [[]]):
+                if len(texts):
+                    started.append(self._start(texts, request, plan, pool))
+                while len(started) > (_AHEAD if len(texts) else 0):
+                    yield started.popleft()()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def search_segments(
+        self, segments: Sequence[np.ndarray], request: Request
+    ) -> list[list[Translation]]:
+        """Return translations of each segment, int32 [S - 1] without end mark, best first.
+
+        With `Segmenter.segment` before and `Joiner.join_best` after it, these make the translations
+        of texts.
+        """
+        plan = self._plan(request)
+        with ThreadPoolExecutor(plan.engine.parallel) as pool:
+            return self._start_segments(segments, range(0), plan, pool)()
+
+    def encode_prefix(self, prefix: str) -> np.ndarray:
+        """Return the ids int32 [P] that an output with this prefix begins with.
+
+        Raises:
+            UserError: the prefix is too long.
+        """
+        cleaned = clean_input(prefix)
+        ids = self._tokenizer.target.encode([cleaned])[0] if cleaned else np.zeros(0, np.int32)
+        most = self._engines.preferred.max_length - 1
+        if len(ids) > most:
+            raise UserError(f"the prefix must have at most {most} tokens, got {len(ids)}")
+        return ids
+
+    def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
+        """Return how many tokens an output may have, end mark included."""
+        ratio, margin = self._decoding.max_length_ratio, self._decoding.max_length_margin
+        limit = max(int(source_tokens * ratio) + margin, prefix_tokens + margin)
+        return min(limit, self._engines.preferred.max_length)
+
+    def _plan(self, request: Request) -> _Plan:
+        prefix = self.encode_prefix(request.prefix)
+        options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
+        return _Plan(self._engines.supporting(options), options, prefix)
+
+    def _start(self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor) -> Finish:
+        """Cut texts and start to search their segments."""
+        segments: list[np.ndarray] = []
+        spans = []
+        for cut_text in self._segmenter.segment_all(texts):
+            spans.append((len(segments), len(segments) + len(cut_text)))
+            segments.extend(cut_text)
+        # Only the first segment of a text begins with the prefix.
+        finish_segments = self._start_segments(segments, [begin for begin, _ in spans], plan, pool)
+
+        def finish() -> list[list[Translation]]:
+            translations = finish_segments()
+            return [self._assemble(translations[begin:end], request) for begin, end in spans]
+
+        return finish
+
+    def _assemble(self, segments: list[list[Translation]], request: Request) -> list[Translation]:
+        """Return the translations of a text from those of its segments."""
+        if len(segments) == 1:
+            translations = segments[0]
+        elif isinstance(request, SearchRequest):
+            translations = self._joiner.join_best(segments, request.n_best)
+        else:
+            translations = self._joiner.join_samples(segments, request.seed)
+        if isinstance(request, SamplingRequest) and request.rank_by_agreement:
+            return _rank_by_agreement(translations)
+        return translations
+
+    def _start_segments(
+        self, segments: Sequence[np.ndarray], prefixed: Sequence[int], plan: _Plan, pool: Executor
+    ) -> Finish:
+        """Start to search, in batches of similar length.
+
+        Args:
+            segments: ids int32 [S - 1] of each, without end mark.
+            prefixed: indices of the segments whose translations begin with the plan's prefix.
+            plan: how to search.
+            pool: runs the batches.
+        """
+        translations: list[list[Translation]] = [[] for _ in segments]
+
+        def search(indices: list[int], prefix: np.ndarray) -> None:
+            sources = [segments[i] for i in indices]
+            limits = [self.output_limit(len(ids), len(prefix)) for ids in sources]
+            outputs = plan.engine.search(sources, np.array(limits, np.int32), plan.options, prefix)
+            tokens = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
+            texts = iter(self._tokenizer.decode(tokens))
+            for i, hypotheses in zip(indices, outputs, strict=True):
+                translations[i] = [
+                    Translation(join_lines(next(texts)), log_prob, score, tokens)
+                    for tokens, log_prob, score in hypotheses
+                ]
+
+        groups = [(list(range(len(segments))), plan.prefix)]
+        if len(plan.prefix):
+            others = set(range(len(segments))).difference(prefixed)
+            groups = [
+                ([i for i in range(len(segments)) if i not in others], plan.prefix),
+                (sorted(others), plan.prefix[:0]),
+            ]
+        jobs = [
+            pool.submit(search, [indices[i] for i in batch], prefix)
+            for indices, prefix in groups
+            for batch in plan_batches(
+                [len(segments[i]) for i in indices],
+                self._decoding.batch_size,
+                plan.engine.parallel,
+            )
+        ]
+
+        def finish() -> list[list[Translation]]:
+            for job in jobs:
+                job.result()
+            return translations
+
+        return finish
+
+
+def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:
+    """Rank samples by their mean chrF against all of them: see `Translator.minimum_bayes_risk`."""
+    from nmt.inference.metrics import expected_chrf  # loads sacreBLEU
+
+    distinct = list({sample.text: sample for sample in samples}.values())
+    scores = expected_chrf(
+        [sample.text for sample in distinct], [sample.text for sample in samples]
+    )
+    ranked = [
+        Translation(sample.text, sample.log_prob, score, sample.tokens)
+        for sample, score in zip(distinct, scores, strict=True)
+    ]
+    return sorted(ranked, key=lambda sample: -sample.score)

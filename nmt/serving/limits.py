@@ -1,0 +1,84 @@
+"""Limits of the service: the size of a request, and the work that it may cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from fastapi import HTTPException
+
+MAX_BEAM = 16  # memory and time grow with the beam, and larger ones do not translate better
+MAX_LENGTH_PENALTY = 2.0
+MAX_ATTENTION_TEXTS = 4  # each needs a pass of the model
+MAX_ATTENTION_TOKENS = 256  # source tokens of a request; the pass grows with their square
+# Work per token of computing attention: the pass reads the translation as one hypothesis.
+ATTENTION_WORK = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of requests, of batches and of waiting times."""
+
+    max_body: int  # bytes
+    max_sentences: int  # per request
+    max_characters: int  # per sentence
+    # Work of a request: source tokens times beam, or times beam + 1 if attention is computed.
+    max_work: int
+    timeout_s: float  # to read a body, and again to answer it
+    health_s: float  # to translate the text of the health check
+    max_batch: int  # sentences, or segments of long ones
+    max_batch_work: int
+    max_wait_s: float  # how long a request waits to be batched
+    max_queue: int  # work
+
+    def check_size(self, texts: Sequence[str], attention: bool) -> None:
+        """Check number and length of texts.
+
+        Raises:
+            HTTPException: 413 beyond a limit.
+        """
+        if len(texts) > self.max_sentences:
+            raise HTTPException(
+                413, f"{len(texts):,} texts are more than the {self.max_sentences:,} allowed"
+            )
+        longest = max(map(len, texts), default=0)
+        if longest > self.max_characters:
+            raise HTTPException(
+                413,
+                f"a text of {longest:,} characters is longer than the {self.max_characters:,} "
+                "allowed",
+            )
+        if attention and len(texts) > MAX_ATTENTION_TEXTS:
+            raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
+
+    def check_work(
+        self, segments: Sequence[Sequence[np.ndarray]], attends: Sequence[bool], beam: int
+    ) -> None:
+        """Check the work of a request.
+
+        Args:
+            segments: ids of each text's segments.
+            attends: whether attention is computed, for each text.
+            beam: beam size.
+
+        Raises:
+            HTTPException: 413 beyond a limit.
+        """
+        lengths = [sum(map(len, ids)) for ids in segments]
+        tokens = sum(lengths)
+        attended = sum(length for length, attend in zip(lengths, attends, strict=True) if attend)
+        if attended > MAX_ATTENTION_TOKENS:
+            raise HTTPException(
+                413,
+                f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
+                f"{attended:,}: send fewer or shorter texts, or ask without attention",
+            )
+        work = tokens * beam + attended * ATTENTION_WORK
+        if work > self.max_work:
+            also = " with attention" if attended else ""
+            raise HTTPException(
+                413,
+                f"{tokens:,} tokens at beam {beam}{also} are {work:,} of work, more than the "
+                f"{self.max_work:,} allowed",
+            )

@@ -1,0 +1,59 @@
+"""Refusals and failures as answers: ``{"error": "one line"}`` and a status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from nmt.errors import suggest
+from nmt.serving.schema import TranslationRequest
+
+CLIENT_CLOSED = 499  # not a registered status: for the metrics, of clients that hung up
+_MAX_ECHO = 50  # characters of a client's input that an error repeats
+_FIELDS = list(TranslationRequest.model_fields)
+
+
+def unavailable(message: str) -> HTTPException:
+    """Return a 503 that a client may retry."""
+    return HTTPException(503, message, headers={"Retry-After": "1"})
+
+
+def problem(status: int, message: str, headers: Any = None) -> JSONResponse:
+    """Return an error as an answer."""
+    return JSONResponse({"error": message}, status_code=status, headers=headers)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make an application answer every exception with a `problem`."""
+    app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    return problem(error.status_code, error.detail, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return problem(500, "internal error")
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    kind, message = first["type"], first["msg"]
+    if kind == "json_invalid":
+        return problem(400, f"the body is not JSON: {first['ctx']['error']}")
+    if kind == "value_error":
+        return problem(422, message.removeprefix("Value error, "))
+    if len(first["loc"]) < 2:
+        return problem(422, "the body must be a JSON object, sent as application/json")
+    field = str(first["loc"][1])[:_MAX_ECHO]
+    if kind == "extra_forbidden":
+        return problem(422, f"unknown field {field!r}{suggest(field, _FIELDS)}")
+    return problem(422, f"{field}: {message}")

@@ -1,0 +1,94 @@
+"""Bodies of requests and answers; `/openapi.json` describes them by these docstrings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from nmt.serving.limits import (
+    MAX_ATTENTION_TEXTS,
+    MAX_ATTENTION_TOKENS,
+    MAX_BEAM,
+    MAX_LENGTH_PENALTY,
+)
+
+
+class TranslationRequest(BaseModel):
+    """Body of `POST /translate`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str | list[str] = Field(
+        description="one text, or a list of texts that are translated one by one"
+    )
+    beam: int | None = Field(
+        None, ge=1, le=MAX_BEAM, description="beam size; 1 is greedy; default: the run's"
+    )
+    nbest: int = Field(1, ge=1, le=MAX_BEAM, description="translations per text; at most the beam")
+    length_penalty: float | None = Field(
+        None,
+        ge=0,
+        le=MAX_LENGTH_PENALTY,
+        description="0 favours short translations; default: the run's",
+    )
+    scores: bool = Field(False, description="give the score and log_prob of every translation")
+    attention: bool = Field(
+        False,
+        description="give the cross-attention of the best translation of each text, for at most "
+        f"{MAX_ATTENTION_TEXTS} texts of {MAX_ATTENTION_TOKENS} tokens in all",
+    )
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _is_text(cls, value: Any) -> Any:
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("text must be a string or a list of strings")
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            raise ValueError("text holds half of a surrogate pair") from None
+        return value
+
+    @model_validator(mode="after")
+    def _beam_holds_nbest(self) -> TranslationRequest:
+        if self.beam is not None and self.nbest > self.beam:
+            raise ValueError(f"nbest {self.nbest} needs a beam of at least {self.nbest}")
+        return self
+
+
+class AttentionWeights(BaseModel):
+    """Cross-attention from each target token to the source tokens."""
+
+    source: list[str] = Field(description="S tokens, the end mark last; ▁ begins a word")
+    target: list[str] = Field(description="T tokens")
+    weights: list[list[list[list[float]]]] = Field(
+        description="[layers][heads][T][S], 0 to 1, with three decimals"
+    )
+
+
+class Hypothesis(BaseModel):
+    """One translation; all fields but the text are present only if requested."""
+
+    text: str
+    score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
+    log_prob: float | None = Field(None, description="of the whole translation, in nats")
+    attention: AttentionWeights | None = Field(
+        None, description="of the best translation only; null if it is not available"
+    )
+    attention_missing: str | None = Field(None, description="why attention is null")
+
+
+class TranslationResponse(BaseModel):
+    """Answer to `POST /translate`."""
+
+    translations: list[list[Hypothesis]] = Field(
+        description="for each text, also if there is only one, its translations, best first"
+    )
+
+
+class Problem(BaseModel):
+    """Answer to any request that was refused or failed."""
+
+    error: str

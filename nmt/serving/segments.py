@@ -1,0 +1,51 @@
+"""Translation in segments: the pieces into which long texts are cut before they are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nmt.inference.contract import SearchRequest
+from nmt.inference.results import Translation
+from nmt.inference.translator import Translator
+
+_WARM_UP = "a"  # any text compiles the search; a short one does it fast
+
+
+class SegmentTranslator:
+    """The steps of `Translator.hypotheses`, for a caller who batches segments of many texts.
+
+    `segment` and `load_attention` may be called on any thread; `hypotheses` and `attention` each on
+    one thread at a time, which may be two different ones.
+
+    Args:
+        translator: performs the steps.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.decoding = translator.decoding
+        self.has_attention = translator.engines.has_keras
+        self.attention = translator.attention
+        self.segment = translator.segmenter.segment
+        self._keras_engine = translator.keras_engine
+        self._search = translator.pipeline.search_segments
+        self._join_best = translator.joiner.join_best
+
+    def hypotheses(self, segments: Sequence[np.ndarray], **options: Any) -> list[list[Translation]]:
+        """Return translations of each segment, best first; ``options`` of `SearchRequest`."""
+        return self._search(segments, SearchRequest(**options))
+
+    def load_attention(self) -> None:
+        """Load and compile what `attention` needs, so that its first call is fast.
+
+        Raises:
+            UserError: the engine has no attention.
+        """
+        self._keras_engine("attention")
+        self.attention(_WARM_UP)
+
+    def join(self, segments: list[list[Translation]], n_best: int) -> list[Translation]:
+        """Return up to ``n_best`` translations of a text, given those of its segments."""
+        return segments[0] if len(segments) == 1 else self._join_best(segments, n_best)

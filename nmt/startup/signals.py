@@ -1,0 +1,53 @@
+"""Signals that ask a process to stop: Ctrl-C, the end of a session, and what schedulers send."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from nmt.startup.liveness import STATUS_REQUEUE
+
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+STATUS_INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
+
+
+def exit_stopped(number: int) -> NoReturn:
+    """Exit with the status of a job that saved its state when a signal stopped it."""
+    raise SystemExit(STATUS_INTERRUPTED if number == signal.SIGINT else STATUS_REQUEUE)
+
+
+@contextmanager
+def handle_stop_signals(handle: Callable[[int], None], *, once: bool = False) -> Iterator[None]:
+    """Call ``handle`` with the number of every stop signal that arrives meanwhile.
+
+    A signal that is ignored, as SIGHUP is under ``nohup``, stays ignored. Outside the main thread,
+    where Python installs no handlers, this does nothing.
+
+    Args:
+        handle: called in the main thread, between two instructions of Python.
+        once: restore the previous handler after the first signal of a kind, so that a second one
+            stops the process at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    previous = {n: handler for n, handler in handlers.items() if handler != signal.SIG_IGN}
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if once:
+            signal.signal(number, previous[signal.Signals(number)])
+        handle(number)
+
+    for number in previous:
+        signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,105 @@
+"""Builds what a run trains with: batches, model, compiled update and the loop over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from nmt.analysis.anatomy.counts import count_by_part
+from nmt.config import Config
+from nmt.data.batches import BatchPlan
+from nmt.data.corpus import Corpus
+from nmt.data.splitting import evenly
+from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.translator import Translator
+from nmt.model.contract import Model
+from nmt.model.costs import count_training_flops_per_token
+from nmt.runs import building
+from nmt.runs.folder import RunFolder
+from nmt.training.adapting import initialize_weights
+from nmt.training.fitting import make_fitting_step
+from nmt.training.loop import Trainer
+from nmt.training.preparation import plan_training, plan_validation
+from nmt.training.process_group import ProcessGroup
+from nmt.training.session import Session
+
+LONG_SHARE = 0.01  # share of the training pairs that are too long, from which a hint is shown
+
+
+def make_trainer(
+    config: Config, corpus: Corpus, folder: RunFolder, process_group: ProcessGroup, console: Console
+) -> tuple[Session, Trainer]:
+    """Plan the batches, build the model, and print a summary of both.
+
+    Raises:
+        UserError: the weights to start from do not match, or one row does not fit into memory.
+    """
+    tokenizer = folder.load_tokenizer()
+    stages = plan_training(config, corpus, tokenizer)
+    dev_batches = plan_validation(config, corpus, tokenizer)
+    precision = config.training.precision
+    model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
+    initialize_weights(model, config, folder, tokenizer, console.print)
+    step, fitted = make_fitting_step(model, config, stages, process_group)
+    if fitted != config and process_group.is_main_process:
+        folder.write_config(fitted)
+    summary = describe(fitted, stages, model)
+    console.print(summary)
+    if process_group.replicas > 1:
+        count = process_group.processes
+        processes = f", of {count} processes" if count > 1 else ""
+        console.print(f"{process_group.replicas} devices share every update{processes}")
+    if any(plan.skipped > LONG_SHARE * (plan.pairs + plan.skipped) for plan in stages):
+        longest = max(fitted.training.row_lengths)
+        console.print(
+            f"many pairs are longer than {longest} tokens and are left out: to train on them, set "
+            f"'training.row_lengths=[{longest},{2 * longest}]'"
+        )
+    console.print(f"run folder: {folder.path}")
+    session = Session(folder, fitted, model, step, process_group, console)
+    trainer = Trainer(
+        session,
+        stages=stages,
+        dev_batches=dev_batches,
+        dev=evenly(corpus.dev, fitted.training.evaluation_sentences),
+        translator=Translator.from_config(KerasEngine(model), tokenizer, fitted),
+        summary=summary,
+    )
+    return session, trainer
+
+
+def describe(config: Config, stages: Sequence[BatchPlan], model: Model) -> str:
+    """Return a few lines about batches and model.
+
+    Args:
+        config: the resolved configuration.
+        stages: training batches of each stage.
+        model: the model, built.
+    """
+    flops = count_training_flops_per_token(model.sizes.costs)
+    lines = []
+    for number, plan in enumerate(stages, 1):
+        lines.append((f"stage {number}: " if len(stages) > 1 else "") + _describe_batches(plan))
+    lines.append(
+        f"{model.count_params():,} parameters{_describe_trained(model)}, "
+        f"{config.training.precision}, dropout {config.model.dropout}:"
+    )
+    lines += [f"  {count:>12,}  {part}" for part, count in count_by_part(model).items()]
+    return "\n".join([*lines, f"{flops / 1e6:,.1f} MFLOP per token in training"])
+
+
+def _describe_batches(plan: BatchPlan) -> str:
+    shapes = ", ".join(f"{rows} x {length}" for rows, length in plan.shapes)
+    return (
+        f"{plan.pairs:,} pairs in {plan.steps_per_epoch:,} batches per epoch of {shapes} "
+        f"positions; padding {plan.padding:.1%}; {plan.skipped} pairs too long"
+    )
+
+
+def _describe_trained(model: Model) -> str:
+    """Return how many parameters are trained, if not all are."""
+    trained = sum(math.prod(weight.shape) for weight in model.trained_weights().values())
+    count = model.count_params()
+    return "" if trained == count else f" ({trained:,} of them trained, {trained / count:.1%})"

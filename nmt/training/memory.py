@@ -1,0 +1,90 @@
+"""Updates in smaller micro-batches where a device's memory runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from nmt.data.batches import Batch
+from nmt.errors import UserError
+from nmt.training.fitting import is_out_of_memory, split_further
+from nmt.training.saver import Checkpoint, Saver
+from nmt.training.session import Session
+from nmt.training.step import Update
+
+
+class MemoryFitter:
+    """Makes updates, and halves their micro-batches after one that did not fit."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._fitting_shapes: set[tuple[int, ...]] = set()  # of batches
+
+    def update(
+        self, batch: Batch, learning_rate: float, dropout_share: float, norm_limit: float
+    ) -> Update:
+        """Make the next update: see `Step.update`. If it does not fit, the state is unchanged.
+
+        The first update of each shape is waited for, since some devices report a lack of memory
+        only when a result is read.
+        """
+        shape = batch["labels"].shape
+        number = self._session.position.step + 1
+        state = None if shape in self._fitting_shapes else self._session.step.state()
+        try:
+            update = self._session.step.update(
+                batch, learning_rate, number, dropout_share, norm_limit
+            )
+            if state is not None:
+                float(update.nll)
+        except Exception as error:
+            if state is not None and is_out_of_memory(error):
+                self._session.step.restore(state)
+            raise
+        self._fitting_shapes.add(shape)
+        return update
+
+    @contextmanager
+    def recovering(self, saver: Saver, rewind: Callable[[Checkpoint, int], None]) -> Iterator[None]:
+        """Halve the micro-batches where memory runs out; rewind where that took the state along.
+
+        Args:
+            saver: reads checkpoints.
+            rewind: restores a checkpoint, and continues with batches in this order.
+
+        Raises:
+            UserError: micro-batches have one row each, or the run cannot continue in this session.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            session, position = self._session, self._session.position
+            failed_after = position.step
+            checkpoint = None if session.step.is_intact() else saver.read_latest()
+            self._halve(is_recoverable=session.step.is_intact() or checkpoint is not None)
+            if checkpoint is not None:
+                rewind(checkpoint, position.order)
+            training = session.training
+            session.console.print(
+                f"out of memory after update {failed_after}; continuing after update "
+                f"{position.step} with micro-batches of {training.batch_tokens} positions a side, "
+                f"{training.accumulate} an update"
+            )
+
+    def _halve(self, *, is_recoverable: bool) -> None:
+        """Use micro-batches of half the size from now on, also after resuming."""
+        session = self._session
+        training = split_further(session.training)
+        if session.process_group.processes > 1 or not is_recoverable:
+            raise UserError(
+                f"out of memory after update {session.position.step}; start a new run with "
+                f"training.accumulate={training.accumulate} "
+                f"training.batch_tokens={training.batch_tokens}"
+            )
+        session.step.reconfigure(training)
+        self._fitting_shapes.clear()
+        session.config = replace(session.config, training=training)
+        session.run.write_config(session.config)

@@ -1,0 +1,102 @@
+"""Checkpoints of a run: restored, saved, rewound to; and its best weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from nmt.errors import UserError
+from nmt.runs.checkpoint import STABILITY_ADVICE, read_arrays, write_arrays
+from nmt.training.session import Session
+
+Checkpoint = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays by name, fields of `Position`
+
+
+class Saver:
+    """Saves and restores the state of a run: arrays of its step, and its position.
+
+    Attributes:
+        saved_step: the last update that a checkpoint holds; None before the first checkpoint.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._checkpoints = session.run.checkpoints
+        self.saved_step: int | None = None
+        self._rewinds = 0  # after spikes, since the last checkpoint was saved
+
+    def read_latest(self) -> Checkpoint | None:
+        """Return the newest checkpoint that is intact; None without one."""
+        return self._checkpoints.load_latest(self._session.console.print)
+
+    def resume(self) -> bool:
+        """Restore the newest checkpoint; return whether there is one."""
+        checkpoint = self.read_latest()
+        if checkpoint is None:
+            return False
+        self.restore(checkpoint)
+        session = self._session
+        session.console.print(f"resumed {session.run.path} after update {session.position.step}")
+        self.saved_step = self._session.position.step
+        self._repair_best()
+        return True
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Set weights, optimizer state and position."""
+        arrays, metadata = checkpoint
+        self._session.step.restore(arrays)
+        self._session.position.load(metadata)
+
+    def count_rewind(self) -> None:
+        """Count a rewind after a spike.
+
+        Raises:
+            UserError: there were more than ``training.max_skipped`` since the last checkpoint.
+        """
+        self._rewinds += 1
+        most = self._session.training.max_skipped
+        if self._rewinds > most:
+            raise UserError(
+                f"training was rewound to update {self._session.position.step} {most} times, and "
+                f"the gradient spiked every time: {STABILITY_ADVICE}, or a larger "
+                "training.spike_factor; earlier checkpoints are intact"
+            )
+
+    def save(self) -> None:
+        """Write a checkpoint, and remove the oldest beyond ``training.keep_checkpoints``."""
+        session, position = self._session, self._session.position
+        state = session.step.state()
+        session.process_group.check_same_state(state)
+        if session.process_group.is_main_process:
+            keep = session.training.keep_checkpoints
+            self._checkpoints.save(position.step, state, asdict(position), keep=keep)
+        session.process_group.barrier()
+        self.saved_step = position.step
+        self._rewinds = 0
+
+    def save_best(self) -> None:
+        """Write the averaged weights as the best; call it after `save`.
+
+        The checkpoint already says which update is the best, so that a run killed in between
+        repairs the file when it is resumed.
+        """
+        session = self._session
+        if not session.process_group.is_main_process:
+            return
+        with session.step.use_averages():
+            weights = session.model.trained_weights()
+            arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}
+            write_arrays(self._checkpoints.best, arrays, asdict(session.position))
+
+    def _repair_best(self) -> None:
+        position = self._session.position
+        if position.best_step != position.step or position.best_score is None:
+            return
+        try:
+            best_step = read_arrays(self._checkpoints.best)[1].get("best_step")
+        except UserError:
+            best_step = None
+        if best_step != position.best_step:
+            self.save_best()

@@ -1,0 +1,63 @@
+"""Scores of a complete run on the test split and on ``data.tests``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from nmt.data.corpus import Corpus
+from nmt.data.splitting import TEST, Pair
+from nmt.inference.evaluation import Evaluation, score_outputs, translate_with_progress
+from nmt.inference.translator import Translator
+from nmt.runs.folder import TEST_SCORES_FILE
+from nmt.startup.devices import gpus
+from nmt.training.session import Session
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """The scores of a run on a set of pairs, and those of the run that it started from."""
+
+    evaluation: Evaluation
+    before: Evaluation | None  # None: it started from no run, or from one that is gone
+
+
+def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
+    """Score a complete run and write the scores into its folder.
+
+    On ``data.tests`` the run that it started from is scored, too, which shows what was learned and
+    what was forgotten.
+
+    Returns:
+        Scores by name: ``test``, and the names of ``data.tests``.
+    """
+    splits = ({TEST: corpus.test} if corpus.test else {}) | corpus.tests
+    if not splits:
+        return {}
+    folder, config, process_group = session.run, session.config, session.process_group
+    engine = "keras" if gpus() else "auto"  # a GPU that trains translates faster than the CPU
+    translator = Translator.load(folder.path, engine=engine)
+    start = config.training.start_from if corpus.tests else None
+    start_translator = (
+        Translator.load(start, engine=engine) if start and Path(start).is_dir() else None
+    )
+
+    def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Evaluation:
+        sources = [pair.source for pair in process_group.shard(pairs)]
+        outputs = translate_with_progress(translator, sources, session.console)
+        outputs = process_group.gather_shards(outputs, len(pairs))
+        return score_outputs(pairs, outputs, config.data.languages[1])
+
+    scores = {}
+    for name, pairs in splits.items():
+        evaluation = evaluate(translator, pairs)
+        before = evaluate(start_translator, pairs) if start_translator else None
+        scores[name] = SplitScores(evaluation, before)
+        if process_group.is_main_process:
+            content = evaluation.as_json()
+            if before is not None:
+                content["before"] = {score.name: asdict(score) for score in before.scores}
+            file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
+            folder.write_json(file, content)
+    return scores

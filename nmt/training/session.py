@@ -1,0 +1,42 @@
+"""What all parts of the training loop share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from nmt.config import Config, TrainingConfig
+from nmt.model.contract import Model
+from nmt.runs.folder import RunFolder
+from nmt.training.position import Position
+from nmt.training.process_group import ProcessGroup
+from nmt.training.step import Step
+
+
+@dataclass
+class Session:
+    """A run while it is trained.
+
+    Attributes:
+        run: its folder.
+        config: its configuration, resolved; only `nmt.training.memory` changes it.
+        model: the model that is trained.
+        step: its compiled update.
+        process_group: the processes and devices that share an update; one process writes.
+        console: takes messages.
+        position: where the run stands.
+    """
+
+    run: RunFolder
+    config: Config
+    model: Model
+    step: Step
+    process_group: ProcessGroup
+    console: Console
+    position: Position = field(default_factory=Position)
+
+    @property
+    def training(self) -> TrainingConfig:
+        """The configuration of training."""
+        return self.config.training

@@ -1,0 +1,53 @@
+"""Inputs reach the targets, findings are stored, and a missing package is named."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import fuzz
+import pytest
+
+
+def test_what_to_install_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fuzz, "atheris", None)
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "all", "--executions", "1"])
+    assert fuzz.main() == 2
+    assert capsys.readouterr().err == (
+        "error: atheris is missing: python -m pip install 'atheris>=3,<4'\n"
+    )
+
+
+@pytest.fixture
+def atheris() -> ModuleType:
+    return pytest.importorskip("atheris")
+
+
+@pytest.mark.parametrize("target", ["reading", "records"])
+def test_some_hundred_executions_find_nothing(
+    atheris: ModuleType, target: str, tmp_path: Path
+) -> None:
+    result = fuzz.fuzz_target(target, tmp_path, 300, 0)
+    assert result.executions == 300
+    assert result.edges > 0
+    assert result.findings == []
+
+
+def test_a_finding_is_kept(
+    atheris: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tests" / "fuzz"
+    shutil.copytree(Path(fuzz.__file__).parent, folder)
+    target = folder / "fuzz_data.py"
+    source = target.read_text(encoding="utf-8")
+    true, wrong = "list(range(1, count + 1))", "list(range(2, count + 2))"
+    assert true in source
+    target.write_text(source.replace(true, wrong), encoding="utf-8")
+    monkeypatch.setattr(fuzz, "__file__", str(folder / "fuzz.py"))
+    [(path, reason)] = fuzz.fuzz_target("reading", tmp_path, 300, 0).findings
+    assert path.is_file()
+    assert reason.startswith("AssertionError at tests/fuzz/fuzz_data.py:")

@@ -1,0 +1,67 @@
+"""Texts translated segment by segment are what the translator gives in one go."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from conftest import SMALL, Letters, transformer
+
+from nmt import Translator
+from nmt.config import DecodingConfig
+from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.results import Translation
+from nmt.serving.segments import SegmentTranslator
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_the_three_steps_give_what_the_translator_gives() -> None:
+    model = transformer(
+        vocabulary_size=Letters.vocabulary_size,
+        **SMALL,
+    )
+    decoding = DecodingConfig(
+        beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    translator = Translator(KerasEngine(model), Letters(), decoding, longest=6)
+    served = SegmentTranslator(translator)
+    texts = ["hola", "", "holaholaholahola"]
+    segments = [served.segment(text) for text in texts]
+    assert [len(ids) for ids in segments] == [1, 0, 4]
+    search = {"beam_size": 2, "length_penalty": 0.6, "n_best": 2}
+    hypotheses = [[served.hypotheses([i], **search)[0] for i in ids] for ids in segments]
+    for of_text, expected in zip(hypotheses, translator.hypotheses(texts, n_best=2), strict=True):
+        joined = served.join(of_text, 2)
+        assert [best.text for best in joined] == [best.text for best in expected]
+        assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
+    assert translator.segmenter.max_tokens == 5, "the translator is as it was"
+    assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
+
+
+def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    alone, both = (
+        SegmentTranslator(Translator(KerasEngine(model), Letters(), decoding)) for _ in "ab"
+    )
+    best = Translation("abc", -1.0, -1.0, (4, 5, 6, 2))
+    texts = ["hola", "adios", "holahola"]
+
+    def search(served: SegmentTranslator) -> list[list[Translation]]:
+        ids = [segment for text in texts for segment in served.segment(text)]
+        return served.hypotheses(ids, beam_size=2, length_penalty=0.6, n_best=2)
+
+    def attend(served: SegmentTranslator) -> list[np.ndarray]:
+        return [attention.cross for text in texts if (attention := served.attention(text, best))]
+
+    both.load_attention()
+    with ThreadPoolExecutor(2) as pool:
+        searching, attending = pool.submit(search, both), pool.submit(attend, both)
+    expected = search(alone)
+    for hypotheses, reference in zip(searching.result(), expected, strict=True):
+        assert [best.text for best in hypotheses] == [best.text for best in reference]
+    for weights, reference_weights in zip(attending.result(), attend(alone), strict=True):
+        np.testing.assert_allclose(weights, reference_weights, atol=1e-5)
