@@ -121,14 +121,14 @@ def test_a_run_cannot_change_what_is_settled(folder: Path, override: str, compla
 
 
 def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is no prepared corpus: make one with nmt\.prepare"):
+    with pytest.raises(UserError, match=r"is not a prepared corpus: make one with nmt\.prepare"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     (tmp_path / "begun.json").write_text("{}")
-    with pytest.raises(UserError, match="is not finished: go on with the command"):
+    with pytest.raises(UserError, match="is not finished: run the same"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     manifest = (folder / "prepared.json").read_text()
     (tmp_path / "prepared.json").write_text(manifest.replace('"es"', '"${oc.env:HOME}"', 1))
-    with pytest.raises(UserError, match="refers to elsewhere"):
+    with pytest.raises(UserError, match="has a reference"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     with pytest.raises(UserError, match=r"data=prepared needs data\.prepared=FOLDER"):
         compose_config(["data=prepared"])

@@ -12,7 +12,7 @@ from unicodedata import category
 import numpy as np
 
 from nmt.data.cleaning import JOINERS, clean_text
-from nmt.data.paired import CODE, PairedTokenizer
+from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 
@@ -47,7 +47,7 @@ class Segmenter:
     Args:
         tokenizer: encodes the texts.
         max_tokens: most tokens of a segment, without end mark.
-        tags: words of which one may begin a text: it is repeated before every segment of it. The
+        tags: words that may begin a text, such as ``<2en>``: repeated before every segment. The
             language codes of a `PairedTokenizer` are repeated as well.
     """
 
@@ -57,12 +57,12 @@ class Segmenter:
         self._tokenizer = tokenizer
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
-            patterns.append(CODE)
+            patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._has_warned = False
 
     def segment(self, text: str) -> list[np.ndarray]:
-        """Return the ids int32 [length] of the segments of a text; an empty text has none."""
+        """Return the ids int32 [length] of the segments of a text: none for an empty text."""
         return self.segment_all([text])[0]
 
     def segment_all(self, texts: Sequence[str]) -> list[list[np.ndarray]]:

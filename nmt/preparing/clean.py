@@ -127,7 +127,7 @@ class _ShardReader:
                 Path(config.cache_dir),
                 log,
                 hashes=self.corpus.archives,
-                opened=self._note_file,
+                on_open=self._note_file,
             )
             ratio = 1.0
             if sources[source].split in ("shares", "train"):

@@ -140,7 +140,7 @@ def prepare_archives(folder: Path) -> Prepared:
     from nmt.data import archives, downloading, reading
 
     least = 4096
-    mock.patch.object(archives, "most_unpacked", lambda size: 20 * size + least).start()
+    mock.patch.object(archives, "max_unpacked", lambda size: 20 * size + least).start()
     zipped, gzipped = folder / "pairs.zip", folder / "pairs.tsv.gz"
     names = ("spa.txt", "_about.txt", "a/spa.txt", "../spa.txt", "/spa.txt", "b.txt", "C:\\b.txt")
 
@@ -163,7 +163,7 @@ def prepare_archives(folder: Path) -> Prepared:
             archive=str(path) if is_zip else None,
             path=None if is_zip else str(path),
         )
-        downloading._inspect_kept(path, "archive")
+        downloading._inspect_cached(path, "archive")
         rows = reading.read_rows({"pairs": source}, "pairs", folder, print, hashes={})
         unpacked = sum(len(line) for row in rows for line in row.lines)
         assert unpacked <= 20 * len(content) + least + (1 << 16), "more was unpacked than allowed"

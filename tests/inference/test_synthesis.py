@@ -128,7 +128,7 @@ def test_languages_are_identified() -> None:
         "El tren sale a las ocho.": ("El tren sale hoy a las ocho.", -1.0),
     }
     assert [one.reason for one in made(known, filters)] == ["", "language"]
-    with pytest.raises(UserError, match="--language does not know xx"):
+    with pytest.raises(UserError, match="--language does not support xx"):
         make_identifier(("xx", "en"), "--language")
 
 

@@ -306,7 +306,7 @@ def test_weights_of_sources_are_for_training_to_choose(tmp_path: Path) -> None:
     train = trained_on(corpus)
     assert {count: sum(n == count for n in train.values()) for count in (1, 4)} == {1: 6, 4: 3}
     assert corpus.epoch_pairs == 18
-    assert [dict(mixture) for mixture in corpus.mixtures] == [{"two": 1}, {"one": 1, "two": 4}]
+    assert [dict(mixture) for mixture in corpus.stage_repeats] == [{"two": 1}, {"one": 1, "two": 4}]
 
 
 def test_files_of_dev_and_test_are_not_chosen_from(tmp_path: Path) -> None:

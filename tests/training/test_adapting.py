@@ -47,15 +47,14 @@ def general(shop: Workshop) -> Run:
 
 
 def adapt(shop: Workshop, general: Run, *overrides: str, console: Console | None = None) -> Run:
-    given = [one for one in shop.overrides if not one.startswith(("model", "tokenizer"))]
     start = f"training.start_from={general.path}"
-    if not any("vocabulary" in one for one in overrides):
+    if not any("vocabulary" in override for override in overrides):
         overrides = ("training.new_vocabulary=false", *overrides)
-    shop_overrides, shop.overrides = shop.overrides, given
-    try:
+    with pytest.MonkeyPatch.context() as patch, shop.keeping():
+        inherited = ("model", "tokenizer")  # from the run that it starts from
+        remaining = [override for override in shop.overrides if not override.startswith(inherited)]
+        patch.setattr(shop, "overrides", remaining)
         return shop.train(*FEW, start, *overrides, console=console)
-    finally:
-        shop.overrides = shop_overrides
 
 
 def best_weights(run: Run) -> dict[str, np.ndarray]:
