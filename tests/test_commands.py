@@ -524,7 +524,7 @@ def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path:
         evaluated("--run", tiny_run, *files)
     evaluated("--run", tiny_run, "--beam", "1", *files, "--encoding", "utf-16")
     assert json.loads(out.read_text(encoding="utf-8"))["scores"] == scores["scores"]
-    with pytest.raises(UserError, match=r"^--encoding is that of --source"):
+    with pytest.raises(UserError, match=r"^--encoding applies to --source"):
         evaluated("--run", tiny_run, "--encoding", "utf-16")
 
     source.write_text("\n" * 16, encoding="utf-8")
