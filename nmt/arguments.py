@@ -1,4 +1,4 @@
-"""What command lines share: errors in one line, ``--run``, and types of arguments."""
+"""Shared options of the commands, argument types, and parsing errors in one line."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ Subcommands = Any  # what `add_subparsers` returns: argparse's own type is priva
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong with a command line in one line, as all errors of a user are said."""
+    """An argument parser that reports an invalid command line in one line, as a `UserError`."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the line and exit with status 2."""
-        fail(UserError(f"{message}; {self.prog} --help says what there is"))
+        """Print the message and exit with status 2."""
+        fail(UserError(f"{message}; see {self.prog} --help"))
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add ``--run``, the run folder that a command works on."""
+    """Add ``--run``, the command's run folder."""
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """Add ``--run``, which may be repeated: several runs translate together."""
+    """Add ``--run``, which may be repeated: the runs form an ensemble."""
     parser.add_argument(
         "--run",
         type=Path,
         action="append",
         dest="runs",
-        help="may be repeated: runs of one tokenizer translate together (runs/latest)",
+        help="may be repeated: runs that share a tokenizer form an ensemble (runs/latest)",
     )
 
 
 def run_folders(arguments: argparse.Namespace) -> list[Path]:
-    """Return the run folders that the command line names; there is at least one."""
+    """Return the run folders that the command line names, by default the latest run."""
     return arguments.runs or [Path("runs/latest")]
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add what `engine_options` reads: what searches, in how long texts, and whether to say."""
+    """Add ``--engine``, ``--quantization``, ``--whole`` and ``--verbose``: see `engine_options`."""
     parser.add_argument(
         "--engine",
         choices=ENGINES,
         default="auto",
-        help="what searches: ctranslate2, the model in C++; keras, the model itself, for all that "
-        "the former does not give; auto, the fastest that gives what is asked (%(default)s)",
+        help="search engine: ctranslate2, the model in C++; keras, the Keras model, which supports "
+        "every option; auto, the fastest that supports the request (%(default)s)",
     )
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
-        help="of ctranslate2 (default: the run's decoding.quantization)",
+        help="number format of ctranslate2 (default: the run's decoding.quantization)",
     )
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="translate texts in one go that are longer than any of training, not in parts",
+        help="do not split texts that are longer than any of training into segments",
     )
-    parser.add_argument("--verbose", action="store_true", help="say which engine it is")
+    parser.add_argument("--verbose", action="store_true", help="print the engine that is used")
 
 
 def add_beam(parser: argparse._ActionsContainer) -> None:
@@ -78,59 +78,63 @@ def add_beam(parser: argparse._ActionsContainer) -> None:
 
 
 def add_encoding(parser: argparse._ActionsContainer) -> None:
-    """Add ``--encoding``, that of the text files that a command reads."""
+    """Add ``--encoding``, the encoding of text that a command reads."""
     parser.add_argument(
         "--encoding",
         type=encoding,
         metavar="NAME",
-        help="of the text that is read: latin-1, cp1252, utf-16 or another of Python's (utf-8)",
+        help="encoding of the input: latin-1, cp1252, utf-16 or another of Python's (utf-8)",
     )
 
 
 def add_sampling(parser: argparse._ActionsContainer) -> None:
-    """Add what tells one draw from another: see `check_sampling`."""
+    """Add ``--temperature``, ``--top-k``, ``--top-p`` and ``--seed``: see `check_sampling`."""
     parser.add_argument("--temperature", type=positive_float, default=1.0, metavar="T")
     parser.add_argument(
-        "--top-k", type=positive_int, metavar="K", help="draw from the K most probable pieces"
+        "--top-k", type=positive_int, metavar="K", help="sample from the K most probable tokens"
     )
     parser.add_argument(
-        "--top-p", type=fraction, default=1.0, metavar="P", help="... from those that make up P"
+        "--top-p",
+        type=fraction,
+        default=1.0,
+        metavar="P",
+        help="sample from the tokens that make up P",
     )
     parser.add_argument("--seed", type=int, default=1, help="(%(default)s)")
 
 
-def check_sampling(arguments: argparse.Namespace, *, drawn: bool, needed: str) -> None:
-    """Check that a draw is described only where there is one.
+def check_sampling(arguments: argparse.Namespace, *, is_sampling: bool, required: str) -> None:
+    """Check that sampling options are given only with sampling.
 
     Args:
-        arguments: with those of `add_sampling`.
-        drawn: whether there is a draw.
-        needed: the options that ask for one.
+        arguments: parsed arguments, those of `add_sampling` included.
+        is_sampling: whether the command samples.
+        required: the options that select sampling, for the message.
 
     Raises:
-        UserError: it is described, and there is none.
+        UserError: a sampling option has no effect.
     """
-    altered = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
-    if altered and not drawn:
-        raise UserError(f"--temperature, --top-k and --top-p need {needed}")
+    has_options = arguments.temperature != 1 or arguments.top_k or arguments.top_p < 1
+    if has_options and not is_sampling:
+        raise UserError(f"--temperature, --top-k and --top-p need {required}")
 
 
 def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what `nmt.inference.translator.Translator.load` takes, as the command line says it."""
+    """Return the engine arguments of `nmt.inference.translator.Translator.load`."""
 
     def log(line: str) -> None:
         if arguments.verbose:
             print(line, file=sys.stderr)
 
-    chosen = {name: getattr(arguments, name) for name in ("engine", "quantization", "whole")}
-    return chosen | {"log": log}
+    options = {name: getattr(arguments, name) for name in ("engine", "quantization", "whole")}
+    return options | {"log": log}
 
 
 def encoding(text: str) -> str:
-    """Read the name of a text encoding."""
+    """Parse the name of a text encoding."""
     try:
         codecs.getincrementaldecoder(text)
-        b"a".decode(text, "replace")  # refuses codecs that do not give text
+        b"a".decode(text, "replace")  # refuses codecs that do not decode to text
     except (LookupError, ValueError) as error:
         message = f"unknown encoding {text!r}: give a name such as utf-8, latin-1 or utf-16"
         raise argparse.ArgumentTypeError(message) from error
@@ -138,40 +142,40 @@ def encoding(text: str) -> str:
 
 
 def positive_int(text: str) -> int:
-    """Read an integer of at least 1."""
+    """Parse an integer of at least 1."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return value
 
 
 def non_negative_int(text: str) -> int:
-    """Read an integer of at least 0."""
+    """Parse an integer of at least 0."""
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
     return value
 
 
 def non_negative_float(text: str) -> float:
-    """Read a finite number of at least 0."""
+    """Parse a finite number of at least 0."""
     value = float(text)
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 0")
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
     return value
 
 
 def positive_float(text: str) -> float:
-    """Read a finite number above 0."""
+    """Parse a finite number above 0."""
     value = float(text)
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
     return value
 
 
 def fraction(text: str) -> float:
-    """Read a number above 0 and at most 1."""
+    """Parse a number above 0 and at most 1."""
     value = float(text)
     if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0 and at most 1")
+        raise argparse.ArgumentTypeError(f"must be above 0 and at most 1, got {text}")
     return value

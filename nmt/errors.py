@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this", and how a command ends on it."""
+"""`UserError`, the exception for errors that a user can fix, and how a command ends on one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,32 +16,36 @@ USER_ERROR_STATUS = 2
 
 
 class UserError(Exception):
-    """A mistake in the configuration, the input or the environment.
+    """An error in the configuration, the input or the environment.
 
-    Its message is one line that names the culprit and the remedy. Commands print it to standard
+    Its message is one line that names the cause and the remedy. Commands print it to standard
     error without a traceback and exit with status 2.
     """
 
 
 def suggest(word: str, candidates: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the closest candidate, or the list of candidates."""
+    """Return ``; did you mean 'x'?`` for the closest candidate, or else ``; choose from: …``."""
     candidates = sorted(candidates)
+    others = f"; choose from: {', '.join(candidates)}" if candidates else ""
+    return suggest_closest(word, candidates) or others
+
+
+def suggest_closest(word: str, candidates: Sequence[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the closest candidate; empty if none is close."""
     match = get_close_matches(word, candidates, n=1, cutoff=0.5)
-    if match:
-        return f"; did you mean '{match[0]}'?"
-    return f"; there is: {', '.join(candidates)}" if candidates else ""
+    return f"; did you mean '{match[0]}'?" if match else ""
 
 
 def fail(error: UserError) -> NoReturn:
-    """Print the one line of a user error and exit with its status."""
-    line = " ".join(str(error).splitlines())  # what it quotes may have several
+    """Print a user error in one line and exit with its status."""
+    line = " ".join(str(error).splitlines())  # text that it quotes may have line breaks
     print(f"error: {line}", file=sys.stderr)
     sys.exit(USER_ERROR_STATUS)
 
 
 @contextmanager
 def attach_filename(path: Path) -> Iterator[None]:
-    """Let errors of the operating system name the file: those of writing to it do not."""
+    """Add the file name to errors of the operating system that lack it, as those of writing do."""
     try:
         yield
     except OSError as error:
@@ -50,33 +54,33 @@ def attach_filename(path: Path) -> Iterator[None]:
         raise
 
 
-# As TensorFlow says it, which raises errors of its own.
-_FULL = re.compile(rf"(\S+); {re.escape(os.strerror(errno.ENOSPC))}")
+# TensorFlow's message; it raises errors of its own.
+_DISK_FULL = re.compile(rf"(\S+); {re.escape(os.strerror(errno.ENOSPC))}")
 
 
 def explain_full_disk(error: Exception) -> UserError | None:
-    """Return what a user can do about an error, if that is to make room."""
+    """Return the error to show if a full disk is the cause."""
     if isinstance(error, OSError):
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             return None
         name = error.filename
         if name is None:
-            return UserError("a file cannot be written, its disk is full: make room, and go on")
-    elif told := _FULL.search(str(error)):
-        name = told[1]
+            return UserError("a file cannot be written, its disk is full: free space, then resume")
+    elif match := _DISK_FULL.search(str(error)):
+        name = match[1]
     else:
         return None
     disk = Path(name).absolute().parent
     while not disk.is_mount():
         disk = disk.parent
     return UserError(
-        f"{name} cannot be written, the disk at {disk} is full: make room, and go on; "
-        "what was saved before is intact"
+        f"{name} cannot be written, the disk at {disk} is full: free space, then resume; "
+        "files saved before are intact"
     )
 
 
 def explain_missing_backend(error: Exception) -> UserError | None:
-    """Return what a user can do about an error, if that is to install JAX."""
+    """Return the error to show if JAX is needed and not installed."""
     if not (isinstance(error, ModuleNotFoundError) and error.name in ("jax", "jaxlib")):
         return None
     return UserError(
@@ -86,7 +90,7 @@ def explain_missing_backend(error: Exception) -> UserError | None:
 
 
 def fail_if_fixable(error: Exception) -> None:
-    """Fail with one line if an error is about a full disk or a backend that is not installed."""
+    """Exit with one line if the cause is a full disk or a missing backend."""
     explained = explain_full_disk(error) or explain_missing_backend(error)
     if explained is not None:
         fail(explained)
@@ -95,9 +99,8 @@ def fail_if_fixable(error: Exception) -> None:
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     """Run ``command`` and exit: 0 or its own status, 2 on a `UserError`, 130 on Ctrl-C.
 
-    A full disk and a missing backend are `UserError`, too, wherever they are met.
-
-    Every other exception is a bug and keeps its traceback.
+    A full disk and a missing backend count as a `UserError`. Every other exception is a bug and
+    keeps its traceback.
     """
     try:
         status = command() or 0
@@ -106,7 +109,7 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) is gone; nothing is wrong on this side.
+        # The reader of our output (`| head`) has exited, which is no error.
         sys.stderr.close()
         status = 0
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,18 @@ from nmt.arguments import (
     run_folders,
 )
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.lines import refuse_same_file
+from nmt.inference.text_files import check_not_input
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
-    from nmt.inference.evaluation import Comparison, Evaluation, Forced
+    from nmt.data.splitting import Pair
+    from nmt.inference.evaluation import Comparison, Evaluation
+    from nmt.inference.perplexity import ScoredPairs
+    from nmt.inference.translator import Translator
 
-
-_NAMED = 10  # pairs that are too long, at most, in a message
+_NAMED = 10  # most numbers of too long pairs in a message
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -68,140 +71,171 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--score",
         action="store_true",
-        help="translate nothing: say how probable the model finds the references (forced decoding)",
+        help="score the references without translating (forced decoding)",
     )
     parser.add_argument(
         "--output",
         type=Path,
-        help="where the JSON goes (default: in the run's folder, under a name that tells what was "
-        "scored and how)",
+        help="JSON file of the results (default: in the run's folder, named after data and search)",
     )
     return parser
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check what the command line says against itself, before any work.
+    """Check the command line before any work.
 
     Raises:
         UserError: two options contradict each other.
     """
     if (arguments.source is None) != (arguments.reference is None):
-        raise UserError("--source and --reference go together")
+        raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding is that of --source and --reference: give them too")
-    searched = arguments.beam is not None or arguments.length_penalty is not None
-    if arguments.score and (arguments.compare or arguments.worst or searched):
+        raise UserError("--encoding needs --source and --reference")
+    has_search = arguments.beam is not None or arguments.length_penalty is not None
+    if arguments.score and (arguments.compare or arguments.worst or has_search):
         raise UserError(
             "--score translates nothing: leave --compare, --worst, --beam and --length-penalty out"
         )
-    refuse_same_file(arguments.output, arguments.source, arguments.reference)
+    check_not_input(arguments.output, arguments.source, arguments.reference)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Score what the command line names."""
+    """Score the pairs that the command line names, and write the results."""
     check(arguments)
-    runs = run_folders(arguments)
-    folder = RunFolder.open(runs[0])
-    other = None if arguments.compare is None else RunFolder.open(arguments.compare)
-    # Heavy imports wait until the arguments are known to be right.
+    paths = run_folders(arguments)
+    folder = RunFolder.open(paths[0])
+    if arguments.compare is not None:
+        RunFolder.open(arguments.compare)
+    # Heavy imports, after the arguments are checked.
     with quiet_start():
-        from nmt.data.evaluation_sets import join_pairs, read_parallel
         from nmt.files import write_json
-        from nmt.inference.evaluation import compare, evaluate, force, name_of
         from nmt.inference.translator import Translator
-        from nmt.runs.corpus import read_corpus
-    if arguments.source is not None:
-        what = f"file_{arguments.source.stem}"
-        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
-    else:
-        what = f"split_{arguments.split}"
-        pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
-    how = ""
-    if arguments.join > 1:
-        pairs, how = join_pairs(pairs, arguments.join), f"_joined_{arguments.join}"
-    engine = engine_options(arguments)
-    translator = Translator.load(runs if runs[1:] else folder.path, **engine)
-    how += "_whole" if arguments.whole else ""
-    how += f"_with_{len(runs) - 1}_more" if len(runs) > 1 else ""
-    search = {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
-    language = folder.config.data.languages[1]
+    data_name, pairs = _read_pairs(arguments, folder, console)
+    translator = Translator.load(paths, **engine_options(arguments))
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
-        name = f"scores_{what}{how}.json"
-        forced = force(translator, pairs, console)
-        print_forced(forced, console)
-        content |= forced.as_json()
+        from nmt.inference.perplexity import score_with_progress
+
+        name = f"scores_{data_name}"
+        scored = score_with_progress(translator, pairs, console)
+        print_scores(scored, console)
+        content |= scored.as_json()
     else:
-        name = f"evaluation_{what}_{name_of(translator.decoding, **search)}{how}.json"
-        found = evaluate(translator, pairs, console, language=language, **search)
-        print_evaluation(
-            f"{folder.path.name}, {arguments.source or arguments.split}", found, console
-        )
-        print_worst(found, arguments.worst, console)
-        content |= found.as_json()
-        if other is not None:
-            translator = Translator.load(other.path, **engine)
-            theirs = evaluate(translator, pairs, console, language=language, **search)
-            compared = compare(folder.path.name, found, other.path.name, theirs)
-            print_comparison(compared, console)
-            content |= compared.as_json()
+        from nmt.inference.evaluation import name_search
+
+        search = _search_options(arguments)
+        name = f"evaluation_{data_name}_{name_search(translator.decoding, **search)}"
+        content |= _evaluate(arguments, translator, pairs, folder, console)
+    if arguments.join > 1:
+        name += f"_joined_{arguments.join}"
+    name += "_whole" if arguments.whole else ""
+    name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
     if arguments.output is None:
-        path = folder.write_json(name, content)
+        path = folder.write_json(f"{name}.json", content)
     else:
         path = arguments.output
         write_json(path, content)
     console.print(f"written to {path}")
 
 
-def print_evaluation(title: str, found: Evaluation, console: Console) -> None:
-    """Print scores, and those of short and long sentences apart."""
-    console.print(f"{title}, {len(found.pairs):,} sentences:")
-    console.print("\n".join(found.lines()))
-    for part in found.by_length:
-        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in part.scores)
-        console.print(f"{part.words:>8} words, {part.sentences:6,} sentences: {scores}")
+def _read_pairs(
+    arguments: argparse.Namespace, folder: RunFolder, console: Console
+) -> tuple[str, Sequence[Pair]]:
+    """Return a name of the data for file names, and the pairs."""
+    from nmt.data.evaluation_sets import join_pairs, read_parallel
+    from nmt.runs.corpus import read_corpus
+
+    if arguments.source is not None:
+        name = f"file_{arguments.source.stem}"
+        pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
+    else:
+        name = f"split_{arguments.split}"
+        pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
+    return name, join_pairs(pairs, arguments.join) if arguments.join > 1 else pairs
 
 
-def print_worst(found: Evaluation, wanted: int, console: Console) -> None:
+def _search_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
+
+
+def _evaluate(
+    arguments: argparse.Namespace,
+    translator: Translator,
+    pairs: Sequence[Pair],
+    folder: RunFolder,
+    console: Console,
+) -> dict[str, Any]:
+    """Evaluate and perhaps compare, print the results, and return them as JSON."""
+    from nmt.inference.evaluation import compare, evaluate
+    from nmt.inference.translator import Translator
+
+    search = {"language": folder.config.data.languages[1], **_search_options(arguments)}
+    evaluation = evaluate(translator, pairs, console, **search)
+    title = f"{folder.path.name}, {arguments.source or arguments.split}"
+    print_evaluation(title, evaluation, console)
+    print_worst(evaluation, arguments.worst, console)
+    content = evaluation.as_json()
+    if arguments.compare is not None:
+        other = RunFolder.open(arguments.compare).path
+        other_translator = Translator.load(other, **engine_options(arguments))
+        other_evaluation = evaluate(other_translator, pairs, console, **search)
+        comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
+        print_comparison(comparison, console)
+        content |= comparison.as_json()
+    return content
+
+
+def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> None:
+    """Print scores of all sentences, and of short and long ones."""
+    console.print(f"{title}, {len(evaluation.pairs):,} sentences:")
+    console.print("\n".join(evaluation.lines()))
+    for lengths in evaluation.by_length:
+        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in lengths.scores)
+        console.print(f"{lengths.words:>8} words, {lengths.sentences:6,} sentences: {scores}")
+
+
+def print_worst(evaluation: Evaluation, count: int, console: Console) -> None:
     """Print the sentences with the lowest chrF2++."""
-    for sentence in found.worst(wanted):
+    for sentence in evaluation.worst(count):
         console.print(
             f"chrF2++ {sentence.score:.1f}\n  source     {sentence.source}\n"
             f"  reference  {sentence.reference}\n  output     {sentence.output}"
         )
 
 
-def print_comparison(compared: Comparison, console: Console) -> None:
-    """Print the other run's scores, and what the paired bootstrap makes of the difference."""
-    console.print(f"{compared.other}:")
-    console.print("\n".join(compared.theirs.lines()))
-    console.print(f"{compared.run} against {compared.other}, paired bootstrap:")
-    for name, difference in compared.differences.items():
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print the other run's scores, and the differences with their p-values."""
+    console.print(f"{comparison.other_run}:")
+    console.print("\n".join(comparison.other_evaluation.lines()))
+    console.print(f"{comparison.run} against {comparison.other_run}, paired bootstrap:")
+    for name, difference in comparison.differences.items():
         console.print(f"{name:8}{difference.value:+6.2f}   p = {difference.p_value:.4f}")
 
 
-def print_forced(forced: Forced, console: Console) -> None:
-    """Print how probable each target is, and the perplexity of all."""
-    for pair, score in zip(forced.pairs, forced.scores, strict=True):
+def print_scores(scored: ScoredPairs, console: Console) -> None:
+    """Print the log-probability of each target, and the perplexity of all."""
+    for pair, score in zip(scored.pairs, scored.scores, strict=True):
         numbers = ("-", "-")
         if score is not None:
             per_piece = score.log_prob / len(score.pieces)
             numbers = (f"{score.log_prob:.4f}", f"{per_piece:.4f}")
-        # The console itself would expand tabs.
+        # Not by the console, which expands tabs.
         print(*numbers, pair.source, pair.target, sep="\t", file=console.file)
-    too_long = forced.too_long
+    too_long = scored.too_long
     if too_long:
-        named = ", ".join(map(str, too_long[:_NAMED])) + (", …" if too_long[_NAMED:] else "")
+        numbers_shown = ", ".join(map(str, too_long[:_NAMED])) + (
+            ", …" if too_long[_NAMED:] else ""
+        )
         console.print(
             f"{len(too_long):,} pairs are longer than the model has positions for, and not scored: "
-            f"{named}"
+            f"{numbers_shown}"
         )
-    of_all = forced.perplexity
+    total = scored.perplexity
     console.print(
-        f"{len(forced.pairs) - len(too_long):,} pairs, "
-        f"{of_all.pieces:,} target pieces (end marks included): "
-        f"{of_all.nats_per_piece:.4f} nats and perplexity {of_all.per_piece:.3f} per piece, "
-        f"perplexity {of_all.per_word:.3f} per word"
+        f"{len(scored.pairs) - len(too_long):,} pairs, "
+        f"{total.pieces:,} target pieces (end marks included): "
+        f"{total.nats_per_piece:.4f} nats and perplexity {total.per_piece:.3f} per piece, "
+        f"perplexity {total.per_word:.3f} per word"
     )
 
 

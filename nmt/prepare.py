@@ -10,7 +10,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import exit_inside_hydra, run_hydra
+from nmt.config.command_line import exit_on_fixable_error, run_hydra
 from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
 from nmt.errors import attach_filename
@@ -19,7 +19,7 @@ from nmt.startup.commands import warn_in_one_line
 
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
-    with exit_inside_hydra():
+    with exit_on_fixable_error():
         run(composed, Console(highlight=False, markup=False, soft_wrap=True))
 
 

@@ -25,12 +25,12 @@ from nmt.arguments import (
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.lines import check_encoding, check_readable, refuse_same_file
+from nmt.inference.text_files import check_encoding, check_not_input, check_readable
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
-    from nmt.inference.contract import SamplingRequest, SearchRequest
+    from nmt.inference.pipeline import Request
     from nmt.inference.synthesis import Filters
 
 KINDS = ("back", "forward")
@@ -40,9 +40,9 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.synthesize",
-        description="Translate text by a run, and write what passes the filters as a table of "
-        "pairs to train on: data.sources.NAME.kind=tsv data.sources.NAME.path=OUTPUT. What was "
-        "rejected, and a record of where all comes from, stand beside it.",
+        description="Translate text by a run, filter the pairs, and write them as a table to "
+        "train on: data.sources.NAME.kind=tsv data.sources.NAME.path=OUTPUT. Rejected pairs and a "
+        "record of their origin are written beside it.",
     )
     parser.add_argument(
         "--kind",
@@ -54,15 +54,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--file", type=Path, required=True, help="text, one sentence per line")
     add_encoding(parser)
     parser.add_argument("--output", type=Path, required=True, help="table: source TAB target")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted output")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted output")
     add_runs(parser)
     add_engine(parser)
-    making = parser.add_argument_group("translation")
-    add_beam(making)
-    making.add_argument("--sample", action="store_true", help="draw instead of searching")
-    add_sampling(making)
-    making.add_argument(
-        "--noise", action="store_true", help="drop and move words of what is translated, by --seed"
+    translation = parser.add_argument_group("translation")
+    add_beam(translation)
+    translation.add_argument("--sample", action="store_true", help="sample instead of searching")
+    add_sampling(translation)
+    translation.add_argument(
+        "--noise", action="store_true", help="drop and move words of translations, by --seed"
     )
     filters = parser.add_argument_group("filters")
     filters.add_argument(
@@ -91,60 +91,68 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raise a `UserError` for what can be known before anything is loaded."""
+    """Check the command line before any work.
+
+    Raises:
+        UserError: two options contradict each other, or a file is missing.
+    """
     check_readable(arguments.file)
     if not arguments.file.is_file():
-        raise UserError(f"{arguments.file} is read more than once, and it is a pipe: save it first")
-    refuse_same_file(arguments.output, arguments.file)
+        raise UserError(
+            f"{arguments.file} is a pipe, but is read more than once: save it as a file first"
+        )
+    check_not_input(arguments.output, arguments.file)
     if arguments.output.exists() and not arguments.resume:
-        raise UserError(f"{arguments.output} is there already: --resume goes on with it")
+        raise UserError(f"{arguments.output} already exists: add --resume to continue it")
     if arguments.sample and arguments.beam:
-        raise UserError("--sample draws, it does not search: leave --beam out")
-    check_sampling(arguments, drawn=arguments.sample, needed="--sample")
+        raise UserError("--sample does not search: leave --beam out")
+    check_sampling(arguments, is_sampling=arguments.sample, required="--sample")
     if arguments.sample and arguments.quantization:
         raise UserError(
-            f"--quantization {arguments.quantization} is for CTranslate2, which does not draw: "
+            f"--quantization {arguments.quantization} is for CTranslate2, which cannot sample: "
             "leave it or --sample out"
         )
     if arguments.sample and arguments.engine == "ctranslate2":
-        raise UserError("--engine ctranslate2 does not draw: leave it out")
+        raise UserError("--sample needs --engine keras or auto, got ctranslate2")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Make the pairs that the command line asks for."""
+    """Write the synthetic corpus that the command line describes."""
     check(arguments)
     runs = [RunFolder.open(path) for path in run_folders(arguments)]
     back = RunFolder.open(arguments.round_trip) if arguments.round_trip else None
     encoding = arguments.encoding or UTF_8
     check_encoding(arguments.file, encoding)
-    # Heavy imports wait until the arguments are known to be right.
-    from nmt.inference.synthesis import Synthesis
-    from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, synthesize
+    # Heavy imports, after the arguments are checked.
+    from nmt.inference.synthesis import Synthesizer
+    from nmt.inference.synthetic_corpus import SyntheticCorpus, describe_origin, write_corpus
     from nmt.inference.translator import Translator
 
-    paths = [one.path for one in runs]
-    engine = engine_options(arguments) | ({"engine": "keras"} if arguments.sample else {})
-    synthesis = Synthesis(
-        Translator.load(paths if paths[1:] else paths[0], **engine),
-        _describe_search(arguments),
+    paths = [run.path for run in runs]
+    options = engine_options(arguments)
+    if arguments.sample:
+        options["engine"] = "keras"
+    synthesizer = Synthesizer(
+        Translator.load(paths, **options),
+        _make_request(arguments),
         _make_filters(arguments, runs[0]),
-        noisy=arguments.noise,
+        adds_noise=arguments.noise,
         seed=arguments.seed,
-        back=Translator.load(back.path) if back else None,
+        back_translator=Translator.load(back.path) if back else None,
     )
-    origin = describe_origin(arguments.kind, paths, arguments.file, synthesis, encoding)
+    origin = describe_origin(arguments.kind, paths, arguments.file, synthesizer, encoding)
     corpus = SyntheticCorpus(arguments.output, arguments.kind, origin)
     if arguments.resume:
-        corpus.go_on()
+        corpus.resume()
     else:
-        corpus.begin()
-    synthesize(arguments.file, corpus, synthesis, shown=True, encoding=encoding)
-    console.print(f"{corpus.kept:,} of {corpus.lines:,} lines became pairs: {corpus.output}")
+        corpus.start()
+    write_corpus(arguments.file, corpus, synthesizer, shows_progress=True, encoding=encoding)
+    console.print(f"{corpus.accepted:,} of {corpus.lines:,} lines became pairs: {corpus.output}")
     for reason, count in corpus.rejected.most_common():
         console.print(f"  {count:,} rejected: {reason}")
 
 
-def _describe_search(arguments: argparse.Namespace) -> SearchRequest | SamplingRequest:
+def _make_request(arguments: argparse.Namespace) -> Request:
     from nmt.inference.contract import SamplingRequest, SearchRequest
 
     if arguments.sample:
@@ -158,16 +166,14 @@ def _make_filters(arguments: argparse.Namespace, folder: RunFolder) -> Filters:
 
     length_ratios = folder.read_corpus_record().get("length_ratios", {})
     filters = default_filters(folder.config.data, length_ratios)
-    filters = replace(filters, min_score=arguments.min_score)
-    if arguments.max_repeats:
-        filters = replace(filters, max_repeats=arguments.max_repeats)
-    if arguments.max_length_ratio:
-        filters = replace(filters, max_length_ratio=arguments.max_length_ratio)
-    if arguments.language:
-        filters = replace(filters, languages=folder.config.data.languages)
-    if arguments.round_trip:
-        filters = replace(filters, min_round_trip=arguments.min_round_trip)
-    return filters
+    return replace(
+        filters,
+        min_score=arguments.min_score,
+        max_repeats=arguments.max_repeats or filters.max_repeats,
+        max_length_ratio=arguments.max_length_ratio or filters.max_length_ratio,
+        languages=folder.config.data.languages if arguments.language else None,
+        min_round_trip=arguments.min_round_trip if arguments.round_trip else None,
+    )
 
 
 def main() -> None:

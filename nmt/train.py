@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from nmt.config.command_line import exit_inside_hydra, run_hydra
+from nmt.config.command_line import exit_on_fixable_error, run_hydra
 from nmt.config.hydra_job import HydraJob
 from nmt.data.splitting import evenly
 from nmt.runs.resuming import job_config
@@ -33,7 +33,7 @@ def run_job(composed: DictConfig) -> float | None:
     if job.is_sweep:
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
         return run_sweep_job(job, configuration, runs_dir, console)
-    with exit_inside_hydra():
+    with exit_on_fixable_error():
         config = job_config(composed, job.overrides)
         set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)

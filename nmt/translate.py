@@ -23,21 +23,19 @@ from nmt.arguments import (
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.lines import (
+from nmt.inference.resuming import count_done
+from nmt.inference.streaming import translate_file, translate_pipe
+from nmt.inference.text_files import (
     check_encoding,
+    check_not_input,
     check_readable,
-    count_done,
-    open_arriving,
     open_output,
-    refuse_same_file,
-    translate_arriving,
-    translate_file,
+    open_pipe,
 )
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
-    from nmt.inference.contract import SamplingRequest, SearchRequest
     from nmt.inference.pipeline import Request
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
@@ -62,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--resume",
         action="store_true",
-        help="go on behind the lines that --output holds from an interrupted run",
+        help="continue after the lines that an interrupted run has written to --output",
     )
     _add_search(parser)
     _add_sampling(parser)
@@ -87,7 +85,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="above 0: against leaving out parts of the source (Wu et al. use 0.2)",
     )
-    search.add_argument("--prefix", default="", help="what every translation begins with")
+    search.add_argument("--prefix", default="", help="text that every translation begins with")
     search.add_argument(
         "--nbest",
         type=positive_int,
@@ -101,168 +99,116 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:
-    drawing = parser.add_argument_group("sampling")
-    drawing.add_argument(
-        "--sample", action="store_true", help="draw --nbest translations instead of searching"
+    sampling = parser.add_argument_group("sampling")
+    sampling.add_argument(
+        "--sample", action="store_true", help="sample --nbest translations instead of searching"
     )
-    drawing.add_argument(
+    sampling.add_argument(
         "--mbr",
         type=positive_int,
         metavar="N",
-        help="draw N translations and print those that agree best with the others, by chrF",
+        help="sample N translations and print those that agree best with the others, by chrF",
     )
-    add_sampling(drawing)
-
-
-def format_candidates(candidates: Sequence[Translation], scores: bool) -> list[str]:
-    """Return the output lines of one sentence; an empty sentence still has one."""
-    return [
-        f"{candidate.score:.4f}\t{candidate.log_prob:.4f}\t{candidate.text}"
-        if scores
-        else candidate.text
-        for candidate in candidates
-    ]
+    add_sampling(sampling)
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Check what the command line says against itself, before any work.
+    """Check the command line before any work.
 
     Raises:
-        UserError: two options contradict each other, or a file is not there.
+        UserError: two options contradict each other, or a file is missing.
     """
     if arguments.file and arguments.sentences:
         raise UserError("give sentences or --file, not both")
     if arguments.file:
         check_readable(arguments.file)
-    if arguments.attention and len(run_folders(arguments)) > 1:
-        raise UserError("--attention is that of one run, and several are given")
-    if arguments.resume and not (arguments.file and arguments.output):
-        raise UserError("--resume needs --file and --output")
-    if arguments.resume and not arguments.file.is_file():
-        raise UserError(
-            f"--resume reads {arguments.file} from where it was interrupted, and it is a pipe: "
-            "save it as a file"
-        )
-    if arguments.resume and arguments.nbest > 1:
-        raise UserError("--resume counts one line per sentence: leave --nbest out")
-    check_sentences(arguments.sentences, arguments.prefix)
+    if arguments.resume:
+        _check_resumable(arguments)
+    _check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
-    refuse_same_file(arguments.output, source)
+    check_not_input(arguments.output, source)
     if arguments.attention:
         from nmt.analysis.pictures.attention_files import check_output
 
+        if len(run_folders(arguments)) > 1:
+            raise UserError("--attention needs a single run: give --run once")
         check_output(arguments.attention, arguments.sentences)
-    if arguments.beam and arguments.nbest > arguments.beam:
-        raise UserError(f"--nbest {arguments.nbest} needs --beam {arguments.nbest} or more")
-    if arguments.sample and arguments.mbr:
-        raise UserError("give --sample or --mbr, not both")
-    if arguments.mbr and arguments.nbest > arguments.mbr:
-        raise UserError(f"--nbest {arguments.nbest} needs as many samples: --mbr N")
-    drawn = arguments.sample or arguments.mbr
-    if drawn and (arguments.beam or arguments.coverage_penalty):
-        raise UserError("--sample and --mbr draw, they do not search: leave --beam out")
-    if arguments.quantization and own_reason(arguments):
-        raise UserError(
-            f"--quantization {arguments.quantization} is for CTranslate2, and "
-            f"{own_reason(arguments)} needs the model itself: leave one of them out"
-        )
-    if arguments.engine == "ctranslate2" and own_reason(arguments):
-        raise UserError(
-            f"--engine {arguments.engine} neither samples nor shows attention nor penalises "
-            "missing coverage: leave it out"
-        )
-    check_sampling(arguments, drawn=bool(drawn), needed="--sample or --mbr")
+    _check_search(arguments)
 
 
-def check_sentences(sentences: Sequence[str], prefix: str) -> None:
-    """Check that the terminal's encoding is the one that Python takes it for.
+def _check_resumable(arguments: argparse.Namespace) -> None:
+    if not (arguments.file and arguments.output):
+        raise UserError("--resume needs --file and --output")
+    if not arguments.file.is_file():
+        raise UserError(f"--resume cannot read the pipe {arguments.file} again: save it as a file")
+    if arguments.nbest > 1:
+        raise UserError("--resume counts one line per sentence: leave --nbest out")
 
-    Raises:
-        UserError: it is not.
-    """
+
+def _check_decoded(sentences: Sequence[str], prefix: str) -> None:
+    """Check that Python could decode the arguments, as the terminal's encoding."""
     texts = {f"sentence {number}": text for number, text in enumerate(sentences, 1)}
     for name, text in (texts | {"--prefix": prefix}).items():
-        if any("\ud800" <= sign <= "\udfff" for sign in text):  # stand for bytes
+        if any("\ud800" <= character <= "\udfff" for character in text):  # undecodable bytes
             raise UserError(
                 f"{name} is not {sys.getfilesystemencoding().upper()}: write it to a file, and "
                 "give --file with --encoding NAME"
             )
 
 
-def own_reason(arguments: argparse.Namespace) -> str:
-    """Return the option that only the model itself can follow; empty if there is none."""
-    asked = {
+def _check_search(arguments: argparse.Namespace) -> None:
+    nbest = arguments.nbest
+    if arguments.beam and nbest > arguments.beam:
+        raise UserError(f"--nbest {nbest} needs --beam {nbest} or more")
+    if arguments.sample and arguments.mbr:
+        raise UserError("give --sample or --mbr, not both")
+    if arguments.mbr and nbest > arguments.mbr:
+        raise UserError(f"--nbest {nbest} needs --mbr {nbest} or more")
+    is_sampling = bool(arguments.sample or arguments.mbr)
+    if is_sampling and (arguments.beam or arguments.coverage_penalty):
+        raise UserError("--sample and --mbr do not search: leave --beam and --coverage-penalty out")
+    option = _keras_option(arguments)
+    if arguments.quantization and option:
+        raise UserError(
+            f"--quantization {arguments.quantization} is for CTranslate2, and {option} needs "
+            "Keras: leave one of them out"
+        )
+    if arguments.engine == "ctranslate2" and option:
+        raise UserError(f"{option} needs --engine keras or auto, got {arguments.engine}")
+    check_sampling(arguments, is_sampling=is_sampling, required="--sample or --mbr")
+
+
+def _keras_option(arguments: argparse.Namespace) -> str:
+    """Return the first given option that only the Keras engine supports; empty if none is."""
+    options = {
         "--sample": arguments.sample,
         "--mbr": arguments.mbr,
         "--attention": arguments.attention,
         "--coverage-penalty": arguments.coverage_penalty,
     }
-    return next((option for option, value in asked.items() if value), "")
+    return next((option for option, value in options.items() if value), "")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Translate what the command line names."""
+    """Translate the input that the command line names."""
     check(arguments)
-    runs = run_folders(arguments)
-    folder = RunFolder.open(runs[0])
+    paths = run_folders(arguments)
+    decoding = RunFolder.open(paths[0]).config.decoding
     if arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
-    # Heavy imports wait until the arguments are known to be right.
+    # Heavy imports, after the arguments are checked.
     from nmt.inference.translator import Translator
 
-    beam = arguments.beam or max(folder.config.decoding.beam_size, arguments.nbest)
-    own = {"engine": "keras"} if own_reason(arguments) else {}
-    translator = Translator.load(
-        runs if runs[1:] else folder.path, **engine_options(arguments) | own
-    )
-    translate(arguments, translator, describe_search(arguments, beam))
+    options = engine_options(arguments)
+    if _keras_option(arguments):
+        options["engine"] = "keras"
+    translator = Translator.load(paths, **options)
+    beam_size = arguments.beam or max(decoding.beam_size, arguments.nbest)
+    translate(arguments, translator, make_request(arguments, beam_size))
 
 
-def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
-    """Translate sentences, a file, a pipe or a terminal, and write the lines."""
-    encoding = arguments.encoding or UTF_8
-
-    def formatted(found: list[list[Translation]]) -> list[str]:
-        return [
-            "\n".join(format_candidates(one[: arguments.nbest], arguments.scores)) for one in found
-        ]
-
-    def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
-        return translator.stream(chunks, request)
-
-    done, begin = 0, None
-    if arguments.resume:
-        done, begin = count_done(
-            arguments.output,
-            arguments.file,
-            lambda lines: formatted(translator.run(lines, request)),
-            encoding,
-        )
-        begin = begin if arguments.output.exists() else None
-    arriving = None
-    if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
-        # Before the output is opened: it stays as it is if this is in another encoding.
-        arriving = open_arriving(arguments.file, arguments.encoding)
-    with open_output(arguments.output, begin=begin) as out:
-
-        def write(found: list[list[Translation]]) -> None:
-            print("\n".join(formatted(found)), file=out, flush=True)
-
-        if arriving is not None:
-            translate_arriving(arriving, stream, write)
-        elif arguments.file:
-            shown = out is not sys.stdout or not sys.stdout.isatty()
-            translate_file(arguments.file, done, stream, write, shown=shown, encoding=encoding)
-        else:
-            found = translator.run(arguments.sentences, request)
-            write(found)
-            if arguments.attention:
-                best = [one[0] if one else None for one in found]
-                show_attention(translator, arguments.sentences, best, arguments.attention)
-
-
-def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest | SamplingRequest:
-    """Return the search or draw that the command line says."""
+def make_request(arguments: argparse.Namespace, beam_size: int) -> Request:
+    """Return the search or sampling that the command line asks for."""
     from nmt.inference.contract import SamplingRequest, SearchRequest
 
     if arguments.sample or arguments.mbr:
@@ -276,7 +222,7 @@ def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest |
             rank_by_agreement=arguments.mbr is not None,
         )
     return SearchRequest(
-        beam,
+        beam_size,
         arguments.length_penalty,
         arguments.coverage_penalty,
         arguments.nbest,
@@ -284,13 +230,73 @@ def describe_search(arguments: argparse.Namespace, beam: int) -> SearchRequest |
     )
 
 
-def show_attention(
+def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
+    """Translate sentences, a file, a pipe or a terminal, and write the lines."""
+    encoding = arguments.encoding or UTF_8
+
+    def format_texts(translations: list[list[Translation]]) -> list[str]:
+        return [
+            "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores))
+            for hypotheses in translations
+        ]
+
+    def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
+        return translator.stream(chunks, request)
+
+    done, begin = 0, None
+    if arguments.resume and arguments.output.exists():
+        done, begin = count_done(
+            arguments.output,
+            arguments.file,
+            lambda lines: format_texts(translator.run(lines, request)),
+            encoding,
+        )
+    pipe = None
+    if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
+        # Before the output is opened, which an input in another encoding must not overwrite.
+        pipe = open_pipe(arguments.file, arguments.encoding)
+    with open_output(arguments.output, begin=begin) as out:
+
+        def write(translations: list[list[Translation]]) -> None:
+            print("\n".join(format_texts(translations)), file=out, flush=True)
+
+        if pipe is not None:
+            translate_pipe(pipe, stream, write)
+        elif arguments.file:
+            shows_progress = out is not sys.stdout or not sys.stdout.isatty()
+            translate_file(
+                arguments.file,
+                done,
+                stream,
+                write,
+                shows_progress=shows_progress,
+                encoding=encoding,
+            )
+        else:
+            translations = translator.run(arguments.sentences, request)
+            write(translations)
+            if arguments.attention:
+                best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
+                draw_attention(translator, arguments.sentences, best, arguments.attention)
+
+
+def format_lines(translations: Sequence[Translation], with_scores: bool) -> list[str]:
+    """Return the output lines of one sentence; an empty sentence has one, too."""
+    return [
+        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{translation.text}"
+        if with_scores
+        else translation.text
+        for translation in translations
+    ]
+
+
+def draw_attention(
     translator: Translator,
     sentences: Sequence[str],
     translations: Sequence[Translation | None],
     out: Path,
 ) -> None:
-    """Draw attention, and name the files."""
+    """Draw attention, and print the names of the files."""
     from nmt.analysis.pictures.attention_files import write_attention
 
     for path in write_attention(translator, sentences, translations, out):

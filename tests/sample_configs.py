@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from nmt.config import Config
-from nmt.config.command_line import register_schema
+from nmt.config.command_line import register_schemas
 from nmt.config.files import conf_dir, from_composed
 
 # Overrides that incomplete files require, as their first line says.
@@ -72,7 +72,7 @@ def _selects_file(override: str) -> bool:
 @cache
 def compose_once(*overrides: str) -> DictConfig:
     """Return the configuration that Hydra composes; do not change it."""
-    register_schema()
+    register_schemas()
     with initialize_config_dir(str(conf_dir().resolve()), version_base="1.3"):
         return compose("train", overrides=list(overrides))
 

@@ -21,7 +21,7 @@ ROOMS = {
     "files": {"errors"},
     "startup": {"errors"},
     "model": set[str](),
-    "config": {"errors"},
+    "config": {"errors", "model"},
     "data": {"config", "errors", "files", "startup"},
     "preparing": {"config", "data", "errors", "files", "startup"},
     "viewer": {"model"},

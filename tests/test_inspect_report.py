@@ -155,10 +155,16 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], message: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report", "--sentences", "0"], "--sentences: 0 is not at least 1"),
-        (["trace", "Sí.", "--length-penalty", "-1"], "--length-penalty: -1 is not at least 0"),
-        (["trace", "Sí.", "--length-penalty", "nan"], "--length-penalty: nan is not at least 0"),
-        (["trace", "Sí.", "--beam", "0"], "--beam: 0 is not at least 1"),
+        (["report", "--sentences", "0"], "--sentences: must be at least 1, got 0"),
+        (
+            ["trace", "Sí.", "--length-penalty", "-1"],
+            "must be at least 0, got -1",
+        ),
+        (
+            ["trace", "Sí.", "--length-penalty", "nan"],
+            "must be at least 0, got nan",
+        ),
+        (["trace", "Sí.", "--beam", "0"], "--beam: must be at least 1, got 0"),
         (["align", "--layer", "x"], "--layer: invalid int value: 'x'"),
         (["nothing"], "invalid choice: 'nothing'"),
         ([], "required: command"),
@@ -204,7 +210,7 @@ def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None
         inspected("align", "--run", tiny_run, "Sí.", "--output", tmp_path)
     gold = tmp_path / "gold.tsv"
     gold.write_text("Sí .\tYes .\t0-0 1-1\n", encoding="utf-8")
-    with pytest.raises(UserError, match="holds one pair"):
+    with pytest.raises(UserError, match="has one pair"):
         inspected("align", "--run", tiny_run, "--gold", gold)
     gold.write_text(f"Sí\tYes\t0-0\n{'a ' * 400}\tYes\t0-0\n", encoding="utf-8")
     with pytest.raises(UserError, match="pair 2 is too long"):

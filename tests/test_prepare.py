@@ -69,7 +69,7 @@ def test_nothing_but_the_result_stays(folder: Path) -> None:
     ("wrong", "complaint"),
     [
         ("prepare.shard_line=5", "did you mean 'prepare.shard_lines'?"),
-        ("prepare.near_duplicates=2", "prepare.near_duplicates=2.0 must lie between 0.5 and 1"),
+        ("prepare.near_duplicates=2", "prepare.near_duplicates must be between 0.5 and 1, got 2.0"),
         ("data=phrasebook", "data.sources.patterns is generated"),
         ("data.dev=6", "was begun with data.dev=16.0, and not with 6.0"),
     ],
@@ -121,14 +121,14 @@ def test_a_run_cannot_change_what_is_settled(folder: Path, override: str, compla
 
 
 def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is no prepared corpus: make one with nmt\.prepare"):
+    with pytest.raises(UserError, match=r"is not a prepared corpus: make one with nmt\.prepare"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     (tmp_path / "begun.json").write_text("{}")
-    with pytest.raises(UserError, match="is not finished: go on with the command"):
+    with pytest.raises(UserError, match="is not finished: run the same"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     manifest = (folder / "prepared.json").read_text()
     (tmp_path / "prepared.json").write_text(manifest.replace('"es"', '"${oc.env:HOME}"', 1))
-    with pytest.raises(UserError, match="refers to elsewhere"):
+    with pytest.raises(UserError, match="has a reference"):
         compose_config(["data=prepared", f"data.prepared={tmp_path}"])
     with pytest.raises(UserError, match=r"data=prepared needs data\.prepared=FOLDER"):
         compose_config(["data=prepared"])

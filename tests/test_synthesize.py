@@ -43,7 +43,7 @@ def test_text_becomes_pairs(text: Path, parrot_run: Path) -> None:
     assert record["finished"]
     assert record["origin"]["kind"] == "forward"
     assert len(record["origin"]["weights"][0]) == 64
-    with pytest.raises(UserError, match="is there already: --resume goes on"):
+    with pytest.raises(UserError, match="already exists: add --resume"):
         made("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
     before = output.read_bytes()
     made(
@@ -63,9 +63,7 @@ def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Pa
     assert not outputs[1].exists()
     made(*options, "--output", outputs[1], "--encoding", "latin-1")
     assert outputs[1].read_bytes() == outputs[0].read_bytes()
-    with pytest.raises(
-        UserError, match="was begun with another encoding: 'iso8859-1', not 'cp1252"
-    ):
+    with pytest.raises(UserError, match="was started with encoding 'iso8859-1', got 'cp1252"):
         made(*options, "--output", outputs[1], "--encoding", "cp1252", "--resume")
 
 
@@ -85,11 +83,14 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
     ("arguments", "message"),
     [
         ("--file nowhere --output out", "there is no file nowhere"),
-        ("--file /dev/null --output out", "/dev/null is read more than once, and it is a pipe"),
+        ("--file /dev/null --output out", "/dev/null is a pipe, but is read more than once"),
         ("--file TEXT --output TEXT", "would be written over"),
         ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
         ("--file TEXT --output out --top-k 2", "need --sample"),
-        ("--file TEXT --output out --sample --engine ctranslate2", "does not draw"),
+        (
+            "--file TEXT --output out --sample --engine ctranslate2",
+            "--sample needs --engine keras or auto",
+        ),
         ("--file TEXT --output out --sample --quantization int8", "leave it or --sample out"),
         ("--file TEXT --output out --run nowhere", "run nowhere does not exist"),
     ],

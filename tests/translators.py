@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ def kept_translators(monkeypatch: pytest.MonkeyPatch) -> None:
 
     load = Translator.load
 
-    def load_once(run: str | Path = "runs/latest", *, log: object = None, **engine: Any) -> object:
-        key = (Path(run).resolve(), *engine.items())
+    def load_once(
+        run: str | Path | Sequence[Path] = "runs/latest", *, log: object = None, **engine: Any
+    ) -> object:
+        paths = [run] if isinstance(run, str | Path) else run
+        key = (*(Path(path).resolve() for path in paths), *engine.items())
         if key not in _LOADED:
             _LOADED[key] = load(run, **engine)
         return _LOADED[key]

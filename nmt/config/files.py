@@ -1,4 +1,4 @@
-"""Configuration files: the folder of YAML files, and a run's ``config.yaml`` in and out."""
+"""Checked configurations from what Hydra composes and from a run's ``config.yaml``, and back."""
 
 from __future__ import annotations
 
@@ -14,64 +14,21 @@ import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from nmt.config.checks import check_one_of
-from nmt.config.data import KINDS, SHORT_KEYS, SourceConfig, expand_short_keys, upgrade_data
-from nmt.config.model import KINDS as MODELS
+from nmt.config.checks import check_choice
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.config.schema import GROUPS, SOURCES, Config, check, list_sibling_keys
+from nmt.config.sources import SHORT_KEYS, SOURCE_KINDS, SourceConfig, expand_short_keys
+from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
 
-DEEPEST = 16  # nodes of YAML in each other; four are used
+MAX_YAML_DEPTH = 16  # nested nodes; a configuration uses four
 
 _GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
 
-# Keys that runs of earlier versions lack, with the value that does what those did.
-LATER_KEYS: dict[str, dict[str, Any]] = {
-    "decoding": {"quantization": "float32"},
-    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0},
-    "model": {"lora_rank": None, "lora_on": ["*"]},
-    "training": {
-        "attention_every": 250,
-        "deterministic": False,
-        "dropout_warmup_epochs": 0,
-        "evaluation_share": None,
-        "freeze": [],
-        "max_skipped": 30,
-        "new_vocabulary": False,
-        "on_spike": "skip",
-        "spike_factor": None,
-        "stop_behind": None,
-        "update_tokens": None,
-        "devices": "auto",
-        "parallel_parts": 1,
-        "start_from": None,
-        "tokenizer_lines": 500_000,
-        "word_dropout": 0,
-    },
-}
-
-_LATER_KEYS_OF_TRANSFORMERS: dict[str, Any] = {
-    "kind": "transformer",
-    "heads": "split",
-    "key_value_heads": None,
-    "attention_biases": True,
-    "attention_output": True,
-    "qk_norm": False,
-    "norm_epsilon": 1e-6,
-    "output_bias": False,
-}
-
-# What earlier versions called otherwise.
-_RENAMED = {
-    "data.kind": "data.sources.NAME.kind (or choose a corpus: data=tsv)",
-    "data.patterns": "data.sources.patterns.pairs",
-    "data.pattern_share": "data.sources.patterns.weight and data.sources.written.weight",
-}
-
 
 def conf_dir() -> Path:
-    """Return the folder of YAML files: inside an installed wheel, or at the top of a checkout."""
+    """Return the folder of YAML files: inside an installed wheel, or in a checkout."""
     package = Path(__file__).parents[1]
     packaged = package / "_conf"
     return packaged if packaged.is_dir() else package.parent / "conf"
@@ -81,8 +38,8 @@ def from_composed(composed: DictConfig) -> Config:
     """Resolve, convert and check a composed configuration.
 
     Raises:
-        UserError: an unknown key (Hydra lets ``+group.key=value`` through), a missing value, or a
-            value of the wrong type or that contradicts another.
+        UserError: an unknown key (Hydra accepts ``+group.key=value``), a missing value, a value of
+            the wrong type, or one that contradicts another.
     """
     check_keys(composed)
     config = cast(Config, _convert(composed, _schema(_kind_of_model(composed))))
@@ -92,11 +49,7 @@ def from_composed(composed: DictConfig) -> Config:
 
 
 def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
-    """Do the same for a configuration of ``nmt.prepare``.
-
-    Raises:
-        UserError: as `from_composed` does.
-    """
+    """Resolve, convert and check a configuration of ``nmt.prepare``: see `from_composed`."""
     check_keys(composed, PreparationConfig)
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
     config.data = expand_short_keys(config.data)
@@ -105,29 +58,29 @@ def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
 
 
 def _convert(composed: DictConfig, schema: DictConfig) -> Any:
-    """Return the object of a schema that a composed configuration stands for."""
+    """Return a composed configuration as an object of the schema."""
     try:
-        _settle_languages(composed.get("data"))
+        _resolve_languages(composed.get("data"))
         OmegaConf.resolve(composed)
         values = OmegaConf.to_container(composed)
-        # Once more over the schema: what was composed has sources of any form, and may lack keys.
+        # Merged with the schema again: composed sources have any form, and may lack keys.
         typed = cast(DictConfig, OmegaConf.merge(schema, values))
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
-            raise UserError(_say_missing(missing[0], typed))
+            raise UserError(_missing_key_message(missing[0], typed))
         return OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         raise UserError(explain_omegaconf_error(error)) from error
 
 
-def _settle_languages(data: Any) -> None:
-    """Check that both languages are named; YAML reads Norwegian, ``no``, as False.
+def _resolve_languages(data: Any) -> None:
+    """Check that both languages are named; restore Norwegian, ``no``, which YAML reads as False.
 
     Raises:
-        UserError: one is not.
+        UserError: a language is missing or not a tag.
     """
     if not isinstance(data, DictConfig):
-        return  # of the wrong type, which is found out later
+        return  # the merge with the schema reports the wrong type
     missing = []
     for key, example in (("source_language", "de"), ("target_language", "en")):
         value = None if OmegaConf.is_missing(data, key) else data.get(key)
@@ -135,15 +88,16 @@ def _settle_languages(data: Any) -> None:
             data[key] = "no"
         elif str(value) == "True":  # yes, on or true
             raise UserError(
-                f'data.{key} is not a language tag: put it in quotes, as in "{example}"'
+                f"data.{key} must be a language tag, got {value}: put it in quotes, as in "
+                f'"{example}"'
             )
         elif not value:
             missing.append(f"data.{key}={example}")
     if missing:
         name = "" if OmegaConf.is_missing(data, "name") else f"data={data.get('name')}"
         raise UserError(
-            f"{name or 'data'} does not say which languages it has: set them as in "
-            f"{' '.join(missing)} (BCP 47 tags)"
+            f"{name or 'data'} does not name its languages: set BCP 47 tags, as in "
+            f"{' '.join(missing)}"
         )
 
 
@@ -154,53 +108,57 @@ def _schema(kind: str | None) -> DictConfig:
 
 
 def _kind_of_model(composed: DictConfig) -> str | None:
-    """Return the kind of a configuration's model: each has keys of its own. None: it has none.
+    """Return the kind of the configured model, which determines its keys; None if it is missing.
 
     Raises:
-        UserError: there is no such kind.
+        UserError: the kind is unknown.
     """
     model = composed.get("model")
     kind = model.get("kind") if isinstance(model, DictConfig) else None
     if kind is not None:
-        check_one_of("model.kind", str(kind), MODELS)
+        check_choice("model.kind", str(kind), tuple(MODEL_CONFIGS))
     return kind
 
 
-def _say_missing(key: str, config: DictConfig) -> str:
-    """Say that a key has no value; a source without a kind may be another's name misspelt."""
+def _missing_key_message(key: str, config: DictConfig) -> str:
+    """Return the message for a key without a value: of a source, its name may be misspelt."""
     match = re.fullmatch(rf"{re.escape(SOURCES)}\.(.+)\.kind", key)
     if not match:
         return f"no value for configuration key '{key}'"
     others = [name for name in config.data.sources if name != match[1]]
     return (
-        f"{SOURCES}.{match[1]} has no kind{suggest(match[1], others)}; a source of its own needs "
-        f"{key}=KIND, one of {', '.join(KINDS)}"
+        f"{SOURCES}.{match[1]} has no kind{suggest(match[1], others)}; a new source needs "
+        f"{key}=KIND, one of {', '.join(SOURCE_KINDS)}"
     )
 
 
 def check_keys(composed: DictConfig, root: type = Config) -> None:
-    """Raise a `UserError` that names the first key the schema lacks, and the nearest one."""
+    """Check that the schema has every key.
+
+    Raises:
+        UserError: names the first unknown key, and the closest valid one.
+    """
     try:
-        for key, known in _unknown_keys(composed, root, ""):
+        for key, valid_keys in _unknown_keys(composed, root, ""):
             for kind, model in MODEL_CONFIGS.items():
                 if key in (f"model.{item.name}" for item in fields(model)):
                     raise UserError(
-                        f"configuration key '{key}' is for models of kind {kind}, and this one is "
-                        f"of kind {composed.model.kind}"
+                        f"configuration key '{key}' needs model.kind={kind}, got "
+                        f"model.kind={composed.model.kind}"
                     )
-            raise UserError(unknown_key_message(key, known))
+            raise UserError(unknown_key_message(key, valid_keys))
     except OmegaConfBaseException as error:
         raise UserError(explain_omegaconf_error(error)) from error
 
 
 def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
     if not isinstance(node, DictConfig):
-        return  # of the wrong type, which is found out later
+        return  # the merge with the schema reports the wrong type
     names = {item.name for item in fields(schema)}
     for key in node:
         name = str(key)
         if name not in names:
-            yield prefix + name, [prefix + known for known in names]
+            yield prefix + name, [prefix + valid_name for valid_name in names]
         elif not prefix and name in _GROUPS:
             kind = _kind_of_model(node) if name == "model" else None
             group = _GROUPS[name] if kind is None else MODEL_CONFIGS[kind]
@@ -216,26 +174,27 @@ def _unknown_keys_of_sources(sources: Any) -> Iterator[tuple[str, list[str]]]:
         key = f"{SOURCES}.{name!s}"
         if not isinstance(source, DictConfig):
             raise UserError(
-                f"{key} is no source: set its keys, as in {key}.weight=2; ~{key} takes it out"
+                f"{key} must be a source: set its keys, as in {key}.weight=2, or remove it with "
+                f"~{key}"
             )
         yield from _unknown_keys(source, SourceConfig, f"{key}.")
 
 
 def load(path: Path) -> Config:
-    """Read a run's ``config.yaml`` back, checked against today's schema.
+    """Read a run's ``config.yaml``, checked against today's schema.
 
     Raises:
-        UserError: it is missing or damaged, or holds what the schema does not.
+        UserError: the file is missing or damaged, or does not match the schema.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        _refuse_references(text)
+        _check_plain_values(text)
         stored = OmegaConf.load(io.StringIO(text))
         if isinstance(stored, ListConfig):
-            raise UserError("it holds a list, and no configuration")
+            raise UserError("holds a list instead of a configuration")
         if isinstance(stored.get("data"), DictConfig):
             stored.data = upgrade_data(cast(dict[str, Any], OmegaConf.to_container(stored.data)))
-        return from_composed(cast(DictConfig, OmegaConf.merge(_later_keys(stored), stored)))
+        return from_composed(cast(DictConfig, OmegaConf.merge(list_later_keys(stored), stored)))
     except OmegaConfBaseException as error:
         raise UserError(f"{path}: {explain_omegaconf_error(error)}") from error
     except UserError as error:
@@ -245,38 +204,32 @@ def load(path: Path) -> Config:
         raise UserError(f"{path} is not a readable configuration: {reason}") from error
 
 
-def _later_keys(stored: DictConfig) -> dict[str, Any]:
-    """Return what a stored configuration may lack: the first models were all transformers."""
-    model = stored.get("model")
-    kind = model.get("kind", "transformer") if isinstance(model, DictConfig) else None
-    of_kind = _LATER_KEYS_OF_TRANSFORMERS if kind == "transformer" else {}
-    of_model = LATER_KEYS["model"] | of_kind
-    return LATER_KEYS | {"model": of_model}
+def _check_plain_values(text: str) -> None:
+    """Refuse references and deep nesting, which no run writes: the file may be untrusted.
 
+    ``${oc.env:KEY}`` would copy the environment into the output, aliases expand exponentially, and
+    deeply nested nodes overflow the stack.
 
-def _refuse_references(text: str) -> None:
-    """Refuse what no run has written: its configuration may come from elsewhere.
-
-    ``${oc.env:KEY}`` would read the environment into what is shown, aliases multiply, and nodes in
-    each other without end overflow the stack.
+    Raises:
+        UserError: the text has one of them.
     """
     depth = 0
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent):
-            raise UserError(f"it refers to itself, with *{event.anchor}; a run's holds values")
+            raise UserError(f"has the alias *{event.anchor}, expected plain values")
         if isinstance(event, yaml.ScalarEvent) and "${" in event.value:
-            raise UserError(f"it refers to elsewhere, with {event.value!r}; a run's holds values")
-        if depth > DEEPEST:
-            raise UserError(f"its values are in each other more than {DEEPEST} deep")
+            raise UserError(f"has the reference {event.value!r}, expected plain values")
+        if depth > MAX_YAML_DEPTH:
+            raise UserError(f"is nested more than {MAX_YAML_DEPTH} deep")
 
 
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
     plain = asdict(config)
     for key in SHORT_KEYS:
-        if plain["data"][key] is None:  # as each is in a checked configuration
+        if plain["data"][key] is None:  # always so in a checked configuration
             del plain["data"][key]
     if config.data.prepared is None:
         del plain["data"]["prepared"]
@@ -289,15 +242,16 @@ def save(config: Config, path: Path) -> None:
 
 
 def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
-    """Say in one line what is wrong, with the key and, if it is unknown, the nearest one."""
-    key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # elements of lists
+    """Return a one-line message with the key and, if it is unknown, the closest valid one."""
+    key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # without list indices
     reason = str(error.msg or error).splitlines()[0]
-    if key and key not in (known := list_sibling_keys(key)):
-        return unknown_key_message(key, known)
+    if key and key not in (valid_keys := list_sibling_keys(key)):
+        return unknown_key_message(key, valid_keys)
     return f"configuration key '{key}': {reason}" if key else reason
 
 
-def unknown_key_message(key: str, known: list[str]) -> str:
-    """Say that there is no such key, and what to write instead."""
-    instead = f"; write {_RENAMED[key]}" if key in _RENAMED else suggest(key, known)
-    return f"unknown configuration key '{key}'{instead}"
+def unknown_key_message(key: str, valid_keys: list[str]) -> str:
+    """Return the message for an unknown key, with a suggestion."""
+    renamed = RENAMED_KEYS.get(key)
+    hint = f"; write {renamed}" if renamed else suggest(key, valid_keys)
+    return f"unknown configuration key '{key}'{hint}"

@@ -5,31 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nmt.config.checks import MISSING, check_at_least, check_between
-from nmt.config.data import PATTERNS, DataConfig, check_data
+from nmt.config.data import DataConfig, check_data
+from nmt.config.sources import PATTERNS
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.errors import UserError
 
-MAX_HELD_OUT = 100_000  # pairs of dev, and of test: they are lists in memory
+MAX_HELD_OUT = 100_000  # pairs of dev, and of test: both are lists in memory
 
 
 @dataclass
 class PrepareConfig:
-    """The ``prepare`` group: pieces of work, and what is left out of a large corpus besides."""
+    """The ``prepare`` group: sharding, and filters for large corpora."""
 
-    shard_lines: int = MISSING  # lines read, at most; a shard is what one process works on
+    shard_lines: int = MISSING  # largest number of lines in a shard, the work of one process
     processes: int | None = MISSING  # null: one for each core
     row_lengths: list[int] = MISSING  # static row lengths in tokens, as in training
-    tokenizer_lines: int = MISSING  # of both languages together, drawn from the training pairs
-    # Leaves out pairs of which a side is, with this probability, in another language; null: none.
+    tokenizer_lines: int = MISSING  # of both languages in total, sampled from the training pairs
+    # Rejects pairs with a side in another language, with this probability; null: disabled.
     language_certainty: float | None = MISSING
-    encoding_faults: bool = MISSING  # leaves out text decoded wrongly, such as "EspaÃ±a"
-    # Leaves out pairs as similar as this to an earlier one, from 0.5 to 1 (all alike); null: none.
+    encoding_faults: bool = MISSING  # rejects wrongly decoded text, such as "EspaÃ±a"
+    # Rejects pairs that are at least so similar to an earlier one, from 0.5 to 1 (identical);
+    # null: disabled.
     near_duplicates: float | None = MISSING
 
 
 @dataclass
 class PreparationConfig:
-    """All of it."""
+    """The whole configuration of a preparation."""
 
     output: str = MISSING  # folder
     cache_dir: str = MISSING
@@ -42,7 +44,7 @@ def check_preparation(config: PreparationConfig) -> None:
     """Check what types cannot.
 
     Raises:
-        UserError: names the first key that is wrong and what it may be.
+        UserError: names the first invalid key and its valid values.
     """
     check_data(config.data)
     check_tokenizer(config.tokenizer)
@@ -53,34 +55,34 @@ def check_preparation(config: PreparationConfig) -> None:
     if not prepare.row_lengths:
         raise UserError("prepare.row_lengths is empty: give one to three row lengths in tokens")
     for length in prepare.row_lengths:
-        check_between("prepare.row_lengths", length, 2, 2**15)  # lengths are kept in 16 bits
+        check_between("prepare.row_lengths", length, 2, 2**15)  # lengths are stored in 16 bits
     check_at_least("prepare.tokenizer_lines", prepare.tokenizer_lines, 2)
     for key in ("language_certainty", "near_duplicates"):
         if getattr(prepare, key) is not None:
             check_between(f"prepare.{key}", getattr(prepare, key), 0.5, 1)
-    _refuse_what_training_decides(config.data)
+    _check_preparable(config.data)
 
 
-def _refuse_what_training_decides(data: DataConfig) -> None:
-    """Refuse what is no matter of preparation, or cannot be of a large corpus."""
+def _check_preparable(data: DataConfig) -> None:
+    """Refuse keys that belong to training, and sources that are too small to need preparation."""
     if data.prepared is not None:
-        raise UserError(f"data.prepared={data.prepared} is prepared already: give its sources")
+        raise UserError(f"data.prepared={data.prepared} is already prepared: give its sources")
     for name, source in data.sources.items():
         if source.kind == PATTERNS:
             raise UserError(
-                f"data.sources.{name} is generated and needs no preparation: leave it out "
-                f"with ~data.sources.{name}"
+                f"data.sources.{name} is generated and needs no preparation: leave it out with "
+                f"~data.sources.{name}"
             )
     if data.rejected_file is not None:
         raise UserError(
-            f"data.rejected_file={data.rejected_file}: leave it out, rejected lines stand in the "
-            "shards of the output"
+            f"data.rejected_file={data.rejected_file}: leave it out, the shards of the output "
+            "hold the rejected lines"
         )
     if data.stages:
-        raise UserError("data.stages: leave them out, they are given to nmt.train")
+        raise UserError("data.stages: leave them out, and give them to nmt.train")
     for key in ("dev", "test"):
         if getattr(data, key) > MAX_HELD_OUT:
             raise UserError(
-                f"data.{key}={getattr(data, key):g} is more than {MAX_HELD_OUT:,}: some thousands "
-                "are enough to score on"
+                f"data.{key} must be at most {MAX_HELD_OUT:,}, got {getattr(data, key):g}: some "
+                "thousands are enough to score on"
             )

@@ -1,4 +1,4 @@
-"""The whole configuration: all groups, their keys in dotted form, and the checks that span them."""
+"""The whole configuration: its groups, their dotted keys, and the checks that span groups."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from nmt.config.checks import MISSING, check_at_least, check_between
-from nmt.config.data import DataConfig, SourceConfig, check_data
+from nmt.config.data import DataConfig, check_data
 from nmt.config.decoding import DecodingConfig, check_decoding
 from nmt.config.model import MODEL_CONFIGS, ModelConfig, check_model
 from nmt.config.preparation import PrepareConfig
+from nmt.config.sources import SourceConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
 from nmt.errors import UserError
@@ -19,7 +20,7 @@ from nmt.errors import UserError
 
 @dataclass
 class Config:
-    """The whole of a run."""
+    """The configuration of a run."""
 
     name: str = MISSING
     seed: int = MISSING
@@ -44,7 +45,7 @@ SOURCES = "data.sources"
 
 
 def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield ``("model.d_model", 256)`` and so on, in declaration order."""
+    """Yield the dotted keys and their values, ``("model.d_model", 256)``, in declaration order."""
     for item in fields(config):
         value = getattr(config, item.name)
         if is_dataclass(value):
@@ -61,7 +62,7 @@ def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def list_keys() -> list[str]:
-    """Return every key of the schema in dotted form, groups included; of sources, `SOURCES`."""
+    """Return every dotted key of the schema, groups included; for all sources, `SOURCES`."""
     keys = []
     for item in fields(Config):
         keys.append(item.name)
@@ -72,26 +73,26 @@ def list_keys() -> list[str]:
 
 
 def list_sibling_keys(key: str) -> list[str]:
-    """Return the keys that ``key`` may have been meant for: of a source, those of sources."""
+    """Return the keys that a misspelt ``key`` may mean: for a source, the keys of sources."""
     if key.startswith("data.tests."):
-        return [key]  # of any name
+        return [key]  # any name is valid
     if key.split(".")[0] in ("output", "prepare"):
         return ["output", "prepare", *(f"prepare.{item.name}" for item in fields(PrepareConfig))]
     if not key.startswith(f"{SOURCES}."):
         return list_keys()
-    source = ".".join(key.split(".")[:3])  # of any name
+    source = ".".join(key.split(".")[:3])  # any name is valid
     return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
 
 
 def check(config: Config) -> None:
-    """Make the checks that types cannot.
+    """Check what types cannot.
 
     Raises:
-        UserError: names the first key that is wrong and what it may be.
+        UserError: names the first invalid key and its valid values.
     """
     for key, value in flatten(config):
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{key}={value} must be a finite number")
+            raise UserError(f"{key} must be finite, got {value}")
     check_between("seed", config.seed, 0, 2**32 - 1)
     check_data(config.data)
     check_tokenizer(config.tokenizer)

@@ -1,4 +1,4 @@
-"""Archives of corpora, zip or tar packed by gzip: a member is read from them, none is unpacked."""
+"""Reading members of corpus archives, zip or gzipped tar, without unpacking them to disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
 
 from nmt.errors import UserError
 
-DAMAGE = (  # what unpacking a damaged archive raises, apart from an `OSError`
+DAMAGE = (  # raised when a damaged archive is unpacked, apart from `OSError`
     ValueError,
     EOFError,
     lzma.LZMAError,
@@ -27,41 +27,41 @@ DAMAGE = (  # what unpacking a damaged archive raises, apart from an `OSError`
     zipfile.BadZipFile,
     zlib.error,
 )
-GZIP = b"\x1f\x8b"  # how a file begins that is packed by gzip
+GZIP = b"\x1f\x8b"  # first bytes of a gzip file
 _CHUNK = 1 << 20  # bytes
 
 Unpacked: TypeAlias = IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
 
 
-def most_unpacked(packed: int) -> int:
-    """Return how many bytes an archive of so many bytes may unpack to.
+def max_unpacked(packed: int) -> int:
+    """Return the unpacked size, in bytes, that is allowed for an archive of ``packed`` bytes.
 
-    Text in natural language packs 3 to 10 times, Deflate reaches 1,030: 200 is far from both. The
-    64 MiB are for small archives of lines that repeat each other.
+    Natural language compresses 3 to 10 times, and Deflate up to 1,030 times: 200 is far from both.
+    The 64 MiB allow for small archives of repetitive lines.
     """
     return 200 * packed + (64 << 20)
 
 
 def bounded(
-    unpacked: Unpacked, path: Path, key: str, called: Path | None = None
+    unpacked: Unpacked, path: Path, key: str, label: Path | None = None
 ) -> io.BufferedReader:
-    """Return what a file unpacks to, which is refused where it is more than any text would be.
+    """Return the content of a packed file; reading beyond `max_unpacked` bytes is a `UserError`.
 
     Args:
-        unpacked: of the file, open.
-        path: of the file.
+        unpacked: the open content.
+        path: of the packed file.
         key: of the configuration, for messages.
-        called: what messages call it; None: by its path.
+        label: name of the file in messages; None: its path.
     """
-    return io.BufferedReader(_Bounded(unpacked, path, f"{key}={called or path}"))
+    return io.BufferedReader(_Bounded(unpacked, path, f"{key}={label or path}"))
 
 
 class _Bounded(io.RawIOBase):
     def __init__(self, unpacked: Unpacked, path: Path, name: str) -> None:
         self._unpacked = unpacked
         self._name = name
-        self._packed = path.stat().st_size
-        self._left = most_unpacked(self._packed)
+        self._packed_size = path.stat().st_size
+        self._left = max_unpacked(self._packed_size)
 
     def readable(self) -> bool:
         return True
@@ -71,15 +71,15 @@ class _Bounded(io.RawIOBase):
         self._left -= len(data)
         if self._left < 0:
             raise UserError(
-                f"{self._name} is refused, its {self._packed:,} bytes unpack to more than "
-                f"{most_unpacked(self._packed):,}: unpack it yourself if you trust it"
+                f"{self._name} is rejected, its {self._packed_size:,} bytes unpack to more than "
+                f"{max_unpacked(self._packed_size):,}: unpack it yourself if you trust it"
             )
         buffer[: len(data)] = data
         return len(data)
 
 
 class Archive(NamedTuple):
-    """What one reading of an archive tells."""
+    """An archive that has been read once."""
 
     path: Path
     is_tar: bool
@@ -88,30 +88,34 @@ class Archive(NamedTuple):
 
 
 def inspect_archive(
-    path: Path, key: str, *, whole: bool = False, called: Path | None = None
+    path: Path, key: str, *, test_members: bool = False, label: Path | None = None
 ) -> Archive:
     """Read an archive once.
 
     Args:
         path: of the archive.
         key: of the configuration, for messages.
-        whole: try whether every member can be unpacked, but for a zip that is too much, as reading
-            one says.
-        called: what messages call it; None: by its path.
+        test_members: whether every member is unpacked; not done for a zip that is too large, which
+            fails when a member is read.
+        label: name of the archive in messages; None: its path.
 
     Raises:
-        UserError: it is a tar that unpacks to too much.
-        OSError, BadZipFile and the others of `DAMAGE`: it is damaged.
+        UserError: a tar unpacks to more than `max_unpacked`.
+        OSError or one of `DAMAGE`: the archive is damaged.
     """
     with path.open("rb") as file:
         hashed = _Hashed(file)
         is_tar = file.peek(len(GZIP))[: len(GZIP)] == GZIP
-        members = _list_tar(hashed, path, key, whole, called) if is_tar else _list_zip(path, whole)
+        members = (
+            _list_tar(hashed, path, key, test_members, label)
+            if is_tar
+            else _list_zip(path, test_members)
+        )
         return Archive(path, is_tar, hashed.finish(), members)
 
 
 class _Hashed(io.RawIOBase):
-    """A file that is hashed as it is read."""
+    """A file that is hashed while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -134,25 +138,25 @@ class _Hashed(io.RawIOBase):
 
 
 def _list_tar(
-    file: _Hashed, path: Path, key: str, whole: bool, called: Path | None
+    file: _Hashed, path: Path, key: str, test_members: bool, label: Path | None
 ) -> tuple[str, ...]:
     with (
         gzip.GzipFile(fileobj=file) as unpacked,
-        bounded(unpacked, path, key, called) as stream,
+        bounded(unpacked, path, key, label) as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
-        kinds = [(member.name, member.isfile()) for member in archive]
-        while whole and stream.read(_CHUNK):
+        members = [(member.name, member.isfile()) for member in archive]
+        while test_members and stream.read(_CHUNK):
             pass
-    if not kinds:
+    if not members:
         raise tarfile.ReadError("it is empty")
-    return tuple(name for name, is_file in kinds if is_file)
+    return tuple(name for name, is_file in members if is_file)
 
 
-def _list_zip(path: Path, whole: bool) -> tuple[str, ...]:
+def _list_zip(path: Path, test_members: bool) -> tuple[str, ...]:
     with zipfile.ZipFile(path) as archive:
-        unpacked = sum(member.file_size for member in archive.infolist())
-        if whole and unpacked <= most_unpacked(path.stat().st_size):
+        unpacked_size = sum(member.file_size for member in archive.infolist())
+        if test_members and unpacked_size <= max_unpacked(path.stat().st_size):
             damaged = archive.testzip()
             if damaged is not None:
                 raise zipfile.BadZipFile(f"Bad CRC-32 of {damaged!r}")
@@ -161,67 +165,64 @@ def _list_zip(path: Path, whole: bool) -> tuple[str, ...]:
 
 @contextmanager
 def open_member(
-    archive: Archive, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
+    archive: Archive, key: str, on_open: Callable[[IO[bytes]], None], ending: str | None = None
 ) -> Iterator[BinaryIO]:
     """Open a text file in an archive.
 
     Args:
-        archive: inspected.
+        archive: from `inspect_archive`.
         key: of the configuration, for messages.
-        opened: takes the open archive.
-        ending: of the file's name; None: it is the one text file of pairs.
+        on_open: called with the open archive.
+        ending: of the file's name; None: the only text file of pairs.
 
     Raises:
         UserError: the archive is encrypted, unpacks to too much, or has no such file.
-        OSError, BadZipFile and the others of `DAMAGE`: it is damaged.
+        OSError or one of `DAMAGE`: the archive is damaged.
     """
     path = archive.path
     chosen = _choose_member(key, path, archive.members, ending)
-    with path.open("rb") as whole:
-        opened(whole)
+    with path.open("rb") as packed:
+        on_open(packed)
         if archive.is_tar:
-            # From its beginning to its end: seeking would unpack it anew.
+            # Streamed from the beginning: seeking would unpack it again.
             with (
-                gzip.GzipFile(fileobj=whole) as unpacked,
+                gzip.GzipFile(fileobj=packed) as unpacked,
                 tarfile.open(fileobj=bounded(unpacked, path, key), mode="r|") as tar,
             ):
-                member = next(one for one in tar if one.name == chosen)
-                yield cast(BinaryIO, tar.extractfile(member))  # a regular one
+                member = next(member for member in tar if member.name == chosen)
+                yield cast(BinaryIO, tar.extractfile(member))  # a regular file, so not None
             return
-        with zipfile.ZipFile(whole) as zipped:
+        with zipfile.ZipFile(packed) as zipped:
             if zipped.getinfo(chosen).flag_bits & 1:
                 raise UserError(f"{key}={path} is encrypted: give one without a password")
-            with zipped.open(chosen) as opened_member:
-                yield bounded(opened_member, path, key)
+            with zipped.open(chosen) as member_file:
+                yield bounded(member_file, path, key)
 
 
 def _choose_member(key: str, path: Path, names: Sequence[str], ending: str | None) -> str:
-    """Return the only member of an archive with an ending; without one, that of pairs.
-
-    That is ``spa.txt``, or the only other text file.
-    """
+    """Return the only member with this ending; without an ending, ``spa.txt`` or the only .txt."""
     for name in names:
         parts = name.replace("\\", "/").split("/")
         if parts[0] == "" or parts[0].endswith(":") or ".." in parts:
             raise UserError(
-                f"{key}={path} is refused, its member {name!r} points outside of the "
+                f"{key}={path} is rejected, its member {name!r} points outside of the "
                 "archive's folder: get the archive from a source you trust"
             )
-    seen = [name for name in names if not PurePosixPath(name).name.startswith((".", "_about"))]
+    visible = [name for name in names if not PurePosixPath(name).name.startswith((".", "_about"))]
     if ending is not None:
-        aligned = [name for name in seen if name.endswith(ending)]
-        if len(aligned) != 1:
+        matches = [name for name in visible if name.endswith(ending)]
+        if len(matches) != 1:
             raise UserError(
-                f"{key}={path} holds {len(aligned)} files whose names end in {ending}, where one "
+                f"{key}={path} holds {len(matches)} files whose names end in {ending}, where one "
                 f"is expected: correct the members of the source ({', '.join(names[:4])})"
             )
-        return aligned[0]
-    texts = [name for name in seen if name.endswith(".txt")]
+        return matches[0]
+    texts = [name for name in visible if name.endswith(".txt")]
     chosen = [name for name in texts if PurePosixPath(name).name == "spa.txt"] or texts
     if len(chosen) != 1:
-        found = f"{len(chosen)} text files ({', '.join(chosen[:3])})" if chosen else "no text file"
+        names = f" ({', '.join(chosen[:3])})" if chosen else ""
         raise UserError(
-            f"{key}={path} holds {found} where one of sentence pairs is expected, such as "
-            "spa.txt: unpack it and use data=tsv data.path=FILE"
+            f"{key}={path} holds {len(chosen) or 'no'} text files{names}, where one of sentence "
+            "pairs is expected, such as spa.txt: unpack it and use data=tsv data.path=FILE"
         )
     return chosen[0]

@@ -1,9 +1,8 @@
 """Batches as a pure function of (corpus, seed, step), with little padding and few static shapes.
 
-Several pairs share a row, told apart by segment numbers which the attention masks respect, so a
-pair's loss does not depend on its neighbours in the row. Rows are filled once; every epoch draws a
-new order of rows and of batches. The batch of any step can therefore be made without making the
-ones before it, and resuming needs no iterator state.
+Several pairs are packed into a row. Attention masks separate them by segment ids, so the loss of a
+pair does not depend on its neighbours. Rows are packed once; every epoch shuffles rows and batches.
+The batch of a step is built without those before it, so resuming needs no iterator state.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from nmt.data.packing import pack
 from nmt.data.tokenizer import BOS, EOS
 
 Batch = dict[str, np.ndarray]
-# From the number of rows in a batch: the indices of those to build, ascending, int64 [at least 1].
-# Indices beyond the last row give empty rows.
+# Takes the number of rows in a batch; returns the indices of the rows to build, ascending,
+# int64 [at least 1]. Indices beyond the last row give empty rows.
 RowSelection = Callable[[int], np.ndarray]
 
 
@@ -28,19 +27,20 @@ class BatchPlan(ABC):
     """Rows of a few lengths, cut into batches.
 
     Args:
-        rows: how many there are of each length, shortest first.
-        tokens: positions per side in one batch; a batch of rows of length L has tokens // L rows,
+        rows: row length -> number of rows, shortest first.
+        tokens: positions per side in one batch; rows of length L make batches of tokens // L rows,
             and at least one.
-        pairs: in the rows.
+        pairs: see below.
         skipped: see below.
         tokens_per_epoch: see below.
 
     Attributes:
-        pairs: that stand in a row.
-        skipped: pairs longer than the longest row, left out.
-        steps_per_epoch: batches in which every pair occurs once.
-        tokens_per_epoch: on both sides, end marks included.
-        padding: share of positions that hold no token, both sides, over an epoch.
+        shapes: (rows, row length) of every shape of batch.
+        pairs: pairs in the rows.
+        skipped: pairs left out because they are longer than the longest row.
+        steps_per_epoch: batches of an epoch, in which every pair occurs once.
+        tokens_per_epoch: tokens on both sides, end marks included.
+        padding: share of positions without a token, on both sides, over an epoch.
     """
 
     def __init__(
@@ -53,13 +53,12 @@ class BatchPlan(ABC):
         tokens_per_epoch: int,
     ) -> None:
         self._row_counts = list(rows.values())
-        # (rows, row length) of every shape of batch.
         self.shapes = [(max(1, tokens // length), length) for length in rows]
         counts = [
             -(-count // size)
             for count, (size, _) in zip(self._row_counts, self.shapes, strict=True)
         ]
-        self._ends = np.cumsum(counts)  # of the batches of each shape
+        self._ends = np.cumsum(counts)  # batches of each shape and all before it
         self.pairs = pairs
         self.skipped = skipped
         self.steps_per_epoch = sum(counts)
@@ -70,50 +69,49 @@ class BatchPlan(ABC):
         self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
 
     def batch(self, step: int, order: int = 0, selection: RowSelection | None = None) -> Batch:
-        """Return the batch of the 0-based global ``step``: see `lay_out` for what is in it.
+        """Return the batch of a step: see `lay_out` for its arrays.
 
         Args:
-            step: over all epochs.
-            order: each is another one of the same pairs.
-            selection: of a batch's rows, which ones are laid out; None: all.
+            step: from 0, over all epochs.
+            order: number of the shuffle; each one orders the same pairs differently.
+            selection: which rows of the batch are built; None: all.
         """
         shape, rows = self.draw(step, order)
         if selection is None:
             return self.assemble(shape, rows)
-        chosen = selection(self.shapes[shape][0])
-        return self.assemble(shape, rows[chosen[chosen < len(rows)]], len(chosen))
+        indices = selection(self.shapes[shape][0])
+        return self.assemble(shape, rows[indices[indices < len(rows)]], len(indices))
 
     @abstractmethod
     def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """Return the shape of a batch, index into `shapes`, and its rows: int64 [at most R].
+        """Return the shape of the batch of a step (see `batch`), and its rows.
 
-        Args:
-            step: as in `batch`.
-            order: as in `batch`.
+        Returns:
+            Index into `shapes`, and indices of rows of that shape: int64 [at most R].
         """
 
     @abstractmethod
     def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape, with empty rows behind them: see `lay_out`.
+        """Lay out rows of one shape, followed by empty rows: see `lay_out`.
 
         Args:
             shape: index into `shapes`.
-            rows: int [at most size], which rows.
-            size: rows with the empty ones; None: those of a batch, R.
+            rows: int [at most size], indices of rows.
+            size: number of rows with the empty ones; None: R, as in the shape.
         """
 
-    def size_of(self, shape: int, rows: int | None = None) -> tuple[int, int]:
-        """Return (rows, row length) of a batch of a shape, or of so many rows."""
-        usual, length = self.shapes[shape]
-        return usual if rows is None else rows, length
+    def array_shape(self, shape: int, rows: int | None = None) -> tuple[int, int]:
+        """Return the shape, or the shape of so many rows instead of R."""
+        default_rows, length = self.shapes[shape]
+        return default_rows if rows is None else rows, length
 
     def in_order(self) -> Iterator[Batch]:
         """Yield every pair once, unshuffled: for validation."""
         for number in range(self.steps_per_epoch):
-            yield self.assemble(*self.part(number))
+            yield self.assemble(*self.rows_of_batch(number))
 
-    def part(self, number: int) -> tuple[int, np.ndarray]:
-        """Return the shape of a batch, by its number in order, and its rows: int64 [at most R]."""
+    def rows_of_batch(self, number: int) -> tuple[int, np.ndarray]:
+        """Return the shape of a batch, by its unshuffled number, and its rows: see `draw`."""
         shape = int(np.searchsorted(self._ends, number, "right"))
         before = int(self._ends[shape - 1]) if shape else 0
         size = self.shapes[shape][0]
@@ -125,10 +123,10 @@ class Batches(BatchPlan):
     """The training batches of an encoded corpus in memory.
 
     Args:
-        corpus: what to train on.
-        row_lengths: static row lengths; each makes one shape of batch.
+        corpus: the encoded corpus.
+        row_lengths: static row lengths; each gives one shape of batch.
         tokens: positions per side in one batch.
-        seed: of the order.
+        seed: of the shuffles.
     """
 
     def __init__(
@@ -151,32 +149,32 @@ class Batches(BatchPlan):
             skipped=len(corpus) - pairs,
             tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
         )
-        self._shuffle = (-1, 0)  # the epoch and order of what follows
-        self._order: list[tuple[int, np.ndarray]] = []
+        self._shuffled_epoch = (-1, 0)  # epoch and order of the batches that follow
+        self._shuffled: list[tuple[int, np.ndarray]] = []
 
     def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """Return the shape of the batch of a step, and its rows: see `BatchPlan.draw`."""
+        """See `BatchPlan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        if (epoch, order) != self._shuffle:
-            self._order = self._shuffled(epoch, order)
-            self._shuffle = epoch, order
-        return self._order[position]
+        if (epoch, order) != self._shuffled_epoch:
+            self._shuffled = self._shuffle(epoch, order)
+            self._shuffled_epoch = epoch, order
+        return self._shuffled[position]
 
-    def _shuffled(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
+    def _shuffle(self, epoch: int, order: int) -> list[tuple[int, np.ndarray]]:
         generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
-        moved = [generator.permutation(len(rows)) for rows in self._rows]
-        parts = (self.part(number) for number in range(self.steps_per_epoch))
-        batches = [(shape, moved[shape][rows]) for shape, rows in parts]
+        permuted = [generator.permutation(len(rows)) for rows in self._rows]
+        unshuffled = (self.rows_of_batch(number) for number in range(self.steps_per_epoch))
+        batches = [(shape, permuted[shape][rows]) for shape, rows in unshuffled]
         return [batches[i] for i in generator.permutation(len(batches))]
 
     def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape: see `BatchPlan.assemble`."""
+        """See `BatchPlan.assemble`."""
         packed = self._rows[shape]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]
         corpus = self._corpus
         return lay_out(
-            self.size_of(shape, size),
+            self.array_shape(shape, size),
             ends - begins,
             gather(corpus.source, pairs),
             gather(corpus.target, pairs),
@@ -185,74 +183,72 @@ class Batches(BatchPlan):
 
 
 class Side(NamedTuple):
-    """One side of the pairs of a batch."""
+    """One side of some pairs."""
 
     lengths: np.ndarray  # int64 [pairs], in tokens, without end marks
     ids: np.ndarray  # int [all tokens], pair after pair
 
 
 def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
-    """Return one side of some pairs of an encoded corpus, one after the other."""
+    """Return one side of the pairs with these indices."""
     begins = np.asarray(sequences.offsets[pairs])
     lengths = np.asarray(sequences.offsets[pairs + 1]) - begins
     return Side(lengths, sequences.ids[ranges(begins, lengths)])
 
 
 def lay_out(
-    size: tuple[int, int],
+    shape: tuple[int, int],
     per_row: np.ndarray,
     source: Side,
     target: Side,
     weights: np.ndarray | None = None,
 ) -> Batch:
-    """Lay out pairs in rows, with empty rows up to the size of a batch.
+    """Lay out pairs in rows, followed by empty rows.
 
     The target is shifted here and nowhere else: ``target`` begins with the begin mark, and
     ``labels`` ends with the end mark.
 
     Args:
-        size: rows of a batch R, and their length L in tokens.
+        shape: rows R of the batch, and their length L in tokens.
         per_row: int [at most R], pairs in each row.
-        source: of the pairs, row after row.
-        target: of the same pairs.
+        source: source side of the pairs, row after row.
+        target: target side of the same pairs.
         weights: float32 [pairs], in the loss; None: all are 1.
 
     Returns:
         int32 arrays [R, L]: ``source``, ``target``, ``labels``; for each side ``_segments``
-        (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). Where
-        pairs have weights in the loss, float32 [R, L] ``weights`` of the labels.
+        (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). If pairs
+        have weights, also float32 [R, L] ``weights`` of the labels.
     """
-    row = np.repeat(np.arange(len(per_row)), per_row)
-    segment = ranges(np.ones(len(per_row), np.int64), per_row)
+    row = np.repeat(np.arange(len(per_row)), per_row)  # [pairs]
+    segment = ranges(np.ones(len(per_row), np.int64), per_row)  # [pairs]
+
+    def scatter(cells: np.ndarray, values: np.ndarray, dtype: type = np.int32) -> np.ndarray:
+        """Return an array [R, L] with values in these cells, and 0 elsewhere."""
+        array: np.ndarray = np.zeros(shape, dtype)
+        array.reshape(-1)[cells] = values
+        return array
 
     batch: Batch = {}
-    for side, (bare, ids) in (("source", source), ("target", target)):
+    for name, (bare, ids) in (("source", source), ("target", target)):
         length = bare + 1  # with the end mark
-        # Where each pair begins: its row, plus what stands before it there.
-        before = np.cumsum(length) - length
+        before = np.cumsum(length) - length  # tokens of all pairs before each pair
         row_begin = np.repeat(before[np.cumsum(per_row) - per_row], per_row)
-        begin = row * size[1] + before - row_begin
+        begin = row * shape[1] + before - row_begin  # cell of each pair's first token
         cells = ranges(begin, length)
-        segments, positions = np.zeros(size, np.int32), np.zeros(size, np.int32)
-        segments.reshape(-1)[cells] = np.repeat(segment, length)
-        positions.reshape(-1)[cells] = ranges(np.zeros(len(length), np.int64), length)
-        tokens = np.zeros(size, np.int32)
-        tokens.reshape(-1)[ranges(begin, bare)] = ids
+        batch[f"{name}_segments"] = scatter(cells, np.repeat(segment, length))
+        batch[f"{name}_positions"] = scatter(cells, ranges(np.zeros(len(length), np.int64), length))
+        tokens = scatter(ranges(begin, bare), ids)
         tokens.reshape(-1)[begin + bare] = EOS
-        batch[f"{side}_segments"] = segments
-        batch[f"{side}_positions"] = positions
-        if side == "source":
+        if name == "source":
             batch["source"] = tokens
-        else:
-            batch["labels"] = tokens
-            shifted = np.zeros(size, np.int32)
-            shifted.reshape(-1)[ranges(begin + 1, bare)] = ids
-            shifted.reshape(-1)[begin] = BOS
-            batch["target"] = shifted
-            if weights is not None:
-                weighed = np.zeros(size, np.float32)
-                weighed.reshape(-1)[cells] = np.repeat(weights, length)
-                batch["weights"] = weighed
+            continue
+        batch["labels"] = tokens
+        shifted = scatter(ranges(begin + 1, bare), ids)
+        shifted.reshape(-1)[begin] = BOS
+        batch["target"] = shifted
+        if weights is not None:
+            batch["weights"] = scatter(cells, np.repeat(weights, length), np.float32)
     return batch
 
 

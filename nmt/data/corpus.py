@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from nmt.config.data import PATTERNS, resolve_same_sources
+from nmt.config.sources import PATTERNS, resolve_same_sources
 from nmt.data.embedded import read_patterns
 from nmt.data.filtering import (
     DUPLICATE,

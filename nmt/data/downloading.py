@@ -1,4 +1,4 @@
-"""Archives from the web, kept in the cache: whole, or not there."""
+"""Downloads of archives, cached on disk; an incomplete one is never kept."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ def fetch_archive(
     keep: bool = True,
     sha256: str | None = None,
 ) -> Iterator[Archive]:
-    """Yield the archive behind ``url``, fetched unless it is in ``cache_dir``, whole.
+    """Yield the archive at ``url``, from the cache if it holds an intact copy.
 
     Args:
-        url: of a zip, or a .tgz.
-        cache_dir: where it is kept, and looked for.
-        key: what a user sets to name a file instead.
-        log: takes one-line messages.
-        keep: False leaves ``cache_dir`` as it is.
-        sha256: what the archive must have, in lower case; None: any.
+        url: of a zip or .tgz.
+        cache_dir: folder of the cache.
+        key: the configuration key that names a local file instead, for messages.
+        log: called with messages.
+        keep: False leaves ``cache_dir`` unchanged.
+        sha256: the expected digest, in lower case; None: any.
 
     Raises:
-        UserError: the download failed, or is of another SHA-256; or a tar unpacks to too much.
+        UserError: the download fails or has another SHA-256, or a tar unpacks to too much.
     """
     path = cache_dir / archive_name(url)
-    kept = _inspect_kept(path, key)
-    if kept is not None and sha256 in (None, kept.sha256):
+    cached = _inspect_cached(path, key)
+    if cached is not None and sha256 in (None, cached.sha256):
         log(f"using the archive downloaded before: {path}")
-        yield kept
+        yield cached
         return
     log(f"downloading {url}")
     if keep:
@@ -68,27 +68,27 @@ def fetch_archive(
         yield _download(url, Path(folder) / path.name, key, sha256)
 
 
-def _inspect_kept(path: Path, key: str) -> Archive | None:
-    """Return the archive in the cache; None: it is missing or damaged."""
+def _inspect_cached(path: Path, key: str) -> Archive | None:
+    """Return the archive in the cache; None if it is missing or damaged."""
     try:
-        return inspect_archive(path, key, whole=True)
+        return inspect_archive(path, key, test_members=True)
     except (OSError, RuntimeError, *DAMAGE):
         return None
 
 
 def archive_name(url: str) -> str:
-    """Return the name in the cache: that in the URL if it is an archive's, and a hash of all of it.
+    """Return the file name in the cache: that of the URL, if any, and a hash of the whole URL.
 
-    Two addresses that end in the same file name are two archives.
+    So two addresses that end in the same file name are two archives.
     """
     name = PurePosixPath(urlsplit(url).path).name
-    suffix = next((one for one in _SUFFIXES if name.endswith(one) and name != one), None)
+    suffix = next((end for end in _SUFFIXES if name.endswith(end) and name != end), None)
     hashed = f"{blake2b(url.encode(), digest_size=8).hexdigest()}{suffix or '.zip'}"
     return f"{name.removesuffix(suffix)}-{hashed}" if suffix else hashed
 
 
 def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
-    """Fetch an archive; it is whole, and what it is to be, or not there."""
+    """Download an archive to ``path``, unless it is damaged or has another SHA-256."""
     partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,9 +100,10 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
         partial.replace(path)
         return archive._replace(path=path)
     except (OSError, HTTPException, ValueError) as error:
-        why = error.reason if type(error) is urllib.error.URLError else error
+        reason = error.reason if type(error) is urllib.error.URLError else error
+        line = " ".join(str(reason).split())
         raise UserError(
-            f"the download of {url} to {path} failed: {' '.join(str(why).split())}; pass {key}=FILE"
+            f"the download of {url} to {path} failed: {line}; pass {key}=FILE"
         ) from error
     finally:
         with suppress(OSError):
@@ -110,28 +111,28 @@ def _download(url: str, path: Path, key: str, sha256: str | None) -> Archive:
 
 
 def _inspect_downloaded(partial: Path, path: Path, key: str) -> Archive:
-    """Inspect a download that is to be kept as ``path``.
+    """Inspect a download that will be renamed to ``path``.
 
     Raises:
-        ValueError: it is not whole.
-        UserError: it unpacks to too much; it is kept, for those who trust it.
+        ValueError: it is damaged.
+        UserError: it unpacks to too much; it is kept as ``path``, for users who trust it.
     """
     try:
-        return inspect_archive(partial, key, whole=True, called=path)
+        return inspect_archive(partial, key, test_members=True, label=path)
     except UserError:
         partial.replace(path)
         raise
     except (OSError, RuntimeError, *DAMAGE) as error:
         size = partial.stat().st_size
-        raise ValueError(f"its {size:,} bytes are no whole archive, zip or .tgz") from error
+        raise ValueError(f"its {size:,} bytes are not a complete zip or .tgz") from error
 
 
 def _fetch(url: str, file: BinaryIO) -> None:
-    """Copy the content of ``url`` to ``file``, with a progress bar on a terminal."""
+    """Copy the content of ``url`` to ``file``, with a progress bar on terminals."""
     console = Console(stderr=True)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     progress = Progress(*columns, console=console, disable=not console.is_terminal)
-    # Some hosts, manythings.org among them, refuse urllib's own name.
+    # Some hosts, such as manythings.org, refuse the default user agent of urllib.
     request = urllib.request.Request(url, headers={"User-Agent": "nmt"})
     with progress, urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as response:
         length = response.headers.get("Content-Length")

@@ -1,4 +1,4 @@
-"""The encoded corpus: token ids written once per (corpus, tokenizer) and mapped into memory."""
+"""The encoded corpus: token ids, cached once per (corpus, tokenizer) and memory-mapped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in
 
 
 class Sequences:
-    """Id sequences of one side: flat ids, and where each sequence begins."""
+    """Id sequences of one side, as flat ids and offsets."""
 
     def __init__(self, ids: np.ndarray, offsets: np.ndarray) -> None:
         self.ids = ids  # int32 [all tokens]
@@ -48,7 +48,7 @@ class EncodedCorpus:
     Args:
         source: ids of the source side.
         target: ids of the target side.
-        weights: float32 [pairs], of each pair in the loss; None: all are 1.
+        weights: float32 [pairs], of pairs in the loss; None: all are 1.
     """
 
     def __init__(
@@ -73,12 +73,13 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
 
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
-    """Return ``pairs`` encoded, from the cache if they are there."""
+    """Return ``pairs`` encoded, through the cache."""
     texts = [text for pair in pairs for text in pair]
     folder = cache / "encoded" / digest_texts(texts, tokenizer.fingerprint)
 
     def write(partial: Path) -> None:
-        sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        source: list[np.ndarray] = []
+        target: list[np.ndarray] = []
         columns = (
             TextColumn("encoding"),
             BarColumn(),
@@ -90,18 +91,18 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
             task = progress.add_task("", total=len(pairs))
             for start in range(0, len(pairs), _CHUNK):
                 chunk = pairs[start : start + _CHUNK]
-                sides[0].extend(tokenizer.encode([pair.source for pair in chunk]))
-                sides[1].extend(tokenizer.target.encode([pair.target for pair in chunk]))
+                source += tokenizer.encode([pair.source for pair in chunk])
+                target += tokenizer.target.encode([pair.target for pair in chunk])
                 progress.advance(task, len(chunk))
-        for name, side in zip(("source", "target"), sides, strict=True):
+        for name, side in (("source", source), ("target", target)):
             sequences = Sequences.of(side)
             save_array(partial / f"{name}.ids.npy", sequences.ids)
             save_array(partial / f"{name}.offsets.npy", sequences.offsets)
 
     cached_folder(folder, write)
 
-    def mapped(name: str) -> Sequences:
+    def load(name: str) -> Sequences:
         ids, offsets = folder / f"{name}.ids.npy", folder / f"{name}.offsets.npy"
         return Sequences(np.load(ids, mmap_mode="r"), np.load(offsets, mmap_mode="r"))
 
-    return EncodedCorpus(mapped("source"), mapped("target"))
+    return EncodedCorpus(load("source"), load("target"))

@@ -1,4 +1,4 @@
-"""Text files in any encoding, read as UTF-8. A file in another encoding than said is refused."""
+"""Recodes text files to UTF-8, and explains files that are not in the expected encoding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nmt.errors import UserError
 
 UTF_8 = "utf-8"
 _BLOCK = 1 << 16  # bytes read at a time
-_SHOWN = 4096  # bytes at the beginning of a file that its encoding is guessed from
+_SAMPLE = 4096  # bytes at the beginning of a file, from which its encoding is guessed
 _BYTE_ORDER_MARK = "\ufeff"
-# How files begin that are not text.
+# First bytes of files that are not text.
 _ARCHIVES = {b"\x1f\x8b": "gzip-compressed", b"PK\x03\x04": "a zip archive", b"BZh": "a bzip2 file"}
 _MARKS = {  # byte order marks; those of UTF-32 begin with those of UTF-16
     b"\xff\xfe\0\0": "utf-32",
@@ -20,7 +20,7 @@ _MARKS = {  # byte order marks; those of UTF-32 begin with those of UTF-16
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-_MANY, _FEW = 0.6, 0.05  # share of zeros among the high and the low bytes of UTF-16
+_MANY, _FEW = 0.6, 0.05  # shares of zeros in the high and in the low bytes of UTF-16
 
 
 class _Failure(NamedTuple):
@@ -28,8 +28,8 @@ class _Failure(NamedTuple):
 
     offset: int  # in the file, from 0
     line: int  # from 1
-    rest: bytes  # of the file, from there on, as far as it has been read
-    follows_utf_8: bool  # whether UTF-8 beyond ASCII stands before it
+    rest: bytes  # of the current block, from the invalid byte
+    follows_utf_8: bool  # whether valid UTF-8 beyond ASCII comes before it
 
     def __str__(self) -> str:
         return f"byte 0x{self.rest[:1].hex()} at offset {self.offset:,}, line {self.line:,}"
@@ -38,15 +38,15 @@ class _Failure(NamedTuple):
 def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedReader:
     """Return the content of a file as UTF-8, without a byte order mark.
 
-    The first block is read at once: a pipe is waited for.
+    The first block is read at once, which waits for a pipe.
 
     Args:
         file: at its beginning. Closing the result does not close it.
         name: of the file, for messages.
-        encoding: the name of one of Python's text encodings.
+        encoding: one of Python's text encodings.
 
     Raises:
-        UserError: the first block is in another encoding; reading raises it further on.
+        UserError: the first block is in another encoding. Reading later blocks may raise it, too.
     """
     recoded = _Recoded(file, name, encoding)
     reader: io.BufferedReader = io.BufferedReader(recoded, 4 * _BLOCK)
@@ -57,10 +57,10 @@ def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedRe
 
 
 def check_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> None:
-    """Decode a whole file, and drop it.
+    """Check that a whole file is in this encoding.
 
     Raises:
-        UserError: it is in another encoding.
+        UserError: it is not.
     """
     recoded = _Recoded(file, name, encoding)
     buffer = memoryview(bytearray(4 * _BLOCK))
@@ -69,7 +69,7 @@ def check_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> None:
 
 
 class _Recoded(io.RawIOBase):
-    """A file as UTF-8: see `open_text`. What stands before an error can still be read."""
+    """A file as UTF-8: see `open_text`. Text before an invalid byte can still be read."""
 
     def __init__(self, file: BinaryIO, name: str, encoding: str) -> None:
         self.error: UserError | None = None
@@ -77,7 +77,7 @@ class _Recoded(io.RawIOBase):
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._is_utf_8 = codecs.lookup(encoding).name in (UTF_8, "utf-8-sig")
         self._beginning = b""
-        self._ready = b""  # recoded, and not yet read
+        self._ready = b""  # recoded, but not yet read
         self._ended = False
         self._offset = 0  # bytes read from the file
         self._line = 1
@@ -103,20 +103,19 @@ class _Recoded(io.RawIOBase):
         block = self._file.read1(_BLOCK)  # type: ignore[attr-defined]
         self._ended = not block
         if not self._offset:
-            self._beginning = block[:_SHOWN]
+            self._beginning = block[:_SAMPLE]
             if self._is_utf_8 and (wide := _find_utf_16(self._beginning)):
                 self._fail(f"seems to be {wide.upper()}, not UTF-8: {_advise(wide)}")
                 return
         state = self._decoder.getstate()
         try:
             text = self._decoder.decode(block, final=not block)
-            self._add(text)
+            self._append(text)
         except UnicodeError as error:
-            self._decode_before(error, block, state)
+            self._fail_at(error, block, state)
         self._offset += len(block)
 
-    def _add(self, text: str) -> None:
-        """Make a text ready to be read."""
+    def _append(self, text: str) -> None:
         if text and not self._has_text:
             text = text.removeprefix(_BYTE_ORDER_MARK)
             self._has_text = True
@@ -124,19 +123,19 @@ class _Recoded(io.RawIOBase):
         self._line += text.count("\n")
         self._beyond_ascii = self._beyond_ascii or not text.isascii()
 
-    def _decode_before(self, error: UnicodeError, block: bytes, state: tuple[bytes, int]) -> None:
-        """Add what a block holds before an error, and fail."""
+    def _fail_at(self, error: UnicodeError, block: bytes, state: tuple[bytes, int]) -> None:
+        """Append the text of a block before an error, and fail."""
         pending = state[0]
-        whole, start = pending + block, 0
+        data, start = pending + block, 0
         if isinstance(error, UnicodeDecodeError):
-            whole, start = error.object, error.start
+            data, start = error.object, error.start
         if start > len(pending):
             self._decoder.setstate(state)
-            self._add(self._decoder.decode(block[: start - len(pending)]))
+            self._append(self._decoder.decode(block[: start - len(pending)]))
         failure = _Failure(
             offset=self._offset - len(pending) + start,
             line=self._line,
-            rest=whole[start:],
+            rest=data[start:],
             follows_utf_8=self._beyond_ascii,
         )
         if self._is_utf_8:
@@ -150,9 +149,9 @@ class _Recoded(io.RawIOBase):
 
 
 def _find_utf_16(beginning: bytes) -> str:
-    """Return the encoding of text in UTF-16 without a byte order mark: it may be valid UTF-8.
+    """Return the encoding of UTF-16 text without a byte order mark; empty: it is no such text.
 
-    In most scripts, one byte of most characters is zero. Empty: it is something else.
+    It may be valid UTF-8. In most scripts, one byte of most UTF-16 characters is zero.
     """
     pairs = len(beginning) // 2
     if pairs < 2 or beginning.startswith(tuple(_MARKS)):
@@ -164,7 +163,7 @@ def _find_utf_16(beginning: bytes) -> str:
 
 
 def _advise(encoding: str) -> str:
-    """Return what to do about a file in an encoding that is known by two names."""
+    """Return how to read or convert a file in an encoding; iconv has names of its own."""
     iconv = {"latin-1": "ISO-8859-1", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
     return (
         f"give --encoding {encoding}, or convert it: "
@@ -173,7 +172,7 @@ def _advise(encoding: str) -> str:
 
 
 def _explain(beginning: bytes, failure: _Failure) -> str:
-    """Say what a file is that is not UTF-8, as far as can be told, and what to do about it."""
+    """Return what a file that is not UTF-8 seems to be, and the remedy."""
     for signature, kind in _ARCHIVES.items():
         if beginning.startswith(signature):
             return f"is {kind}, not text: unpack it first"
@@ -201,7 +200,7 @@ def _is_mostly_utf_8(rest: bytes) -> bool:
 
 
 def _guess_western(text: bytes) -> str:
-    """Return the encoding of a text most of whose letters are ASCII; empty if they are not."""
+    """Return the encoding of a text whose letters are mostly ASCII; empty: they are not."""
     beyond = sum(byte > 0x7F for byte in text)
     letters = sum(chr(byte).isalpha() for byte in text if byte <= 0x7F)
     if beyond >= letters:

@@ -25,7 +25,7 @@ def read_parallel(source: Path, reference: Path, encoding: str | None = None) ->
             numbers of lines differ.
     """
     pairs = []
-    for line in read_aligned(source, reference, "--source", "--reference", encoding or UTF_8):
+    for line in read_aligned(source, reference, ("--source", "--reference"), encoding or UTF_8):
         if line.fault == TOO_LONG:
             raise UserError(
                 f"line {line.number} of {source} or of {reference} is over 1 MiB: break it up"

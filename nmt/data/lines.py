@@ -1,4 +1,4 @@
-"""Lines of bytes, however long they are, in constant memory."""
+"""Splitting files into lines of bytes, in constant memory whatever their length."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from functools import partial
 from itertools import chain
 from typing import BinaryIO
 
-# Bytes of a line without its line feed: far above any sentence or paragraph, so that whatever is
-# longer is no text in lines; and little enough to hold.
+# Bytes of a line without its line feed: far more than any sentence or paragraph, and little memory.
 LONGEST_LINE = 1 << 20
 
 
 def split_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file, split at line feeds only, each with its own if it has one.
+    """Yield the lines of a file with their line feeds; other line separators do not split.
 
-    Of a line above `LONGEST_LINE` come the first bytes, as `is_cut` tells, and the rest is skipped.
+    A line above `LONGEST_LINE` is cut, as `is_cut` tells, and the rest of it is skipped.
     """
     yield from _split_from(file.readline(LONGEST_LINE + 1), file)
 
 
 def _split_from(line: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Yield a line that has been read from a file, and those that follow it."""
+    """Yield a line that has been read from a file, and the lines after it."""
     read = partial(file.readline, LONGEST_LINE + 1)
     while line:
         rest = line
@@ -33,12 +32,11 @@ def _split_from(line: bytes, file: BinaryIO) -> Iterator[bytes]:
 
 
 def split_at_any_end(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a corpus as `split_lines` does, or those of a file without line feeds.
+    """Yield lines as `split_lines` does, or split at carriage returns if there are no line feeds.
 
-    Where carriage returns, and no line feed, come in the first MiB, as in text of an old Mac, lines
-    end at CR, LF or CRLF, and each that is whole comes with a line feed. In other files a carriage
-    return belongs to the line that it is in: crawled sentences hold some, and a line more in one of
-    two aligned files would misalign the rest.
+    If the first MiB has carriage returns and no line feed, as text of an old Mac does, lines end at
+    CR, LF or CRLF and are yielded with a line feed. In other files a carriage return is part of its
+    line: crawled sentences contain some, and splitting there would misalign two aligned files.
     """
     beginning = file.readline(LONGEST_LINE + 1)
     if beginning.endswith(b"\n") or b"\r" not in beginning:
@@ -48,11 +46,11 @@ def split_at_any_end(file: BinaryIO) -> Iterator[bytes]:
 
 
 class _WithLineFeeds(io.RawIOBase):
-    """The bytes of a file whose beginning has been read, with every line end one line feed."""
+    """The bytes of a file, from a beginning already read, with every line end as one line feed."""
 
     def __init__(self, beginning: bytes, file: BinaryIO) -> None:
         self._blocks = chain([beginning], iter(partial(file.read, io.DEFAULT_BUFFER_SIZE), b""))
-        self._decoder = io.IncrementalNewlineDecoder(None, translate=True)  # of text, not of bytes
+        self._decoder = io.IncrementalNewlineDecoder(None, translate=True)  # takes text only
         self._ready = b""
 
     def readable(self) -> bool:
@@ -71,5 +69,5 @@ class _WithLineFeeds(io.RawIOBase):
 
 
 def is_cut(line: bytes) -> bool:
-    """Whether a line from `split_lines` is only the beginning of one that is too long."""
+    """Whether a line of `split_lines` is only the beginning of one above `LONGEST_LINE`."""
     return len(line) > LONGEST_LINE and not line.endswith(b"\n")

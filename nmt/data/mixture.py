@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from nmt.config.data import PATTERNS
+from nmt.config.sources import PATTERNS
 from nmt.data.cleaning import clean_text
 from nmt.data.splitting import Pair
 

@@ -1,4 +1,4 @@
-"""Rows that hold several pairs each: which pairs stand together."""
+"""Packing of several pairs into a row, best fit first."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one length, and which pairs stand in each."""
+    """Packed rows of one length."""
 
     length: int  # tokens per side
-    pairs: np.ndarray  # int64 [pairs], row by row
+    pairs: np.ndarray  # int64 [pairs], indices of pairs, row by row
     offsets: np.ndarray  # int64 [rows + 1], where each row begins in `pairs`
 
     def __len__(self) -> int:
@@ -21,10 +21,10 @@ class Rows:
 
 
 def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> list[Rows]:
-    """Fill rows with pairs: best fit, longest first.
+    """Pack pairs into rows: best fit, longest first.
 
-    Every pair goes into rows of the smallest length that holds both its sides; rows of longer
-    pairs are filled up with shorter ones. Pairs longer than every row are left out.
+    Every pair goes into a row of the smallest length that holds both its sides; what room is left
+    in longer rows is filled with shorter pairs. Pairs longer than every row are left out.
 
     Args:
         source: int [pairs], lengths in tokens.
@@ -32,7 +32,7 @@ def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> 
         row_lengths: tokens per side.
 
     Returns:
-        One `Rows` per length that has any, shortest first.
+        One `Rows` per length that has rows, shortest first.
     """
     lengths = sorted(set(row_lengths))
     stock = _Stock(source, target, lengths[-1])
@@ -51,10 +51,10 @@ def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> 
 
 
 class _Stock:
-    """The pairs that stand in no row yet, counted by kind.
+    """The pairs that are in no row yet, counted by kind.
 
-    A kind is a pair of lengths, (source, target), known by its number. Memory goes with the number
-    of kinds, whatever the lengths.
+    A kind is a combination of (source, target) lengths, identified by its index. Memory grows with
+    the number of kinds, not with the lengths.
 
     Args:
         source: int [pairs], lengths in tokens.
@@ -69,9 +69,8 @@ class _Stock:
         codes = source[self._order].astype(np.int64) * (longest + 1) + target[self._order]
         kinds, self._next, self._counts = np.unique(codes, return_index=True, return_counts=True)
         self._sources, self._targets = np.divmod(kinds, longest + 1)
-        # The kinds of one difference, target - source, form a diagonal; only the longest kind of
-        # each that fits can fill a row best. Slots 1, 2, … list the kinds by diagonal, then by
-        # length.
+        # Kinds of equal difference target - source form a diagonal; on each diagonal, the longest
+        # kind that fits fills a row best. Slots 1, 2, … list the kinds by diagonal, then length.
         differences = self._targets - self._sources
         by_diagonal = np.lexsort((self._sources, differences))
         self._slots = np.empty_like(by_diagonal)  # slot of each kind
@@ -81,57 +80,56 @@ class _Stock:
         self._begins = begins + 1  # first slot of each diagonal
         self._width = longest + 1
         self._codes = differences[by_diagonal] * self._width + self._sources[by_diagonal]
-        # For each slot, the nearest one at or before it whose kind is in stock; 0: there is none.
+        # For each slot, the nearest slot at or before it whose kind is in stock; 0: none is.
         self._in_stock = np.arange(len(kinds) + 1)
 
     def longest_first(self, longer_than: int) -> Iterator[int]:
-        """Yield kinds with a side of more tokens, each as long as it is in stock."""
+        """Yield kinds with a side longer than this, each again while it is in stock."""
         kinds = np.flatnonzero(self._counts)
         longest = np.maximum(self._sources[kinds], self._targets[kinds])
         size = (self._sources[kinds] + self._targets[kinds]) * 1000 + longest
-        # Stock only falls, so that the longest kind left is never before the last one.
+        # Stock only shrinks, so the longest kind left never precedes the current one.
         for i in np.argsort(-size, kind="stable"):
             while longest[i] > longer_than and self._counts[kinds[i]]:
                 yield int(kinds[i])
 
     def fill(self, first: int, length: int) -> dict[int, int]:
-        """Choose what fills a row of so many tokens, as kinds and how often; ``first`` is in it.
+        """Return the pattern of a row of ``length`` tokens that contains ``first``: kind -> count.
 
-        Large pairs first; among them those that leave both sides equally full: the score of a kind
-        is s + t - 2 |(room_s - s) - (room_t - t)|. On a diagonal t - s does not change, nor what is
-        behind the 2, so that its longest kind that fits is its best.
+        Large pairs come first, and among them those that leave both sides equally full: the score
+        of a kind is s + t - 2 |(room_s - s) - (room_t - t)|. The last term is constant on a
+        diagonal, so the longest kind that fits is the best of its diagonal.
         """
-        chosen: dict[int, int] = {}
+        pattern: dict[int, int] = {}
         room_source = room_target = length
         kind: int | None = first
         while kind is not None:
-            chosen[kind] = chosen.get(kind, 0) + 1
-            if chosen[kind] == self._counts[kind]:
-                # Such a row is made once, so that what is used up here stays so.
-                self._run_out(kind)
+            pattern[kind] = pattern.get(kind, 0) + 1
+            if pattern[kind] == self._counts[kind]:
+                self._run_out(kind)  # for good: this pattern uses up the kind in one row
             room_source -= int(self._sources[kind])
             room_target -= int(self._targets[kind])
             kind = self._best(room_source, room_target)
-        return chosen
+        return pattern
 
     def _best(self, room_source: int, room_target: int) -> int | None:
-        """Return the kind in stock that fills this room best; None: none fits."""
+        """Return the kind in stock that fills this room best; None if none fits."""
         first, end = np.searchsorted(self._differences, (-room_source, room_target + 1))
         differences = self._differences[first:end]
         most = np.minimum(room_source, room_target - differences)
         slots = self._in_stock[
             np.searchsorted(self._codes, differences * self._width + most, "right")
         ]
-        fitting = np.flatnonzero(slots >= self._begins[first:end])  # on its own diagonal
+        fitting = np.flatnonzero(slots >= self._begins[first:end])  # on the same diagonal
         if not len(fitting):
             return None
         kinds = self._kinds[slots[fitting]]
         sources, differences = self._sources[kinds], differences[fitting]
         unequal = np.abs(differences - (room_target - room_source))
         score = 2 * sources + differences - 2 * unequal
-        equal = np.flatnonzero(score == score.max())
-        # Of equal ones that with the shortest source, then with the shortest target.
-        return int(kinds[equal[np.argmin(sources[equal])]])
+        best = np.flatnonzero(score == score.max())
+        # Ties: the shortest source, then the shortest target.
+        return int(kinds[best[np.argmin(sources[best])]])
 
     def _run_out(self, kind: int) -> None:
         slot = self._slots[kind]
@@ -140,7 +138,7 @@ class _Stock:
             self._in_stock[slot:end] = self._in_stock[slot - 1]
 
     def take(self, pattern: dict[int, int]) -> np.ndarray:
-        """Take the pairs of as many rows of a pattern as there are: int64 [rows, pairs]."""
+        """Remove the pairs of all rows that have this pattern; return them: int64 [rows, pairs]."""
         rows = min(int(self._counts[kind]) // times for kind, times in pattern.items())
         members = []
         for kind, times in sorted(pattern.items()):

@@ -1,4 +1,4 @@
-"""A corpus that `nmt.preparing` has written, and batches of it: no list of pairs in memory."""
+"""A corpus written by `nmt.preparing`, and its batches, without a list of pairs in memory."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 
 MANIFEST_FILE = "prepared.json"
-BEGUN_FILE = "begun.json"  # the configuration; there from the beginning
+BEGUN_FILE = "begun.json"  # the inputs; written at the start of a preparation
 FORMAT = 1
-RECORDS_FILE = "rows.bin"  # of a shard: see `nmt.data.records`
+RECORDS_FILE = "rows.bin"  # in the folder of a shard: see `nmt.data.records`
 SHARDS, TOKENIZER, TESTS = "shards", "tokenizer", "tests"  # folders
-_OTHER_FILES = 512  # open beside the shards
-_BATCHES = 1 << 20  # the key of the order of batches; those of rows are indices of shapes
+_OTHER_FILES = 512  # files that a process may open in addition to the shards
+_BATCHES = 1 << 20  # key of the order of batches; the keys of rows are indices of shapes
 
 
 @dataclass(frozen=True)
 class PreparedCorpus(Corpus):
-    """What a folder of ``nmt.prepare`` holds; the text to train on is not kept."""
+    """A folder of ``nmt.prepare``, which has ids of the training pairs, and not their text."""
 
     folder: Path = Path()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     repeats: Mapping[str, int] = field(default_factory=dict)  # by source
-    mixtures: tuple[Mapping[str, int], ...] = ()  # the same, of each stage
+    stage_repeats: tuple[Mapping[str, int], ...] = ()  # likewise, of each stage
 
     @property
     def train(self) -> list[Pair]:
-        """Refuse: it is what does not fit.
+        """Not available, as the text does not fit into memory.
 
         Raises:
             UserError: always.
         """
-        raise UserError(f"{self.folder} keeps ids, and not the text that is trained on")
+        raise UserError(f"{self.folder} has the ids of training pairs, and not their text")
 
     @cached_property
     def epoch_pairs(self) -> int:
-        """Pairs of an epoch, repetitions included."""
+        """Pairs in an epoch, repeats included."""
         shards = self.manifest["shards"]
-        return sum(self.repeats.get(one["source"], 0) * one["pairs"] for one in shards)
+        return sum(self.repeats.get(shard["source"], 0) * shard["pairs"] for shard in shards)
 
     @property
     def train_pairs(self) -> int:
-        """Pairs to train on."""
+        """Training pairs, without repeats."""
         return int(self.manifest["pairs"][TRAIN])
 
     def load_tokenizer(self) -> Tokenizer:
-        """Load what the ids were made with."""
+        """Load the tokenizer that encoded the corpus."""
         return load_tokenizer(self.folder / TOKENIZER)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what is said about a prepared corpus.
+    """Return the manifest of a prepared corpus.
 
     Raises:
-        UserError: the folder holds none, or one that is not finished.
+        UserError: the folder is not a prepared corpus, or its preparation is not finished.
     """
     key = f"data.prepared={folder}"
     try:
@@ -78,36 +78,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError) as error:
         if (folder / BEGUN_FILE).is_file():
             raise UserError(
-                f"{key} is not finished: go on with the command of nmt.prepare that began it"
+                f"{key} is not finished: run the same nmt.prepare command again"
             ) from error
-        raise UserError(f"{key} is no prepared corpus: make one with nmt.prepare") from error
+        raise UserError(f"{key} is not a prepared corpus: make one with nmt.prepare") from error
     except (OSError, ValueError) as error:
         raise UserError(f"{key}: {MANIFEST_FILE} cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UserError(f"{key} is of another version of nmt.prepare: prepare the corpus anew")
-    if "${" in text:  # it may come from elsewhere, and would read the environment
+    if "${" in text:  # OmegaConf would resolve it, and an untrusted manifest read the environment
         raise UserError(
-            f"{key}: {MANIFEST_FILE} refers to elsewhere; one of nmt.prepare has values"
+            f"{key}: {MANIFEST_FILE} has a reference (${{…}}), which nmt.prepare never writes"
         )
     return manifest
 
 
 def load_prepared(config: DataConfig) -> PreparedCorpus:
-    """Read a prepared corpus; its rows stay on the disk.
+    """Read a prepared corpus, without its rows.
 
     Raises:
-        UserError: the folder is not whole, or holds none.
+        UserError: the folder is incomplete, or not a prepared corpus.
     """
     folder = Path(str(config.prepared)).expanduser()
     manifest = read_manifest(folder)
-    for one in manifest["shards"]:
-        if not is_complete(folder / SHARDS / one["name"]):
+    sizes: dict[str, int] = {}  # source -> pairs
+    for shard in manifest["shards"]:
+        if not is_complete(folder / SHARDS / shard["name"]):
             raise UserError(
-                f"data.prepared={folder}: the shard {one['name']} is missing or damaged: copy the "
-                "folder again, or prepare the corpus anew"
+                f"data.prepared={folder}: the shard {shard['name']} is missing or damaged: copy "
+                "the folder again, or prepare the corpus anew"
             )
-    sizes = _sizes(manifest)
-    mixtures = [count_repeats(config, sizes, stage.weights) for stage in config.stages]
+        sizes[shard["source"]] = sizes.get(shard["source"], 0) + shard["pairs"]
+    stage_repeats = [count_repeats(config, sizes, stage.weights) for stage in config.stages]
     return PreparedCorpus(
         mixture=(),
         dev=_read_table(folder / f"{DEV}.tsv"),
@@ -115,20 +116,13 @@ def load_prepared(config: DataConfig) -> PreparedCorpus:
         rejected=manifest["rejected"],
         lines=manifest["lines"],
         archives=manifest["archives"],
-        length_ratios=manifest.get("length_ratios", {}),  # earlier folders have none
+        length_ratios=manifest["length_ratios"],
         tests={name: _read_table(folder / TESTS / f"{name}.tsv") for name in manifest["tests"]},
         folder=folder,
         manifest=manifest,
         repeats=count_repeats(config, sizes),
-        mixtures=tuple(mixtures),
+        stage_repeats=tuple(stage_repeats),
     )
-
-
-def _sizes(manifest: Mapping[str, Any]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for one in manifest["shards"]:
-        sizes[one["source"]] = sizes.get(one["source"], 0) + one["pairs"]
-    return sizes
 
 
 def _read_table(path: Path) -> list[Pair]:
@@ -140,109 +134,106 @@ def _read_table(path: Path) -> list[Pair]:
 
 
 class PreparedBatches(BatchPlan):
-    """The training batches of a prepared corpus, addressed by step like all others.
+    """The training batches of a prepared corpus.
 
-    Rows are shuffled over all shards, and batches over all shapes, by permutations that are
-    computed and not kept: neither time nor memory of the first batch grows with the corpus.
+    Rows are shuffled over all shards, and batches over all shapes, by computed permutations: time
+    and memory of the first batch do not grow with the corpus.
 
     Args:
-        corpus: what to train on.
-        repeats: how often an epoch has the pairs of a source.
+        corpus: the prepared corpus.
+        repeats: source -> how often an epoch has its pairs; others are left out.
         tokens: positions per side in one batch, as in `Batches`.
-        seed: of the order.
+        seed: of the shuffles.
     """
 
     def __init__(
         self, corpus: PreparedCorpus, repeats: Mapping[str, int], *, tokens: int, seed: int
     ) -> None:
         manifest = corpus.manifest
-        used = [one for one in manifest["shards"] if repeats.get(one["source"], 0)]
-        times = [repeats[one["source"]] for one in used]
-        tables = {
-            length: _Table(used, times, i) for i, length in enumerate(manifest["row_lengths"])
+        shards = [shard for shard in manifest["shards"] if repeats.get(shard["source"], 0)]
+        shard_repeats = [repeats[shard["source"]] for shard in shards]
+        row_indices = {
+            length: _RowIndex(shards, shard_repeats, i)
+            for i, length in enumerate(manifest["row_lengths"])
         }
-        self._tables = [table for table in tables.values() if table.rows]
+        self._row_indices = [index for index in row_indices.values() if index.rows]
+
+        def total(key: str) -> int:
+            return sum(shard[key] * n for shard, n in zip(shards, shard_repeats, strict=True))
+
         super().__init__(
-            {length: table.rows for length, table in tables.items() if table.rows},
+            {length: index.rows for length, index in row_indices.items() if index.rows},
             tokens=tokens,
-            pairs=_sum(used, times, "pairs"),
-            skipped=_sum(used, times, "too_long"),
-            tokens_per_epoch=_sum(used, times, "tokens"),
+            pairs=total("pairs"),
+            skipped=total("too_long"),
+            tokens_per_epoch=total("tokens"),
         )
-        _allow_files(len(used), corpus.folder)
+        _allow_open_files(len(shards), corpus.folder)
         dtype = type_of_ids(manifest["vocabulary_size"])
         self._records = [
             map_records(
-                corpus.folder / SHARDS / one["name"] / RECORDS_FILE, sum(one["rows"]), dtype
+                corpus.folder / SHARDS / shard["name"] / RECORDS_FILE, sum(shard["rows"]), dtype
             )
-            for one in used
+            for shard in shards
         ]
-        self._weighed = manifest["weighed"]
+        self._has_weights = manifest["weighed"]
         self._seed = seed
 
     def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """Return the shape of the batch of a step, and its rows: see `BatchPlan.draw`."""
+        """See `BatchPlan.draw`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         keys = self._seed, epoch, order
         batches = Permutation(self.steps_per_epoch, *keys, _BATCHES)
-        shape, rows = self.part(int(batches(np.array([position]))[0]))
-        return shape, Permutation(self._tables[shape].rows, *keys, shape)(rows)
+        shape, rows = self.rows_of_batch(int(batches(np.array([position]))[0]))
+        return shape, Permutation(self._row_indices[shape].rows, *keys, shape)(rows)
 
     def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape: see `BatchPlan.assemble`."""
-        shards, of_shards = self._tables[shape].find(rows)
-        lying = zip(shards.tolist(), of_shards.tolist(), strict=True)
-        found = [_cut(self._records[shard], row) for shard, row in lying]
-        sizes = np.array([len(record) for record in found], np.int64)
+        """See `BatchPlan.assemble`."""
+        records = [np.zeros(0, self._records[0][1].dtype)]
+        shards, shard_rows = self._row_indices[shape].locate(rows)
+        for shard, row in zip(shards.tolist(), shard_rows.tolist(), strict=True):
+            begins, content = self._records[shard]
+            records.append(content[begins[row] : begins[row + 1]])
+        sizes = np.array([len(record) for record in records[1:]], np.int64)
         begins = np.cumsum(sizes) - sizes
-        none = np.zeros(0, self._records[0][1].dtype)
-        parts = read_records(np.concatenate([none, *found]), begins, weighed=self._weighed)
-        return lay_out(self.size_of(shape, size), *parts)
+        fields = read_records(np.concatenate(records), begins, has_weights=self._has_weights)
+        return lay_out(self.array_shape(shape, size), *fields)
 
 
-def _cut(shard: tuple[np.ndarray, np.ndarray], row: int) -> np.ndarray:
-    begins, records = shard
-    return records[begins[row] : begins[row + 1]]
-
-
-class _Table:
-    """The rows of one length, in the order of shards: where each of them lies.
+class _RowIndex:
+    """Where the rows of one length are, numbered through all shards and their repeats.
 
     Args:
-        shards: of the manifest.
-        times: how often an epoch has each.
+        shards: entries of the manifest.
+        repeats: how often an epoch has each shard.
         length: index of the row length.
     """
 
     def __init__(
-        self, shards: Sequence[Mapping[str, Any]], times: Sequence[int], length: int
+        self, shards: Sequence[Mapping[str, Any]], repeats: Sequence[int], length: int
     ) -> None:
-        counts = np.repeat([one["rows"][length] for one in shards], times).astype(np.int64)
-        begins = np.repeat([sum(one["rows"][:length]) for one in shards], times).astype(np.int64)
-        self._shards = np.repeat(np.arange(len(shards)), times)
+        counts = np.repeat([shard["rows"][length] for shard in shards], repeats).astype(np.int64)
+        begins = np.repeat([sum(shard["rows"][:length]) for shard in shards], repeats)
+        self._shards = np.repeat(np.arange(len(shards)), repeats)
         self._ends = np.cumsum(counts)
-        self._from = begins - (self._ends - counts)  # to add to a row's number
+        self._shifts = begins.astype(np.int64) - (self._ends - counts)
         self.rows = int(counts.sum())
 
-    def find(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the shard of each row, and which of its rows it is."""
+    def locate(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the shard of each row, and its number in that shard."""
         entries = np.searchsorted(self._ends, rows, "right")
-        return self._shards[entries], rows + self._from[entries]
+        return self._shards[entries], rows + self._shifts[entries]
 
 
-def _sum(shards: Sequence[Mapping[str, Any]], times: Sequence[int], key: str) -> int:
-    return sum(one[key] * n for one, n in zip(shards, times, strict=True))
-
-
-def _allow_files(count: int, folder: Path) -> None:
-    """Let this process keep so many files open: a mapping keeps its own.
+def _allow_open_files(count: int, folder: Path) -> None:
+    """Allow this process to open so many more files, as each mapping keeps one open.
 
     Raises:
-        UserError: the system does not allow it.
+        UserError: the system's limit is lower.
     """
     try:
         import resource
-    except ImportError:  # not a POSIX system, which has no such limit
+    except ImportError:  # not a POSIX system: no such limit
         return
     needed = count + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,8 +1,7 @@
-"""Raw lines of a source: from the embedded files, an archive, a table, or two aligned files.
+"""Lines of a source: of the embedded files, an archive, a table, or two aligned files.
 
-Lines are read as bytes and split at line feeds, or at carriage returns where a file has no line
-feeds: other line separators occur inside real sentences. Memory stays constant, whatever a file
-holds or unpacks to.
+Lines are read as bytes and split at line feeds, or at carriage returns if a file has no line feeds;
+other line separators occur inside real sentences. Memory stays constant for any file or archive.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeAlias
 
-from nmt.config.data import SourceConfig, source_key
+from nmt.config.sources import SourceConfig, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,
@@ -34,13 +33,13 @@ from nmt.data.encodings import open_text
 from nmt.data.lines import is_cut, split_at_any_end
 from nmt.errors import UserError
 
-BZIP2, XZ = b"BZh", b"\xfd7zXZ\0"  # how a file begins that is packed by these
+BZIP2, XZ = b"BZh", b"\xfd7zXZ\0"  # first bytes of compressed files
 _PACKED: dict[str, tuple[str, bytes, Callable[[IO[bytes]], Unpacked]]] = {
     ".gz": ("a gzip", GZIP, lambda file: gzip.GzipFile(fileobj=file)),
     ".bz2": ("a bzip2", BZIP2, bz2.BZ2File),
     ".xz": ("an xz", XZ, lzma.LZMAFile),
 }
-# How a file begins that is not UTF-8 text, and what to do about it.
+# First bytes of files that are not UTF-8 text, and what to do about them.
 _NOT_TEXT = {
     GZIP: "is gzip-compressed: give it a name that ends in .gz",
     BZIP2: "is bzip2-compressed: give it a name that ends in .bz2",
@@ -51,31 +50,32 @@ _NOT_TEXT = {
     b"\xfe\xff": "is UTF-16 text: save it as UTF-8",
 }
 
-
 MALFORMED = "malformed UTF-8"
 TOO_LONG = "line over 1 MiB"
-JOINED = "carriage return inside the line"  # of a table: it may be several lines of an old Mac
+JOINED = "carriage return inside the line"  # of a table: several lines of an old Mac, perhaps
 _PATTERN = re.compile(r"[*?[]")
 _SHOWN = 200  # bytes of a line that is too long
 
-
-class Line(NamedTuple):
-    """One line as read, before any judgement."""
-
-    file: str
-    number: int  # from 1
-    raw: str  # the beginning where it is too long
-    sides: tuple[str, str] | None  # None: a column is missing
-    fault: str | None  # why it cannot be judged: MALFORMED, TOO_LONG, JOINED
-    weight: str = ""  # of the pair, as it stands there; empty: there is none
+OnOpen: TypeAlias = Callable[[IO[bytes]], None]
 
 
 class Row(NamedTuple):
-    """What one line is made of, before it is decoded."""
+    """One line of a table, or two aligned lines, before decoding."""
 
     file: str
     number: int  # from 1
-    lines: tuple[bytes, ...]  # one; of two aligned files, two
+    lines: tuple[bytes, ...]
+
+
+class Line(NamedTuple):
+    """One decoded line, before filtering."""
+
+    file: str
+    number: int  # from 1
+    raw: str  # only the beginning of a line that is too long
+    sides: tuple[str, str] | None  # None: a column is missing
+    fault: str | None  # MALFORMED, TOO_LONG or JOINED: the line is invalid
+    weight: str = ""  # of the pair, as text; empty: there is no such column
 
 
 def read_rows(
@@ -86,21 +86,21 @@ def read_rows(
     *,
     hashes: dict[str, str],
     read_only: bool = False,
-    opened: Callable[[IO[bytes]], None] = lambda file: None,
+    on_open: OnOpen = lambda file: None,
 ) -> Iterator[Row]:
-    """Yield what every line of one source is made of.
+    """Yield the rows of one source.
 
     Args:
-        sources: of the configuration, by name; the others tell how to speak of this one's keys.
-        name: of the source.
-        cache_dir: keeps a downloaded archive.
-        log: takes one-line messages.
-        hashes: takes the SHA-256 of an archive, by the name of the source.
-        read_only: an archive that is not in ``cache_dir`` is not kept there either.
-        opened: takes each file as it is opened; how far it is read tells how far this is.
+        sources: all sources by name; messages name the keys of one among them.
+        name: of the source to read.
+        cache_dir: keeps downloaded archives.
+        log: called with progress messages.
+        hashes: gets the SHA-256 of an archive, by the name of the source.
+        read_only: whether ``cache_dir`` is left unchanged.
+        on_open: called with each file; its position tells how much of it has been read.
 
     Raises:
-        UserError: a file that is missing, damaged or another than expected, or a failed download.
+        UserError: a file is missing, damaged or of another kind, or a download fails.
     """
     source = sources[name]
     if source.kind == "phrasebook":
@@ -111,7 +111,7 @@ def read_rows(
                 "data=tsv data.path=FILE"
             )
         for path in files:
-            yield from _number(path.name, _file_lines(path, "phrasebook", opened))
+            yield from _number(path.name, _file_lines(path, "phrasebook", on_open))
     elif source.kind == "zip":
         key = source_key(sources, name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
@@ -120,67 +120,68 @@ def read_rows(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            inspected = nullcontext(_inspect(_given(sources, name, "archive")[0], key))
+            path = _source_files(sources, name, "archive")[0]
+            with _explain_errors(path, key):
+                inspected = nullcontext(inspect_archive(path, key))
         with inspected as archive:
-            _check_sha256(archive, key, sha256)
+            if sha256 not in (None, archive.sha256):
+                raise UserError(
+                    f"{key}={archive.path} has the SHA-256 {archive.sha256}, and {sha256} is "
+                    "expected: get the archive again, or correct what is expected"
+                )
             hashes[name] = archive.sha256
-            yield from _archive_rows(archive, key, source.members, opened)
+            yield from _archive_rows(archive, key, source.members, on_open)
     elif source.kind == "tsv":
         key = source_key(sources, name, "path")
-        for path in _given(sources, name, "path"):
-            yield from _number(str(path), _file_lines(path, key, opened))
+        for path in _source_files(sources, name, "path"):
+            yield from _number(str(path), _file_lines(path, key, on_open))
     elif source.kind == "parallel":
-        yield from _aligned_rows(sources, name, opened)
+        yield from _aligned_rows(sources, name, on_open)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
 def _archive_rows(
-    archive: Archive,
-    key: str,
-    members: Sequence[str] | None,
-    opened: Callable[[IO[bytes]], None],
+    archive: Archive, key: str, members: Sequence[str] | None, on_open: OnOpen
 ) -> Iterator[Row]:
-    """Yield the rows of the one table in an archive, or of two aligned files with these endings."""
+    """Yield the rows of the only table of an archive, or of two members with these endings."""
     if members is None:
-        yield from _number(str(archive.path), _archive_lines(archive, key, opened))
+        yield from _number(str(archive.path), _archive_lines(archive, key, on_open))
         return
     names = [f"{archive.path} (*{ending})" for ending in members]
-    sides = [_archive_lines(archive, key, opened, ending) for ending in members]
+    sides = [_archive_lines(archive, key, on_open, ending) for ending in members]
     yield from _align(names[0], names[1], sides[0], sides[1])
 
 
-def _aligned_rows(
-    sources: Mapping[str, SourceConfig], name: str, opened: Callable[[IO[bytes]], None]
-) -> Iterator[Row]:
-    keys = "source_path", "target_path"
-    paths = [_given(sources, name, key) for key in keys]
-    one, other = (source_key(sources, name, key) for key in keys)
-    if len(paths[0]) != len(paths[1]):
+def _aligned_rows(sources: Mapping[str, SourceConfig], name: str, on_open: OnOpen) -> Iterator[Row]:
+    source_paths = _source_files(sources, name, "source_path")
+    target_paths = _source_files(sources, name, "target_path")
+    keys = [source_key(sources, name, key) for key in ("source_path", "target_path")]
+    if len(source_paths) != len(target_paths):
         raise UserError(
-            f"{one} names {len(paths[0])} files and {other} {len(paths[1])}: each needs the other "
-            "that translates it"
+            f"{keys[0]} names {len(source_paths)} files and {keys[1]} {len(target_paths)}: each "
+            "needs the other that translates it"
         )
-    for source, target in zip(*paths, strict=True):
-        lines = _file_lines(source, one, opened), _file_lines(target, other, opened)
-        yield from _align(str(source), str(target), *lines)
+    for paths in zip(source_paths, target_paths, strict=True):
+        sides = [_file_lines(path, key, on_open) for path, key in zip(paths, keys, strict=True)]
+        yield from _align(str(paths[0]), str(paths[1]), sides[0], sides[1])
 
 
-def _given(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Path]:
-    """Return the files that a key of a source names: one, or those that a pattern stands for."""
+def _source_files(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Path]:
+    """Return the files that a key of a source names, directly or by a pattern."""
     value = getattr(sources[name], key)
     if not value:
         raise UserError(f"no file to read: give {source_key(sources, name, key)}=FILE")
-    found = matching_files(value)
-    if not found:
+    files = matching_files(value)
+    if not files:
         raise UserError(f"{source_key(sources, name, key)}={value}: no file has such a name")
-    return found
+    return files
 
 
 def matching_files(name: str) -> list[Path]:
-    """Return the file of this name, or those that a pattern with ``*``, ``?`` or ``[…]`` matches.
+    """Return the file of this name, or those matching a pattern of ``*``, ``?`` and ``[…]``.
 
-    In the order of their names. A file that is called like a pattern is that file.
+    They are sorted by name. An existing file is taken literally, whatever its name.
     """
     path = Path(name).expanduser()  # no shell expands the ~ of data.path=~/corpus.tsv
     if not _PATTERN.search(path.name) or path.exists():
@@ -192,33 +193,33 @@ def parse_row(row: Row, columns: Sequence[int]) -> Line:
     """Decode a row.
 
     Args:
-        row: of a table, or of two aligned files.
-        columns: of a table: source and target, from 0, and that of weights if there is one.
+        row: one line of a table, or two aligned lines.
+        columns: of a table: source, target and optionally weight, from 0.
     """
     if len(row.lines) == 2:
-        (source, no_source), (target, no_target) = map(_decode, row.lines)
-        fault = no_source or no_target
+        (source, source_fault), (target, target_fault) = map(_decode, row.lines)
+        fault = source_fault or target_fault
         return Line(row.file, row.number, f"{source}\t{target}", (source, target), fault)
     raw, fault = _decode(row.lines[0])
     if fault is None and "\r" in raw:
         fault = JOINED
     cells = raw.split("\t")
-    complete = max(columns) < len(cells)
-    sides = (cells[columns[0]], cells[columns[1]]) if complete else None
-    weight = cells[columns[2]] if complete and len(columns) > 2 else ""
+    has_all = max(columns) < len(cells)
+    sides = (cells[columns[0]], cells[columns[1]]) if has_all else None
+    weight = cells[columns[2]] if has_all and len(columns) > 2 else ""
     return Line(row.file, row.number, raw, sides, fault, weight)
 
 
 def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
-    """Yield the lines of a table.
+    """Yield the lines of a table: see `parse_row`.
 
     Args:
         path: of the table.
         key: of the configuration, for messages.
-        columns: source and target, from 0, and that of weights if there is one.
+        columns: as in `parse_row`.
 
     Raises:
-        UserError: it is missing or damaged.
+        UserError: the file is missing or damaged.
     """
     for row in _number(str(path), _file_lines(path, key)):
         yield parse_row(row, columns)
@@ -230,19 +231,17 @@ def _number(file: str, lines: Iterable[bytes]) -> Iterator[Row]:
 
 
 def read_aligned(
-    source_path: Path, target_path: Path, source_key: str, target_key: str, encoding: str
+    source: Path, target: Path, keys: tuple[str, str], encoding: str
 ) -> Iterator[Line]:
     """Yield the lines of two files that translate each other line by line.
 
     Raises:
-        UserError: a file that is missing, damaged or not in this encoding, or the numbers of lines
+        UserError: a file is missing, damaged or not in this encoding, or the numbers of lines
             differ.
     """
-    lines = (
-        _file_lines(source_path, source_key, encoding=encoding),
-        _file_lines(target_path, target_key, encoding=encoding),
-    )
-    for row in _align(str(source_path), str(target_path), *lines):
+    sources = _file_lines(source, keys[0], encoding=encoding)
+    targets = _file_lines(target, keys[1], encoding=encoding)
+    for row in _align(str(source), str(target), sources, targets):
         yield parse_row(row, ())
 
 
@@ -262,7 +261,7 @@ def _align(
 
 
 def _decode(line: bytes) -> tuple[str, str | None]:
-    """Return the text without its line end, and why it cannot be judged."""
+    """Return the text without its line end, and its fault if it is invalid."""
     if is_cut(line):
         return line[:_SHOWN].decode("utf-8", errors="replace"), TOO_LONG
     line = line.rstrip(b"\r\n")
@@ -275,17 +274,17 @@ def _decode(line: bytes) -> tuple[str, str | None]:
 def _file_lines(
     path: Path,
     key: str,
-    opened: Callable[[IO[bytes]], None] = lambda file: None,
+    on_open: OnOpen = lambda file: None,
     *,
     encoding: str | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines of a file, unpacked where its name ends as one of `_PACKED`.
+    """Yield the lines of a file, unpacked if its suffix is in `_PACKED`.
 
-    With an encoding, they are recoded as UTF-8, and a line in another encoding is an error; without
-    one, lines that are not UTF-8 are left for `parse_row` to judge.
+    With an encoding, lines are recoded as UTF-8, and an invalid one is an error. Without one,
+    `parse_row` reports lines that are not UTF-8.
     """
-    with _reading(path, key), path.open("rb") as file:
-        opened(file)
+    with _explain_errors(path, key), path.open("rb") as file:
+        on_open(file)
         text = file
         if path.suffix in _PACKED:
             name, signature, unpack = _PACKED[path.suffix]
@@ -306,34 +305,20 @@ def _file_lines(
 
 
 def _archive_lines(
-    archive: Archive, key: str, opened: Callable[[IO[bytes]], None], ending: str | None = None
+    archive: Archive, key: str, on_open: OnOpen, ending: str | None = None
 ) -> Iterator[bytes]:
     """Yield the lines of a text file in an archive: see `open_member`."""
-    with _reading(archive.path, key), open_member(archive, key, opened, ending) as file:
+    with _explain_errors(archive.path, key), open_member(archive, key, on_open, ending) as file:
         yield from split_at_any_end(file)
 
 
-def _inspect(path: Path, key: str) -> Archive:
-    with _reading(path, key):
-        return inspect_archive(path, key)
-
-
-def _check_sha256(archive: Archive, key: str, expected: str | None) -> None:
-    """Check that an archive has the expected SHA-256, if there is one."""
-    if expected not in (None, archive.sha256):
-        raise UserError(
-            f"{key}={archive.path} has the SHA-256 {archive.sha256}, and {expected} is expected: "
-            "get the archive again, or correct what is expected"
-        )
-
-
 @contextmanager
-def _reading(path: Path, key: str) -> Iterator[None]:
-    """Turn what can go wrong with an input file into a `UserError` that names it."""
+def _explain_errors(path: Path, key: str) -> Iterator[None]:
+    """Turn errors of reading a file into a `UserError` that names the file."""
     try:
         yield
     except FileNotFoundError as error:
-        raise UserError(f"{key}={path} {_absence(path)}") from error
+        raise UserError(f"{key}={path} {_explain_absence(path)}") from error
     except IsADirectoryError as error:
         raise UserError(f"{key}={path} is a folder: give a file in it") from error
     except (gzip.BadGzipFile, *DAMAGE) as error:
@@ -343,7 +328,7 @@ def _reading(path: Path, key: str) -> Iterator[None]:
     except NotImplementedError as error:
         raise UserError(f"{key}={path} cannot be unpacked ({error}): zip it again") from error
     except OSError as error:
-        if error.errno is None:  # not of the system: what bz2 raises
+        if error.errno is None:  # raised by bz2, not by the system
             raise UserError(
                 f"{key}={path} is truncated or damaged ({error}): get it again"
             ) from error
@@ -352,7 +337,7 @@ def _reading(path: Path, key: str) -> Iterator[None]:
         ) from error
 
 
-def _absence(path: Path) -> str:
+def _explain_absence(path: Path) -> str:
     if not path.parent.is_dir():
         return f"does not exist, nor does the folder {path.parent}: give an existing file"
     names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
-from nmt.config.data import SHORT_KEYS, source_key
+from nmt.config.sources import SHORT_KEYS, source_key
 from nmt.data.filtering import DUPLICATE
 from nmt.data.reading import Line, matching_files
 from nmt.errors import UserError, attach_filename

@@ -1,4 +1,4 @@
-"""A shuffle that needs no memory: where each position goes is computed, and never written down."""
+"""A shuffle that needs no memory: the new place of each position is computed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Permutation:
 
     A Feistel network (Luby & Rackoff 1988, How to Construct Pseudorandom Permutations) over pairs
     (left, right) of two nearly equal ranges: each round adds a function of one half to the other,
-    which can be undone, so that no two positions ever meet. The ranges are the smallest that hold
-    all positions; what falls behind the last position goes around once more, until it is within
-    (Black & Rogaway 2002, Ciphers with Arbitrary Finite Domains: cycle walking, and the network
-    over ranges that are no powers of two).
+    which is invertible, so no two positions collide. The ranges are the smallest that hold all
+    positions. A result beyond the last position is permuted again until it is in range (Black &
+    Rogaway 2002, Ciphers with Arbitrary Finite Domains: cycle walking, and ranges whose sizes are
+    not powers of two).
 
     Args:
-        size: positions.
-        keys: at least 0; another one gives another permutation.
+        size: number of positions.
+        keys: integers of at least 0, which select the permutation.
     """
 
     def __init__(self, size: int, *keys: int) -> None:
@@ -30,26 +30,25 @@ class Permutation:
         self._keys = np.random.SeedSequence([len(keys), *keys]).generate_state(ROUNDS, np.uint64)
 
     def __call__(self, positions: np.ndarray) -> np.ndarray:
-        """Return where each position goes: int64, in the same order."""
-        moved = self._pass(positions.astype(np.uint64))
-        while len(outside := np.flatnonzero(moved >= self.size)):
-            moved[outside] = self._pass(moved[outside])
-        return moved.astype(np.int64)
+        """Return the new place of each position: int64, in the same order."""
+        permuted = self._permute(positions.astype(np.uint64))
+        while len(outside := np.flatnonzero(permuted >= self.size)):
+            permuted[outside] = self._permute(permuted[outside])
+        return permuted.astype(np.int64)
 
-    def _pass(self, positions: np.ndarray) -> np.ndarray:
-        (of_left, of_right), other = self._sizes, 1
-        left, right = positions // of_right, positions % of_right
-        for key in self._keys:
-            if other:
-                left = (left + mix(right, key)) % of_left
+    def _permute(self, positions: np.ndarray) -> np.ndarray:
+        left_size, right_size = self._sizes
+        left, right = positions // right_size, positions % right_size
+        for number, key in enumerate(self._keys):
+            if number % 2 == 0:
+                left = (left + mix(right, key)) % left_size
             else:
-                right = (right + mix(left, key)) % of_right
-            other = 1 - other
-        return left * of_right + right
+                right = (right + mix(left, key)) % right_size
+        return left * right_size + right
 
 
 def mix(numbers: np.ndarray, key: np.uint64 | int = 0) -> np.ndarray:
-    """Return a hash of each number: uint64, one to one.
+    """Return a hash of each number: uint64, without collisions.
 
     The output function of SplitMix64 (Steele, Lea & Flood 2014, Fast Splittable Pseudorandom Number
     Generators), whose state is the number and the key.

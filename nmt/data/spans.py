@@ -1,4 +1,4 @@
-"""Where pieces stand in the text that they spell."""
+"""Which characters of a text each of its pieces covers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def size_of(piece: str) -> int:
-    """Return the bytes of text that a piece stands for; ``▁`` stands for a space."""
+def count_bytes(piece: str) -> int:
+    """Return the number of bytes of text that a piece covers; ``▁`` is a space."""
     return len(piece.replace("▁", " ").encode())
 
 
-def spans_of(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
-    """Return the characters [begin, end) of pieces of so many bytes each.
+def locate_pieces(sizes: Sequence[int], text: str) -> list[tuple[int, int]]:
+    """Return the characters [begin, end) that each piece covers.
 
-    The pieces spell the text with one space before it.
+    Args:
+        sizes: bytes of each piece; together, the pieces spell a space and then the text.
+        text: the text.
     """
-    characters = np.repeat(np.arange(len(text)), [len(sign.encode()) for sign in text])  # by byte
-    ends = np.cumsum(sizes, dtype=np.int64) - 1  # without the space
+    byte_counts = [len(character.encode()) for character in text]
+    characters = np.repeat(np.arange(len(text)), byte_counts)  # index by byte
+    ends = np.cumsum(sizes, dtype=np.int64) - 1  # the space does not count
     spans = []
     begin = 0
     for end in ends:
-        here = characters[begin:end]
-        spans.append((int(here[0]), int(here[-1]) + 1) if len(here) else (0, 0))
+        covered = characters[begin:end]
+        spans.append((int(covered[0]), int(covered[-1]) + 1) if len(covered) else (0, 0))
         begin = int(end)
     return spans

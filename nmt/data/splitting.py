@@ -1,7 +1,7 @@
 """Split pairs into train, dev and test without leaks.
 
-Pairs that share a source or a target, compared without case, accents and punctuation, belong
-together: a test sentence is never seen in training through another of its translations.
+Pairs that share a source or a target, compared without case, accents and punctuation, go into the
+same split: a test sentence is never seen in training through another of its translations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 
-_REMEDY = "set data.dev=0 data.test=0 (or smaller sizes than now), or add data"
+_REMEDY = "lower data.dev and data.test, or set both to 0, or add data"
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
 
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 class _Folding(dict[int, str]):
-    """A table for `str.translate`, filled as code points are met."""
+    """A table for `str.translate`, filled as code points occur."""
 
     def __missing__(self, code: int) -> str:
         kind = category(chr(code))
@@ -44,9 +44,9 @@ _FOLDING = _Folding()
 
 
 def normalized(text: str) -> str:
-    """Return what two sentences share that differ in case, accents, punctuation and spacing.
+    """Return a text without case, accents, punctuation and extra spaces, for comparison.
 
-    A text without any letter or digit ("...", an emoji) is compared as it stands, casefolded.
+    A text without letters and digits ("...", an emoji) is only casefolded.
     """
     folded = text.casefold()
     if folded.isascii():
@@ -57,22 +57,22 @@ def normalized(text: str) -> str:
 
 
 def evenly(items: Sequence[T], count: int) -> list[T]:
-    """Return ``count`` items spread over all: corpora are often sorted by length."""
+    """Return ``count`` items at equal distances, as corpora are often sorted by length."""
     if count >= len(items):
         return list(items)
     return [items[i * len(items) // count] for i in range(count)]
 
 
 def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
-    """Gather the indices of pairs linked by a source or a target, however long the chain.
+    """Return groups of indices of pairs that are linked, directly or not, by sources or targets.
 
-    The order of the groups depends on their content and ``seed`` only.
+    Their order depends only on their content and ``seed``.
     """
     parent = list(range(len(pairs)))
 
     def root(index: int) -> int:
         while parent[index] != index:
-            parent[index] = index = parent[parent[index]]  # halves the way for the next search
+            parent[index] = index = parent[parent[index]]  # halves the path for later calls
         return index
 
     sources = [normalized(pair.source) for pair in pairs]
@@ -86,7 +86,7 @@ def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
         groups.setdefault(root(index), []).append(index)
 
     def rank(group: list[int]) -> bytes:
-        # No other group has this source, so that no two ranks are equal.
+        # No other group has this source, so ranks are unique.
         content = f"{seed}\n{min(sources[index] for index in group)}"
         return hashlib.blake2b(content.encode(), digest_size=16).digest()
 
@@ -96,69 +96,72 @@ def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
 def split(
     pairs: list[Pair], *, dev: float, test: float, seed: int, log: Callable[[str], None]
 ) -> list[str]:
-    """Return the split of every pair: whole groups, so that no sentence is in two of them.
+    """Return the split of every pair, such that no two splits share a sentence.
 
     Args:
-        pairs: all.
-        dev: pairs for it, a count or a share below 1.
-        test: the same.
-        seed: another one chooses other groups.
-        log: takes one-line messages.
+        pairs: all pairs.
+        dev: size of dev, a count or a share below 1.
+        test: size of test, likewise.
+        seed: selects the pairs.
+        log: called with messages.
 
     Raises:
-        UserError: so many are wanted that less than half would be left to train on.
+        UserError: less than half of the pairs would be left for training.
     """
-    wanted = wanted_sizes(len(pairs), dev=dev, test=test)
-    rest = _groups(pairs, seed) if any(wanted.values()) else []
-    split_of = [TRAIN] * len(pairs)
-    for name, size in wanted.items():
-        taken, rest = _take(rest, size)
-        found = sum(map(len, taken))
-        if found < size:
-            log(f"{name}: {found:,} of {size:,} pairs; every other group is too large")
-        for group in taken:
+    sizes = split_sizes(len(pairs), dev=dev, test=test)
+    groups = _groups(pairs, seed) if any(sizes.values()) else []
+    splits = [TRAIN] * len(pairs)
+    for name, size in sizes.items():
+        chosen, groups = _choose_groups(groups, size)
+        count = sum(map(len, chosen))
+        if count < size:
+            log(f"{name}: {count:,} of {size:,} pairs; every other group is too large")
+        for group in chosen:
             for index in group:
-                split_of[index] = name
-    if 2 * (len(pairs) - split_of.count(TRAIN)) > len(pairs):
+                splits[index] = name
+    if 2 * (len(pairs) - splits.count(TRAIN)) > len(pairs):
         raise UserError(
             f"the {len(pairs):,} usable pairs share so many sentences that dev and test would "
             f"take more than half of them: {_REMEDY}"
         )
-    return split_of
+    return splits
 
 
-def wanted_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
-    """Return how many pairs test and dev are to have, in the order in which they are chosen.
+def split_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
+    """Return the sizes of test and dev, in the order in which they are chosen.
 
     Raises:
-        UserError: less than half would be left to train on.
+        UserError: less than half of the pairs would be left for training.
     """
-    wanted = {TEST: _size(test, pairs), DEV: _size(dev, pairs)}
-    if 2 * sum(wanted.values()) > pairs:
+    sizes = {TEST: _size(test, pairs), DEV: _size(dev, pairs)}
+    if 2 * sum(sizes.values()) > pairs:
         raise UserError(
             f"data.dev={dev:g} and data.test={test:g} take "
-            f"{wanted[DEV]:,} + {wanted[TEST]:,} of {pairs:,} usable pairs, and at least "
+            f"{sizes[DEV]:,} + {sizes[TEST]:,} of {pairs:,} usable pairs, and at least "
             f"half must stay for training: {_REMEDY}"
         )
-    return wanted
+    return sizes
 
 
-def _take(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Take groups of ``size`` pairs together; return them, and the others."""
+def _choose_groups(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Return groups that together have at most ``size`` pairs, and the other groups.
+
+    If every group is larger than that, the smallest one is chosen.
+    """
     missing = size
-    taken: list[list[int]] = []
-    left: list[list[int]] = []
+    chosen: list[list[int]] = []
+    others: list[list[int]] = []
     for group in groups:
         if len(group) <= missing:
-            taken.append(group)
+            chosen.append(group)
             missing -= len(group)
         else:
-            left.append(group)
-    if size and not taken and left:  # no group is small enough: better a few pairs too many
-        smallest = min(left, key=len)
-        left.remove(smallest)
-        taken.append(smallest)
-    return taken, left
+            others.append(group)
+    if size and not chosen and others:
+        smallest = min(others, key=len)
+        others.remove(smallest)
+        chosen.append(smallest)
+    return chosen, others
 
 
 def _size(amount: float, pairs: int) -> int:

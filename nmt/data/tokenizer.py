@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nmt.data.paired import PAIR_FILE, PairedTokenizer
-from nmt.data.spans import size_of, spans_of
+from nmt.data.spans import count_bytes, locate_pieces
 from nmt.errors import UserError
 from nmt.startup.quiet import quiet_start
 
@@ -117,9 +117,9 @@ class SentencePieceTokenizer:
         """See `Tokenizer.spans`."""
         # Not by the package's own spans, whose meaning differs between its releases.
         ids = self._processor.encode(text)
-        return spans_of(
+        return locate_pieces(
             [
-                1 if self._processor.is_byte(i) else size_of(self._processor.id_to_piece(i))
+                1 if self._processor.is_byte(i) else count_bytes(self._processor.id_to_piece(i))
                 for i in ids
             ],
             text,
@@ -224,9 +224,9 @@ class WordPieceTokenizer:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """See `Tokenizer.spans`."""
-        return spans_of(
+        return locate_pieces(
             [
-                size_of(word if piece == SPECIAL_PIECES[UNK] else piece.removeprefix(SUFFIX))
+                count_bytes(word if piece == SPECIAL_PIECES[UNK] else piece.removeprefix(SUFFIX))
                 for word in split_words(text)
                 for piece in self.pieces(self._cached_encode_word(word))
             ],

@@ -1,4 +1,4 @@
-"""One function that runs a model, compiled by whichever backend Keras runs on."""
+"""A function that runs a model, compiled by the backend of Keras."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from nmt.model.contract import Model
 def compile_over(
     model: Model, function: Callable[..., Any], ranks: tuple[int, ...], *, floats: int = 0
 ) -> Any:
-    """Compile ``function`` over int32 arrays of the given ranks, and then float32 scalars.
+    """Compile a function of int32 arrays followed by float32 scalars.
 
-    The model's weights are read at every call, so a model that goes on training gives its newest.
-    On TensorFlow the function is traced once for all shapes; on JAX once per shape.
+    The weights are read at every call, so that training may continue between calls. TensorFlow
+    traces the function once for all shapes, JAX once per shape.
 
     Args:
-        model: whose weights the function reads.
-        function: of tensors.
-        ranks: of its first arguments.
-        floats: how many scalars follow them.
+        model: the model whose weights the function reads.
+        function: the function, of tensors.
+        ranks: ranks of the int32 arrays.
+        floats: number of float32 scalars.
 
     Returns:
         A callable that takes NumPy arrays and numbers, and returns a structure of NumPy arrays.
@@ -64,4 +64,4 @@ def compile_over(
 
         return run_jax
 
-    raise NotImplementedError(f"the {keras.config.backend()} backend is not supported")
+    raise NotImplementedError(f"unsupported Keras backend: {keras.config.backend()}")

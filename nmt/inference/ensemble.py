@@ -1,4 +1,4 @@
-"""Several models that write one translation together."""
+"""Several models that write one translation by the mean of their log-probabilities."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ State = Any
 
 
 class Ensemble:
-    """Models of one vocabulary; what it gives as logits is the mean of their log-probabilities.
+    """Models with one vocabulary, searched like one model.
 
-    A search normalizes them: probabilities are the geometric mean of the models', renormalized.
-    Each model keeps the state that it would have alone.
+    Its logits are the mean of the models' log-probabilities; a search normalizes them, so that
+    probabilities are the renormalized geometric mean. The state is a tuple of the models' states.
+    An ensemble has no attention.
 
     Args:
         models: at least one.
     """
 
     name = "ensemble"
-    # Attention is that of one model.
     attention_kinds: tuple[AttentionKind, ...] = ()
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -42,7 +42,7 @@ class Ensemble:
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> State:
-        """Let every model read the source: see `nmt.model.contract.Decoder`."""
+        """See `Decoder.start`."""
         return tuple(
             model.start(
                 source,
@@ -54,40 +54,48 @@ class Ensemble:
         )
 
     def step(self, tokens: Tensor, index: Tensor, state: State) -> tuple[Tensor, State]:
-        """Score what follows: see `nmt.model.contract.Decoder`."""
+        """See `Decoder.step`."""
         logits, states = zip(
             *(
-                model.step(tokens, index, own)
-                for model, own in zip(self.models, state, strict=True)
+                model.step(tokens, index, model_state)
+                for model, model_state in zip(self.models, state, strict=True)
             ),
             strict=True,
         )
         return _mean_log_probs(logits), states
 
     def reorder(self, state: State, parents: Tensor) -> State:
-        """Let hypotheses change places: see `nmt.model.contract.Decoder`."""
+        """See `Decoder.reorder`."""
         return tuple(
-            model.reorder(own, parents) for model, own in zip(self.models, state, strict=True)
+            model.reorder(model_state, parents)
+            for model, model_state in zip(self.models, state, strict=True)
         )
 
     def capacity(self, state: State) -> Tensor:
-        """Return the positions that a state has room for, the same for all."""
+        """See `Decoder.capacity`."""
         return self.models[0].capacity(state[0])
 
     def grow(self, state: State, positions: Tensor) -> State:
-        """Make room for more positions."""
+        """See `Decoder.grow`."""
         return tuple(
-            model.grow(own, positions) for model, own in zip(self.models, state, strict=True)
+            model.grow(model_state, positions)
+            for model, model_state in zip(self.models, state, strict=True)
         )
 
     def growing_axes(self, state: State) -> State:
-        """Return the axes that `grow` makes longer."""
-        return tuple(model.growing_axes(own) for model, own in zip(self.models, state, strict=True))
+        """See `Decoder.growing_axes`."""
+        return tuple(
+            model.growing_axes(model_state)
+            for model, model_state in zip(self.models, state, strict=True)
+        )
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
-        """Return the mean of the attention that each token has received, and the mask."""
+        """Return the mean of the models' coverage, and the mask: see `Decoder.coverage`."""
         received, masks = zip(
-            *(model.coverage(own) for model, own in zip(self.models, state, strict=True)),
+            *(
+                model.coverage(model_state)
+                for model, model_state in zip(self.models, state, strict=True)
+            ),
             strict=True,
         )
         return sum(received[1:], received[0]) / len(received), masks[0]
@@ -98,17 +106,17 @@ class Ensemble:
         dropout_key: Tensor | None = None,
         return_attention: bool = False,
     ) -> Any:
-        """Return mean log-probabilities float32 [B, T, V]: see `nmt.model.contract.Model`.
+        """Return mean log-probabilities float32 [B, T, V]: see `Model.__call__`.
 
         Raises:
-            UserError: attention is asked for.
+            UserError: attention is requested.
         """
         if return_attention:
-            raise UserError("attention is that of one model: give one run")
+            raise UserError("an ensemble has no attention: give one run")
         return _mean_log_probs([model(inputs, dropout_key) for model in self.models])
 
 
 def _mean_log_probs(logits: Sequence[Tensor]) -> Tensor:
     """Return the mean of the log-probabilities, float32 [..., V]."""
-    found = [ops.log_softmax(ops.cast(one, "float32"), axis=-1) for one in logits]
-    return sum(found[1:], found[0]) / len(found)
+    log_probs = [ops.log_softmax(ops.cast(each, "float32"), axis=-1) for each in logits]
+    return sum(log_probs[1:], log_probs[0]) / len(log_probs)

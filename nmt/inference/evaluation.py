@@ -1,11 +1,11 @@
-"""Translate a set of pairs and score the result."""
+"""Translate a set of pairs and score the result; compare two runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -16,16 +16,14 @@ from nmt.config import DecodingConfig
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
-from nmt.inference.forcing import count_tokens
 from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
-from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CHUNK = 512  # sentences between two moves of the progress bar
-_LENGTHS = (0, 5, 10, 20, math.inf)  # words: above each, up to the next, is a class of sources
+_CHUNK = 512  # sentences between two updates of the progress bar
+_LENGTHS = (0, 5, 10, 20, math.inf)  # words: bounds of the classes of source length
 
 
 @dataclass(frozen=True)
@@ -38,13 +36,13 @@ class LengthClass:
 
 
 @dataclass(frozen=True)
-class Translated:
+class ScoredSentence:
     """One sentence of an evaluation."""
 
     source: str
     reference: str
     output: str
-    score: float  # chrF2++ of this sentence alone
+    score: float  # chrF2++ of this sentence
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,14 @@ class Evaluation:
     language: str  # BCP 47 tag of the outputs
 
     def as_json(self) -> dict[str, Any]:
-        """Return scores and sentences, for a file."""
+        """Return scores and sentences for a file."""
         return {
             "sentences": len(self.pairs),
             "scores": {score.name: asdict(score) for score in self.scores},
             "by_length": [
-                {"words": found.words, "sentences": found.sentences}
-                | {score.name: score.value for score in found.scores}
-                for found in self.by_length
+                {"words": lengths.words, "sentences": lengths.sentences}
+                | {score.name: score.value for score in lengths.scores}
+                for lengths in self.by_length
             ],
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
@@ -74,29 +72,29 @@ class Evaluation:
 
     @cached_property
     def by_length(self) -> list[LengthClass]:
-        """Score short and long sentences apart: 1-5, 6-10, 11-20 and over 20 source words."""
+        """Scores of sentences with 1-5, 6-10, 11-20 and over 20 source words."""
         lengths = [len(pair.source.split()) for pair in self.pairs]
         classes = []
         for above, up_to in pairwise(_LENGTHS):
-            chosen = [i for i, n in enumerate(lengths) if above < n <= up_to]
-            if chosen:
+            indices = [i for i, length in enumerate(lengths) if above < length <= up_to]
+            if indices:
                 scores = corpus_scores(
-                    [self.outputs[i] for i in chosen],
-                    [self.pairs[i].target for i in chosen],
+                    [self.outputs[i] for i in indices],
+                    [self.pairs[i].target for i in indices],
                     language=self.language,
                     names=("BLEU", "chrF2++"),
                 )
                 words = f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}"
-                classes.append(LengthClass(words, len(chosen), scores))
+                classes.append(LengthClass(words, len(indices), scores))
         return classes
 
-    def worst(self, count: int) -> list[Translated]:
+    def worst(self, count: int) -> list[ScoredSentence]:
         """Return the ``count`` sentences with the lowest chrF2++, the worst first."""
         if not count:
             return []
         scores = sentence_scores(self.outputs, [pair.target for pair in self.pairs])
         order = sorted(range(len(scores)), key=scores.__getitem__)[:count]
-        return [Translated(*self.pairs[i], self.outputs[i], scores[i]) for i in order]
+        return [ScoredSentence(*self.pairs[i], self.outputs[i], scores[i]) for i in order]
 
     def lines(self) -> list[str]:
         """Return one printable line per score."""
@@ -110,7 +108,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much a system's score differs from a baseline's."""
+    """Difference between the scores of a system and a baseline."""
 
     value: float
     p_value: float  # of "no difference", by the paired bootstrap
@@ -121,137 +119,19 @@ class Comparison:
     """Two runs on the same pairs."""
 
     run: str
-    other: str
-    theirs: Evaluation
+    other_run: str
+    other_evaluation: Evaluation
     differences: dict[str, Difference]  # by metric
 
     def as_json(self) -> dict[str, Any]:
-        """Return the differences, for a file."""
+        """Return the differences for a file."""
         return {
-            "compared_with": self.other,
+            "compared_with": self.other_run,
             "compared": {
-                name: {"difference": one.value, "p_value": one.p_value}
-                for name, one in self.differences.items()
+                name: {"difference": difference.value, "p_value": difference.p_value}
+                for name, difference in self.differences.items()
             },
         }
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """How surprised the model is by given translations."""
-
-    pieces: int  # of all targets, end marks included
-    nats_per_piece: float  # mean negative log-probability
-    per_piece: float  # exp of it
-    per_word: float  # the same nats spread over white-space words and ends: compares vocabularies
-
-
-@dataclass(frozen=True)
-class Forced:
-    """Given translations, and how probable a model finds them."""
-
-    pairs: Sequence[Pair]
-    scores: Sequence[PairScore | None]  # None: a side has more tokens than the model positions
-
-    @property
-    def too_long(self) -> list[int]:
-        """The numbers of the pairs without a score, from 1."""
-        return [number for number, score in enumerate(self.scores, 1) if score is None]
-
-    @property
-    def perplexity(self) -> Perplexity:
-        """Of all pairs together that have a score."""
-        return perplexity([score for score in self.scores if score is not None])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the scores with every piece, for a file; null for a pair that has none."""
-        return {
-            "perplexity": asdict(self.perplexity),
-            "too_long": self.too_long,
-            "pairs": [
-                {"source": pair.source, "target": pair.target}
-                | {"log_prob": None if score is None else score.log_prob}
-                | {"pieces": [] if score is None else score.pieces}
-                | {"log_probs": [] if score is None else score.log_probs}
-                for pair, score in zip(self.pairs, self.scores, strict=True)
-            ],
-        }
-
-
-def perplexity(scores: Sequence[PairScore]) -> Perplexity:
-    """Return the perplexity of a scored corpus."""
-    nats = -sum(score.log_prob for score in scores)
-    pieces = sum(len(score.pieces) for score in scores)
-    # Every word begins with a piece that carries the space before it; the end mark counts as one.
-    words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
-    return Perplexity(
-        pieces, nats / pieces, math.exp(nats / pieces), math.exp(min(700.0, nats / words))
-    )
-
-
-def _with_progress(
-    work: Callable[[Iterable[Sequence[T]]], Iterator[list[R]]],
-    items: Sequence[T],
-    what: str,
-    console: Console,
-) -> list[R]:
-    """Do ``work`` chunk by chunk, showing how far it is."""
-    done: list[R] = []
-    columns = (
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("sentences, left"),
-        TimeRemainingColumn(),
-    )
-    chunks = (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(items))
-        for found in work(chunks):
-            done += found
-            progress.update(task, completed=len(done))
-    return done
-
-
-def translate_with_progress(
-    translator: Translator, sources: Sequence[str], console: Console, **search: Any
-) -> list[str]:
-    """Translate many sentences, showing how far it is."""
-    found = _with_progress(
-        lambda chunks: translator.stream(chunks, SearchRequest(**search)),
-        sources,
-        "translating",
-        console,
-    )
-    return [translations[0].text for translations in found]
-
-
-def force(translator: Translator, pairs: Sequence[Pair], console: Console) -> Forced:
-    """Score many given translations, showing how far it is.
-
-    Pairs that are too long for the model have no score.
-
-    Raises:
-        UserError: there are no pairs, or all are too long.
-    """
-    if not pairs:
-        raise UserError("there is nothing to score: there are no pairs")
-    most = translator.engine.max_length
-
-    def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
-        fits = [length <= most for length in count_tokens(translator.tokenizer, chunk)]
-        scored = iter(
-            translator.score([pair for pair, fit in zip(chunk, fits, strict=True) if fit])
-        )
-        return [next(scored) if fit else None for fit in fits]
-
-    found = Forced(pairs, _with_progress(partial(map, score), pairs, "scoring", console))
-    if len(found.too_long) == len(pairs):
-        raise UserError(
-            f"there is nothing to score: every pair has a side of more than {most - 1} tokens, "
-            "which the model has no positions for"
-        )
-    return found
 
 
 def evaluate(
@@ -262,12 +142,12 @@ def evaluate(
     language: str,
     **search: Any,
 ) -> Evaluation:
-    """Translate ``pairs`` and score them by BLEU, chrF2++ and TER with confidence intervals.
+    """Translate pairs and score them by BLEU, chrF2++ and TER with confidence intervals.
 
     Args:
-        translator: of a run.
-        pairs: sources, and their references.
-        console: shows the progress.
+        translator: translates the sources.
+        pairs: sources and references.
+        console: shows a progress bar.
         language: BCP 47 tag of the references.
         search: see `SearchRequest`.
 
@@ -278,31 +158,72 @@ def evaluate(
         raise UserError("there is nothing to evaluate: the test split is empty")
     sources = [pair.source for pair in pairs]
     outputs = translate_with_progress(translator, sources, console, **search)
-    return judge(pairs, outputs, language)
+    return score_outputs(pairs, outputs, language)
 
 
-def judge(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
-    """Score translations of ``pairs`` into a language as `evaluate` does."""
+def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
+    """Return the evaluation of translations into a language."""
     references = [pair.target for pair in pairs]
     scores = corpus_scores(outputs, references, language=language, intervals=True)
     return Evaluation(pairs, outputs, scores, language)
 
 
-def compare(run: str, found: Evaluation, other: str, theirs: Evaluation) -> Comparison:
+def compare(
+    run: str, evaluation: Evaluation, other_run: str, other_evaluation: Evaluation
+) -> Comparison:
     """Compare a run with another one on the same pairs, by the paired bootstrap."""
-    references = [pair.target for pair in found.pairs]
-    compared = paired_bootstrap(theirs.outputs, found.outputs, references, language=found.language)
+    compared = paired_bootstrap(
+        other_evaluation.outputs,
+        evaluation.outputs,
+        [pair.target for pair in evaluation.pairs],
+        language=evaluation.language,
+    )
     differences = {
         name: Difference(system.value - baseline.value, p_value)
         for name, (baseline, system, p_value) in compared.items()
     }
-    return Comparison(run, other, theirs, differences)
+    return Comparison(run, other_run, other_evaluation, differences)
 
 
-def name_of(
+def name_search(
     decoding: DecodingConfig, *, beam_size: int | None, length_penalty: float | None
 ) -> str:
-    """Return how it was searched, for the name of a file: "beam_4_penalty_0.6" or "greedy"."""
+    """Return the options of a search for a file name: "beam_4_penalty_0.6" or "greedy"."""
     size = decoding.beam_size if beam_size is None else beam_size
     alpha = decoding.length_penalty if length_penalty is None else length_penalty
     return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"
+
+
+def translate_with_progress(
+    translator: Translator, sources: Sequence[str], console: Console, **search: Any
+) -> list[str]:
+    """Return the best translations of sentences, with a progress bar."""
+    request = SearchRequest(**search)
+    translations = run_with_progress(
+        lambda chunks: translator.stream(chunks, request), sources, "translating", console
+    )
+    return [hypotheses[0].text for hypotheses in translations]
+
+
+def run_with_progress(
+    work: Callable[[Iterable[Sequence[T]]], Iterator[list[R]]],
+    items: Sequence[T],
+    description: str,
+    console: Console,
+) -> list[R]:
+    """Return the results of ``work``, which takes chunks of items, with a progress bar."""
+    results: list[R] = []
+    columns = (
+        TextColumn(description),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("sentences, left"),
+        TimeRemainingColumn(),
+    )
+    chunks = (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(items))
+        for chunk_results in work(chunks):
+            results += chunk_results
+            progress.update(task, completed=len(results))
+    return results

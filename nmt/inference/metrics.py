@@ -1,4 +1,4 @@
-"""Corpus scores, by sacreBLEU, with the signatures that make them comparable."""
+"""Corpus scores by sacreBLEU, with the signatures that make them comparable."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sacrebleu.significance import PairedTest, Result
 
 RESAMPLES = 1000  # for confidence intervals and the paired bootstrap; sacreBLEU's default
 
-# Primary subtags of BCP 47 tags by the language that sacreBLEU has a tokenizer of its own for.
+# Primary subtags of BCP 47 tags of languages for which sacreBLEU has a tokenizer.
 _CHINESE = frozenset("zh zho chi cmn gan hak hsn lzh wuu yue".split())
 _JAPANESE = frozenset(("ja", "jpn"))
 _KOREAN = frozenset(("ko", "kor"))
-# Languages without spaces between words that sacreBLEU has no tokenizer for: Burmese, Dzongkha,
-# Khmer, Lao, Thai, Tibetan. Its default would compare whole sentences.
+# Languages without spaces between words for which sacreBLEU has no tokenizer: Burmese, Dzongkha,
+# Khmer, Lao, Thai, Tibetan. Its default tokenizer would compare whole sentences.
 _WITHOUT_SPACES = frozenset("bo bod dz dzo km khm lo lao my mya th tha tib bur".split())
 
 
@@ -37,14 +37,16 @@ class Score:
 
 
 def _metrics(language: str, references: Sequence[str] | None = None) -> dict[str, Metric]:
-    """Return the metrics for text in a language, given by its BCP 47 tag."""
-    given = None if references is None else [list(references)]
-    # TER compares words, and with `asian_support` Chinese and Japanese characters.
-    by_characters = _primary_subtag(language) in _CHINESE | _JAPANESE
+    """Return the metrics for text in a language, a BCP 47 tag."""
+    reference_streams = None if references is None else [list(references)]
+    # TER compares words, or with `asian_support` Chinese and Japanese characters.
+    is_asian = _primary_subtag(language) in _CHINESE | _JAPANESE
     return {
-        "BLEU": BLEU(tokenize=choose_tokenizer(_primary_subtag(language)), references=given),
-        "chrF2++": CHRF(word_order=2, references=given),
-        "TER": TER(normalized=by_characters, asian_support=by_characters, references=given),
+        "BLEU": BLEU(
+            tokenize=choose_tokenizer(_primary_subtag(language)), references=reference_streams
+        ),
+        "chrF2++": CHRF(word_order=2, references=reference_streams),
+        "TER": TER(normalized=is_asian, asian_support=is_asian, references=reference_streams),
     }
 
 
@@ -56,8 +58,8 @@ def _primary_subtag(language: str) -> str:
 def choose_tokenizer(language: str) -> str:
     """Return the BLEU tokenizer of a language: sacreBLEU's choice for ``trg_lang``, if possible.
 
-    Characters are compared where that needs packages that are missing, and in languages without
-    spaces between words that sacreBLEU has no tokenizer for. The signature of a score says which.
+    Characters are compared if that tokenizer's packages are missing, and in languages without
+    spaces between words for which sacreBLEU has no tokenizer. The signature of a score names it.
     """
     if language in _CHINESE:
         return "zh"
@@ -91,12 +93,12 @@ def corpus_scores(
     Args:
         hypotheses: one per sentence.
         references: one per sentence.
-        language: BCP 47 tag of both, which decides what BLEU and TER compare: words or characters.
-        names: which of BLEU, chrF2++, TER (lower is better).
+        language: BCP 47 tag of both, decides whether BLEU and TER compare words or characters.
+        names: metrics to compute: BLEU, chrF2++, TER (lower is better).
         intervals: whether to bootstrap 95% confidence intervals (seconds, not milliseconds).
 
     Raises:
-        ValueError: the two differ in number, or there are none.
+        ValueError: the numbers of hypotheses and references differ or are 0.
     """
     if len(hypotheses) != len(references) or not references:
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
@@ -104,27 +106,27 @@ def corpus_scores(
     for name in names:
         metric = _metrics(language)[name]
         sentences = list(hypotheses), [list(references)]
-        estimated = intervals
+        has_interval = intervals
         try:
             result = metric.corpus_score(*sentences, n_bootstrap=RESAMPLES if intervals else 1)
         except TypeError:
-            # sacreBLEU 2.6 cannot average resamples where some are perfect by TER and some not.
-            estimated = False
+            # sacreBLEU 2.6 cannot average resamples if only some of them have a perfect TER.
+            has_interval = False
             result = metric.corpus_score(*sentences, n_bootstrap=1)
         scores.append(
             Score(
                 name,
                 float(result.score),
                 str(metric.get_signature()),
-                mean=float(getattr(result, "_mean", 0.0)) if estimated else None,
-                half_width=float(getattr(result, "_ci", 0.0)) if estimated else None,
+                mean=float(getattr(result, "_mean", 0.0)) if has_interval else None,
+                half_width=float(getattr(result, "_ci", 0.0)) if has_interval else None,
             )
         )
     return scores
 
 
 def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return the chrF2++ of each sentence by itself, 0 to 100."""
+    """Return the chrF2++ of each sentence, 0 to 100."""
     metric = CHRF(word_order=2)
     return [
         float(metric.sentence_score(hypothesis, [reference]).score)
@@ -138,8 +140,8 @@ def expected_chrf(candidates: Sequence[str], samples: Sequence[str]) -> list[flo
     counts = Counter(samples)
     return [
         sum(
-            times * float(metric.sentence_score(candidate, [sample]).score)
-            for sample, times in counts.items()
+            count * float(metric.sentence_score(candidate, [sample]).score)
+            for sample, count in counts.items()
         )
         / len(samples)
         for candidate in candidates

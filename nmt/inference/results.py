@@ -1,4 +1,4 @@
-"""What translating gives. A leaf: importing it loads no Keras."""
+"""Results of translating, scoring and attention. Importing this loads no Keras."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _JOINED = dict.fromkeys(map(ord, LINE_ENDS), " ")
 
 
 def join_lines(text: str) -> str:
-    """Return a decoded text as one line: a sampled byte can be a line feed, or part of another."""
+    """Return a decoded text as one line: outputs may contain bytes that end a line."""
     return text.translate(_JOINED)
 
 
 @dataclass(frozen=True)
 class Translation:
-    """One hypothesis for one input."""
+    """One translation of a text."""
 
     text: str  # one line
-    log_prob: float  # of all its tokens, end mark included, in nats
-    score: float  # what hypotheses are ranked by: log_prob / length penalty, + coverage penalty
+    log_prob: float  # sum over all tokens, end mark included, in nats
+    score: float  # translations are ranked by it: log_prob / length penalty + coverage penalty
     tokens: tuple[int, ...]  # target ids, end mark included
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the display in a notebook."""
         return (
             f'<p dir="auto">{escape(self.text)} <small style="opacity: 0.7">score '
             f"{self.score:.3f}, log-probability {self.log_prob:.3f}</small></p>"
@@ -39,18 +39,18 @@ class Translation:
 
 @dataclass(frozen=True)
 class PairScore:
-    """How probable the model finds a given translation."""
+    """The log-probability of a given translation."""
 
-    pieces: list[str]  # of the target, end mark included
-    log_probs: list[float]  # of each piece, in nats
+    pieces: list[str]  # tokens of the target, end mark included
+    log_probs: list[float]  # of each token, in nats
 
     @property
     def log_prob(self) -> float:
-        """Of the whole target, in nats."""
+        """Log-probability of the target, in nats."""
         return sum(self.log_probs)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: each piece over its log-probability."""
+        """Return the display in a notebook: each token above its log-probability."""
         rows = (
             "".join(f"<td>{escape(piece)}</td>" for piece in self.pieces),
             "".join(f"<td>{value:.2f}</td>" for value in self.log_probs),
@@ -63,8 +63,8 @@ class PairScore:
 class Attention:
     """The attention weights of one sentence pair, float32, with the tokens on both axes.
 
-    The target is given twice, as the decoder reads it (shifted, begin mark first) and as it writes
-    it: row t of the decoder's weights is the position that reads ``target_in[t]`` and writes
+    The target is given as the decoder reads it (shifted, begin mark first) and as the decoder
+    writes it: row t of its weights is the position that reads ``target_in[t]`` and writes
     ``target_out[t]``.
     """
 
@@ -72,16 +72,16 @@ class Attention:
     target_in: list[str]  # T tokens
     target_out: list[str]  # T tokens
     weights: dict[str, np.ndarray]  # by name of the kind: [layers, H, rows, columns]
-    kinds: tuple[AttentionKind, ...]  # what the model has, in the order in which it is shown
+    kinds: tuple[AttentionKind, ...]  # in display order
 
     @property
     def encoder(self) -> np.ndarray:
-        """Encoder self-attention [layers, H, S, S], of a model that has it."""
+        """Encoder self-attention [layers, H, S, S], if the model has it."""
         return self.weights["encoder"]
 
     @property
     def decoder(self) -> np.ndarray:
-        """Decoder self-attention [layers, H, T, T], of a model that has it."""
+        """Decoder self-attention [layers, H, T, T], if the model has it."""
         return self.weights["decoder"]
 
     @property
@@ -91,11 +91,14 @@ class Attention:
 
     def tokens(self, axis: str) -> list[str]:
         """Return the tokens of an axis: "source", "target_in" or "target_out"."""
-        found: list[str] = getattr(self, axis)
-        return found
+        return {
+            "source": self.source,
+            "target_in": self.target_in,
+            "target_out": self.target_out,
+        }[axis]
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the viewer, with all it needs inside."""
+        """Return the display in a notebook: the interactive viewer, self-contained."""
         from nmt.viewer.page import attention_cell
 
         return attention_cell(self)

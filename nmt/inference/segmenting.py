@@ -12,7 +12,7 @@ from unicodedata import category
 import numpy as np
 
 from nmt.data.cleaning import JOINERS, clean_text
-from nmt.data.paired import CODE, PairedTokenizer
+from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 
@@ -57,7 +57,7 @@ class Segmenter:
         self._tokenizer = tokenizer
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
-            patterns.append(CODE)
+            patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._has_warned = False
 

@@ -1,4 +1,4 @@
-"""The table that synthetic pairs are written to, with a record of where they come from."""
+"""The table that synthetic pairs are written to, with a record of their origin."""
 
 from __future__ import annotations
 
@@ -14,65 +14,72 @@ from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, attach_filename
 from nmt.files import digest_file, format_json, write_inside
 from nmt.inference.contract import SearchRequest
-from nmt.inference.lines import translate_file
-from nmt.inference.synthesis import Made, Synthesis
+from nmt.inference.streaming import translate_file
+from nmt.inference.synthesis import Synthesizer, SyntheticPair
 from nmt.runs.folder import RunFolder
 
-RECORD, REJECTED = ".json", ".rejected.tsv"  # behind the name of the output
+RECORD, REJECTED = ".json", ".rejected.tsv"  # suffixes of the output's name
 
 
 class SyntheticCorpus:
-    """A table of pairs that is written line by line, with a record of where it comes from.
+    """A table of pairs that is written chunk by chunk and can be resumed.
+
+    Rejected pairs and the record are written beside the table.
 
     Args:
-        output: the table, source TAB target; what is rejected and the record stand beside it.
+        output: path of the table, source TAB target.
         kind: "back" or "forward": whether the text is the target or the source.
-        origin: what it is made of and how, as JSON holds it.
+        origin: data and options that the corpus is made with, as JSON; see `describe_origin`.
+
+    Attributes:
+        lines: number of lines of text that are done.
+        accepted: number of pairs in the table.
+        rejected: number of rejected pairs by reason.
     """
 
     def __init__(self, output: Path, kind: str, origin: dict[str, Any]) -> None:
         self.output, self.kind, self.origin = output, kind, origin
         self.lines = 0
-        self.kept = 0
+        self.accepted = 0
         self.rejected: Counter[str] = Counter()
 
     @property
     def rejects(self) -> Path:
-        """The table of what was rejected: reason TAB source TAB target."""
+        """Path of the rejected pairs: reason TAB source TAB target."""
         return self.output.with_name(self.output.name + REJECTED)
 
     @property
     def record(self) -> Path:
-        """Where it comes from, and how far it is."""
+        """Path of the record: origin and progress."""
         return self.output.with_name(self.output.name + RECORD)
 
-    def begin(self) -> None:
-        """Begin anew.
+    def start(self) -> None:
+        """Create an empty table.
 
         Raises:
-            UserError: it is there already, or cannot be written.
+            UserError: the table exists or cannot be written.
         """
         if self.output.exists() or self.record.exists():
-            raise UserError(f"{self.output} is there already: go on with --resume, or remove it")
+            raise UserError(f"{self.output} already exists: add --resume, or remove it")
         with attach_filename(self.output):
             self.output.parent.mkdir(parents=True, exist_ok=True)
             for path in (self.output, self.rejects):
                 path.write_bytes(b"")
         self._write_record(finished=False)
 
-    def go_on(self) -> None:
-        """Go on behind what is recorded as written; begin where nothing is.
+    def resume(self) -> None:
+        """Continue after the last recorded line; start if there is no record.
 
         Raises:
-            UserError: it was made of something else or otherwise, or is damaged.
+            UserError: the table has another origin or is damaged.
         """
         if not self.record.exists():
-            self.begin()
+            self.start()
             return
         try:
             stored = json.loads(self.record.read_text(encoding="utf-8"))
             origin, sizes = stored["origin"], stored["bytes"]
-            self.lines, self.kept = int(stored["lines"]), int(stored["kept"])
+            self.lines, self.accepted = int(stored["lines"]), int(stored["kept"])
             self.rejected = Counter({str(k): int(n) for k, n in stored["rejected"].items()})
             ends = int(sizes["kept"]), int(sizes["rejected"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -80,41 +87,41 @@ class SyntheticCorpus:
         for key, value in self.origin.items():
             if origin.get(key) != value:
                 raise UserError(
-                    f"{self.output} was begun with another {key}: {origin.get(key)!r}, not "
-                    f"{value!r}; go on with that, or name another output"
+                    f"{self.output} was started with {key} {origin.get(key)!r}, got {value!r}: "
+                    "resume with the same value, or name another output"
                 )
         for path, end in zip((self.output, self.rejects), ends, strict=True):
             with attach_filename(path), path.open("r+b") as file:
                 if file.seek(0, 2) < end:
-                    raise UserError(f"{path} is shorter than {self.record} says: begin anew")
+                    raise UserError(f"{path} is shorter than {self.record} says: start again")
                 file.truncate(end)
 
-    def write(self, made: Sequence[Made]) -> None:
-        """Add what became of lines, and then record that it is written."""
+    def write(self, pairs: Sequence[SyntheticPair]) -> None:
+        """Append the pairs of a chunk of lines, then update the record."""
         tables: dict[Path, list[str]] = {self.output: [], self.rejects: []}
-        for text, translation, reason in made:
-            pair = (translation, text) if self.kind == "back" else (text, translation)
+        for text, translation, reason in pairs:
+            sides = (translation, text) if self.kind == "back" else (text, translation)
             if reason:
-                tables[self.rejects].append("\t".join((reason, *pair)))
+                tables[self.rejects].append("\t".join((reason, *sides)))
                 self.rejected[reason] += 1
             else:
-                tables[self.output].append("\t".join(pair))
-        self.lines += len(made)
-        self.kept += len(tables[self.output])
+                tables[self.output].append("\t".join(sides))
+        self.lines += len(pairs)
+        self.accepted += len(tables[self.output])
         for path, rows in tables.items():
             with attach_filename(path), path.open("a", encoding="utf-8", newline="\n") as file:
                 file.writelines(f"{row}\n" for row in rows)
         self._write_record(finished=False)
 
     def finish(self) -> None:
-        """Record that it is complete."""
+        """Record that the corpus is complete."""
         self._write_record(finished=True)
 
     def _write_record(self, *, finished: bool) -> None:
         content = {
             "origin": self.origin,
             "lines": self.lines,
-            "kept": self.kept,
+            "kept": self.accepted,
             "rejected": dict(sorted(self.rejected.items())),
             "bytes": {"kept": self.output.stat().st_size, "rejected": self.rejects.stat().st_size},
             "finished": finished,
@@ -122,31 +129,38 @@ class SyntheticCorpus:
         write_inside(self.record.parent, self.record.name, format_json(content))
 
 
-def synthesize(
+def write_corpus(
     file: Path,
     corpus: SyntheticCorpus,
-    synthesis: Synthesis,
+    synthesizer: Synthesizer,
     *,
-    shown: bool,
+    shows_progress: bool,
     encoding: str = UTF_8,
 ) -> None:
-    """Translate the lines of a file that the corpus does not have yet.
+    """Translate the lines of a file that are not done yet, and write their pairs.
 
     Args:
         file: text, one sentence per line.
-        corpus: begun.
-        synthesis: what makes pairs.
-        shown: whether there is a progress bar.
-        encoding: of the file.
+        corpus: a started or resumed corpus.
+        synthesizer: translates and filters.
+        shows_progress: whether to show a progress bar.
+        encoding: encoding of the file.
     """
 
-    def stream(chunks: Iterable[list[str]]) -> Generator[list[Made]]:
+    def stream(chunks: Iterable[list[str]]) -> Generator[list[SyntheticPair]]:
         first = corpus.lines
         for chunk in chunks:
-            yield synthesis.make(chunk, first)
+            yield synthesizer.synthesize(chunk, first)
             first += len(chunk)
 
-    translate_file(file, corpus.lines, stream, corpus.write, shown=shown, encoding=encoding)
+    translate_file(
+        file,
+        corpus.lines,
+        stream,
+        corpus.write,
+        shows_progress=shows_progress,
+        encoding=encoding,
+    )
     corpus.finish()
 
 
@@ -154,29 +168,27 @@ def describe_origin(
     kind: str,
     runs: Sequence[Path],
     file: Path,
-    synthesis: Synthesis,
+    synthesizer: Synthesizer,
     encoding: str = UTF_8,
 ) -> dict[str, Any]:
-    """Return what a corpus is made of and how, as its record keeps it."""
+    """Return the data and options that a corpus is made with, as in its record."""
     best = [RunFolder.open(run).checkpoints.best for run in runs]
     weights = [digest_file(path) if path.is_file() else None for path in best]
-    settings = asdict(synthesis.request)
-    if isinstance(synthesis.request, SearchRequest):
-        request = {"search": settings}
-    else:
-        settings["agreeing"] = settings.pop("rank_by_agreement")  # its name in the record
-        request = {"draw": settings}
+    request = asdict(synthesizer.request)
+    is_search = isinstance(synthesizer.request, SearchRequest)
+    if not is_search:
+        request["agreeing"] = request.pop("rank_by_agreement")  # its name in the record
     content: dict[str, Any] = {
         "kind": kind,
         "runs": [str(run) for run in runs],
         "weights": weights,
         "file": str(file),
         "file_sha256": digest_file(file),
-        **request,
-        "noise": synthesis.noisy and {"seed": synthesis.seed},
-        "filters": asdict(synthesis.filters),
+        "search" if is_search else "draw": request,
+        "noise": synthesizer.adds_noise and {"seed": synthesizer.seed},
+        "filters": asdict(synthesizer.filters),
     }
     encoding = codecs.lookup(encoding).name
-    if encoding != UTF_8:  # records from before there were others have no encoding
+    if encoding != UTF_8:  # records name other encodings only
         content["encoding"] = encoding
     return dict(json.loads(json.dumps(content)))

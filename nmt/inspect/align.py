@@ -19,7 +19,7 @@ from nmt.data.evaluation_sets import read_parallel
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.files import write_json
-from nmt.inference.lines import open_output, refuse_same_file
+from nmt.inference.text_files import check_not_input, open_output
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -147,7 +147,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if (arguments.source is None) != (arguments.reference is None):
         raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding applies to --source and --reference: give them too")
+        raise UserError("--encoding needs --source and --reference")
     if arguments.head is not None and arguments.layer is None:
         raise UserError(f"--head {arguments.head} needs --layer")
     if arguments.head is not None and arguments.best_head:
@@ -158,7 +158,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
             "--words out"
         )
-    refuse_same_file(arguments.output, arguments.source, arguments.reference, arguments.gold)
+    check_not_input(arguments.output, arguments.source, arguments.reference, arguments.gold)
 
 
 def list_candidates(arguments: argparse.Namespace, translator: Translator) -> list[Method]:

@@ -1,146 +1,252 @@
-"""The first stage: lines become cleaned pairs, and what is known of each by its hashes."""
+"""The first stage: lines become cleaned pairs, with the hashes that later stages compare."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from nmt.config import DataConfig
 from nmt.config.preparation import PreparationConfig
-from nmt.data.caching import save_array
-from nmt.data.filtering import INVALID_WEIGHT, clean_pair, filter_line, parse_weight
+from nmt.data.caching import is_complete, save_array
+from nmt.data.filtering import (
+    INVALID_WEIGHT,
+    choose_length_ratio,
+    clean_pair,
+    filter_line,
+    parse_weight,
+)
 from nmt.data.languages import make_identifier
-from nmt.data.reading import Line, Row, parse_row
+from nmt.data.reading import Line, Row, parse_row, read_rows
+from nmt.data.rejections import check_accepted, write_rejected
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
+from nmt.preparing.files import read_json, write_gzip, write_json
+from nmt.preparing.inputs import list_files
 from nmt.preparing.minhash import band_keys, shorten, sign
-from nmt.preparing.work import packed_text, write_json
+from nmt.preparing.pool import Task
+from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, WORK, CleanShard, Preparation
 
-PAIRS_FILE = "pairs.tsv.gz"  # cleaned, as they stand in the source: neither turned nor tagged
-NUMBERS_FILE = "numbers.npy"  # int64 [pairs]: of the line; above `_FILE_BITS`, of the file
+STAGE = f"{WORK}/clean"
+PAIRS_FILE = "pairs.tsv.gz"  # cleaned, in the columns and direction of the source, without tags
+NUMBERS_FILE = "numbers.npy"  # int64 [pairs]: line number, and above `_FILE_BITS` file number
 KEYS_FILE = "keys.npy"  # uint64 [pairs, 3]: hashes of the pair, the source and the target
-WEIGHTS_FILE = "weights.npy"  # float32 [pairs], of sources that have weights
+WEIGHTS_FILE = "weights.npy"  # float32 [pairs], if the source has weights
 SIGNATURES_FILE = "signatures.npy"  # uint8 [pairs, HASHES]
-REJECTED_FILE = "rejected.tsv.gz"  # reason, file:number, and what it is about
-INFO_FILE = "info.json"
 
-ENCODING_FAULT, OTHER_LANGUAGE = "encoding fault", "language"
-_FILE_BITS = 40  # of a line's number; more lines than any file has
+ENCODING_FAULT, OTHER_LANGUAGE = "encoding fault", "language"  # reasons for rejection
+_FILE_BITS = 40  # room for line numbers
 _DIGITS = re.compile(r"\d+")
-_REPLACEMENT = "\ufffd"  # what decoding puts in the place of what it cannot read
+_REPLACEMENT = "\ufffd"  # decoders put it in place of invalid bytes
 
 
-class Piece(NamedTuple):
-    """Lines of one file that follow each other."""
+@dataclass
+class CleanCorpus:
+    """The result of the stage."""
+
+    shards: list[CleanShard] = field(default_factory=list)
+    archives: dict[str, str] = field(default_factory=dict)  # source -> SHA-256
+    length_ratios: dict[str, float] = field(default_factory=dict)  # by source
+
+
+def clean_corpus(preparation: Preparation) -> CleanCorpus:
+    """Read all lines, and filter them shard by shard.
+
+    Raises:
+        UserError: a source cannot be read, or has no usable pair.
+    """
+    start = time.monotonic()
+    summary_file = preparation.folder / f"{STAGE}.json"
+    if not summary_file.is_file():
+        _clean_shards(preparation, summary_file)
+    summary = read_json(summary_file)
+    corpus = CleanCorpus([], summary["archives"], summary["length_ratios"])
+    data = preparation.config.data
+    totals = {source: Counter[str]() for source in data.sources}  # lines, bytes and pairs
+    rejected = {source: Counter[str]() for source in data.sources}
+    number = 0
+    for name in summary["shards"]:
+        folder = preparation.folder / STAGE / name
+        info = read_json(folder / INFO_FILE)
+        corpus.shards.append(CleanShard(folder, info["source"], number, info["pairs"]))
+        number += info["pairs"]
+        totals[info["source"]].update({key: info[key] for key in ("lines", "bytes", "pairs")})
+        rejected[info["source"]].update(info["rejected"])
+    for source, total in totals.items():
+        check_accepted(data, source, total["pairs"], total["lines"], rejected[source])
+    total = sum(totals.values(), Counter[str]())
+    message = f"cleaned {total['lines']:,} lines, {total['bytes'] / 1e6:,.0f} MB"
+    preparation.log_rate(message, total["lines"], start)
+    return corpus
+
+
+def _clean_shards(preparation: Preparation, summary_file: Path) -> None:
+    """Write all shards of the stage, and then their names."""
+    reader = _ShardReader(preparation)
+    total = sum(path.stat().st_size for path in list_files(preparation.config))
+    preparation.pool.run(STAGE, clean_shard, reader.tasks(), total, reader.position)
+    summary = {
+        "shards": reader.names,
+        "archives": reader.corpus.archives,
+        "length_ratios": reader.corpus.length_ratios,
+    }
+    write_json(summary_file, summary)
+
+
+class _ShardReader:
+    """Reads all sources, and cuts their lines into the tasks of shards."""
+
+    def __init__(self, preparation: Preparation) -> None:
+        self._preparation = preparation
+        self._files: list[tuple[IO[bytes], int]] = []  # opened so far, with their sizes
+        self.names: list[str] = []  # of shards
+        self.corpus = CleanCorpus()
+
+    def position(self) -> int:
+        """Return how many bytes of all files have been read."""
+        return sum(size if file.closed else file.tell() for file, size in self._files)
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks of all shards, with their lines unless the shard is complete."""
+        config = self._preparation.config
+        sources = config.data.sources
+        log = self._preparation.log
+        for source in sources:
+            rows = read_rows(
+                sources,
+                source,
+                Path(config.cache_dir),
+                log,
+                hashes=self.corpus.archives,
+                on_open=self._note_file,
+            )
+            ratio = 1.0
+            if sources[source].split in ("shares", "train"):
+                ratio, rows = choose_length_ratio(config.data, source, rows, log)
+                self.corpus.length_ratios[source] = ratio
+            for chunk in chunk_rows(rows, config.prepare.shard_lines):
+                name = f"{len(self.names):05}"
+                self.names.append(name)
+                if is_complete(self._preparation.folder / STAGE / name):
+                    yield Task(name, ())
+                else:
+                    yield Task(name, (config, source, group_by_file(chunk), ratio))
+
+    def _note_file(self, file: IO[bytes]) -> None:
+        self._files.append((file, Path(file.name).stat().st_size))
+
+
+class Block(NamedTuple):
+    """Consecutive lines of one file."""
 
     file: str
-    number: int  # of the first, from 1
+    number: int  # of the first line, from 1
     lines: list[tuple[bytes, ...]]
 
 
 def chunk_rows(rows: Iterator[Row], size: int) -> Iterator[Iterator[Row]]:
-    """Cut rows into chunks; each must be used up before the next."""
+    """Cut rows into chunks. The next chunk skips what is left of the last one."""
     while (first := next(rows, None)) is not None:
-        chunk = islice(rows, size - 1)
-        yield _joined(first, chunk)
-        for _ in chunk:  # what was not asked for
+        rest = islice(rows, size - 1)
+        yield chain([first], rest)
+        for _ in rest:
             pass
 
 
-def _joined(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
-    yield first
-    yield from rest
-
-
-def gather(rows: Iterable[Row]) -> list[Piece]:
-    """Gather rows, to be handed to another process at little cost."""
-    pieces: list[Piece] = []
+def group_by_file(rows: Iterable[Row]) -> list[Block]:
+    """Group rows into blocks, which are cheap to send to another process."""
+    blocks: list[Block] = []
     for file, number, lines in rows:
-        if not pieces or pieces[-1].file != file or number == 1:
-            pieces.append(Piece(file, number, []))
-        pieces[-1].lines.append(lines)
-    return pieces
+        if not blocks or blocks[-1].file != file or number == 1:
+            blocks.append(Block(file, number, []))
+        blocks[-1].lines.append(lines)
+    return blocks
 
 
 def clean_shard(
-    config: PreparationConfig, name: str, pieces: list[Piece], length_ratio: float, folder: Path
+    config: PreparationConfig, name: str, blocks: list[Block], length_ratio: float, folder: Path
 ) -> None:
     """Write the pairs of a shard, their hashes, and its rejected lines.
 
     Args:
-        config: of the preparation.
+        config: the configuration of the preparation.
         name: of the source.
-        pieces: its lines.
+        blocks: the lines of the shard.
         length_ratio: of the source, see `choose_length_ratio`.
-        folder: where to.
+        folder: of the shard.
     """
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
-    weighed = len(source.columns) > 2
-    files = list(dict.fromkeys(piece.file for piece in pieces))
+    has_weights = len(source.columns) > 2
+    files = list(dict.fromkeys(block.file for block in blocks))
     pairs: list[Pair] = []
     numbers: list[int] = []
     weights: list[float] = []
     rejected: Counter[str] = Counter()
-    with packed_text(folder / REJECTED_FILE) as sink:
-        for piece in pieces:
-            above = files.index(piece.file) << _FILE_BITS
-            for number, lines in enumerate(piece.lines, piece.number):
-                line = parse_row(Row(piece.file, number, lines), source.columns)
-                verdict = cleaner.judge(line)
-                weight = parse_weight(line.weight) if weighed else 1.0
-                if weight is None and isinstance(verdict, Pair):
-                    verdict = INVALID_WEIGHT
-                if isinstance(verdict, Pair):
-                    pairs.append(verdict)
-                    numbers.append(above + number)
+    with write_gzip(folder / REJECTED_FILE) as rejected_file:
+        for block in blocks:
+            file_number = files.index(block.file) << _FILE_BITS
+            for number, lines in enumerate(block.lines, block.number):
+                line = parse_row(Row(block.file, number, lines), source.columns)
+                pair = cleaner.filter(line)
+                weight = parse_weight(line.weight) if has_weights else 1.0
+                if weight is None and isinstance(pair, Pair):
+                    pair = INVALID_WEIGHT
+                if isinstance(pair, Pair):
+                    pairs.append(pair)
+                    numbers.append(file_number + number)
                     weights.append(weight or 0.0)
                 else:
-                    rejected[verdict] += 1
-                    sink.write(f"{verdict}\t{piece.file}:{number}\t{line.raw}\n")
-    with packed_text(folder / PAIRS_FILE) as text:
+                    rejected[pair] += 1
+                    write_rejected(rejected_file, pair, line)
+    with write_gzip(folder / PAIRS_FILE) as text:
         text.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
     save_array(folder / NUMBERS_FILE, np.array(numbers, np.int64))
-    if weighed:
+    if has_weights:
         save_array(folder / WEIGHTS_FILE, np.array(weights, np.float32))
     cleaner.write_keys(pairs, _direction(config.data, name), folder)
-    info = {"source": name, "files": files, "lines": sum(len(piece.lines) for piece in pieces)}
-    bytes_read = sum(len(line) for piece in pieces for lines in piece.lines for line in lines)
-    kept = {"bytes": bytes_read, "pairs": len(pairs), "rejected": dict(sorted(rejected.items()))}
-    write_json(folder / INFO_FILE, info | kept)
+    info = {
+        "source": name,
+        "files": files,
+        "lines": sum(len(block.lines) for block in blocks),
+        "bytes": sum(len(line) for block in blocks for lines in block.lines for line in lines),
+        "pairs": len(pairs),
+        "rejected": dict(sorted(rejected.items())),
+    }
+    write_json(folder / INFO_FILE, info)
 
 
-def place_of(files: list[str], number: int) -> str:
-    """Return where a line stands, for people, by its number in `NUMBERS_FILE`."""
+def format_location(files: list[str], number: int) -> str:
+    """Return the file:number of a line, from its number in `NUMBERS_FILE`."""
     return f"{files[number >> _FILE_BITS]}:{number & ((1 << _FILE_BITS) - 1)}"
 
 
 def _direction(data: DataConfig, name: str) -> bytes:
-    """Return what two pairs have to agree in to be the same to a model."""
+    """Return the tag and direction of a source; pairs are duplicates only if these are equal."""
     source = data.sources[name]
     return f"{source.tag}\t{source.reverse}\t".encode()
 
 
 @dataclass(frozen=True)
 class _Cleaner:
-    """Judges lines, and hashes pairs."""
+    """Filters the lines of a shard, and hashes its pairs."""
 
     config: PreparationConfig
-    training: bool  # dev and test files are not chosen from: their scores are to be compared
+    is_training: bool  # dev and test files are only cleaned, so that scores stay comparable
     length_ratio: float
 
-    def judge(self, line: Line) -> Pair | str:
-        """Return the cleaned pair, or the reason why there is none."""
-        if not self.training:
+    def filter(self, line: Line) -> Pair | str:
+        """Return the cleaned pair, or the reason for rejecting the line."""
+        if not self.is_training:
             return clean_pair(line)
         pair = filter_line(line, self.config.data, self.length_ratio)
         if isinstance(pair, str):
@@ -157,48 +263,47 @@ class _Cleaner:
         return pair
 
     def write_keys(self, pairs: list[Pair], direction: bytes, folder: Path) -> None:
-        """Write the hashes of pairs: in their order, and sorted, to be found by their values.
+        """Write the hashes of pairs, in the order of pairs and sorted.
 
-        Those of 64 bits are the first of BLAKE2b: among n different texts n^2 / 2^65 pairs are
-        expected to have the same by chance, 0.0003 of a hundred million. What happens then is that
-        a pair to train on is left out.
+        A hash is the first 64 bits of BLAKE2b. Among n different texts, n^2 / 2^65 pairs are
+        expected to collide, 0.0003 for a hundred million; a collision drops a training pair.
         """
         sides = [[normalized(pair[side]) for pair in pairs] for side in (0, 1)]
-        whole = hash_texts(f"{source}\t{target}" for source, target in pairs)
-        own = np.frombuffer(blake2b(direction, digest_size=8).digest(), np.uint64)[0]
-        keys = np.stack([whole ^ own, *map(hash_texts, sides)], axis=1)
+        pair_keys = hash_texts(f"{source}\t{target}" for source, target in pairs)
+        salt = np.frombuffer(blake2b(direction, digest_size=8).digest(), np.uint64)[0]
+        keys = np.stack([pair_keys ^ salt, *map(hash_texts, sides)], axis=1)
         save_array(folder / KEYS_FILE, keys)
-        if not self.training:
+        if not self.is_training:
             return
         write_sorted(folder, "pairs", keys[None, :, 0])
         if self.config.prepare.near_duplicates is not None:
-            texts = [f"{one}\t{other}" for one, other in zip(*sides, strict=True)]
-            masked = hash_texts(_DIGITS.sub("0", text) for text in texts) ^ own
+            texts = [f"{source}\t{target}" for source, target in zip(*sides, strict=True)]
+            masked = hash_texts(_DIGITS.sub("0", text) for text in texts) ^ salt
             write_sorted(folder, "masked", masked[None])
             signatures = sign(texts)
-            # Pairs of another direction are in other bands.
-            write_sorted(folder, "bands", band_keys(signatures) ^ own.astype(np.uint32))
+            # Salted, so that pairs of another direction share no band.
+            write_sorted(folder, "bands", band_keys(signatures) ^ salt.astype(np.uint32))
             save_array(folder / SIGNATURES_FILE, shorten(signatures))
 
 
 def write_sorted(folder: Path, name: str, keys: np.ndarray) -> None:
-    """Write keys [kinds, pairs], each kind sorted, and which pair each is of: see `read_slice`."""
+    """Write keys [rows, pairs], each row sorted, and the index of each key's pair."""
     order = np.argsort(keys, axis=1, kind="stable")
     save_array(folder / f"{name}.order.npy", order.astype(np.uint32))
     save_array(folder / f"{name}.keys.npy", np.take_along_axis(keys, order, axis=1))
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return 64 bits of a hash of each text: uint64 [texts]."""
+    """Return a 64-bit hash of each text: uint64 [texts]."""
     digests = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def check_packages(config: PreparationConfig) -> None:
-    """Find out now whether what processes will need is installed.
+    """Check that the packages that workers will need are installed.
 
     Raises:
-        UserError: it is not.
+        UserError: one is missing.
     """
     if config.prepare.encoding_faults:
         _is_faulty("ã")
@@ -208,7 +313,7 @@ def check_packages(config: PreparationConfig) -> None:
 
 
 def _is_faulty(text: str) -> bool:
-    """Whether a text was decoded wrongly, once or on its way here."""
+    """Whether a text was decoded with the wrong encoding, now or at an earlier time."""
     if text.isascii():
         return False
     try:

@@ -1,14 +1,15 @@
-"""Which pairs are there already: the same, or nearly, whatever shards they stand in.
+"""Finds pairs that equal or resemble an earlier one, in whatever shards the two are.
 
-Shards keep their keys sorted, so that a slice of all keys is found by bisection in each of them:
-what is the same has the same key, and stands in the same slice. The first in the order of the
-corpus stays, however it was cut into shards. A pair is known by its number in that order.
+Each shard stores its keys sorted, so a slice of all keys is found by bisection in every shard, and
+equal keys fall into the same slice. The first pair in the order of the corpus is kept, however the
+corpus is cut into shards. Pairs are identified by their number in that order.
 """
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -16,133 +17,218 @@ import numpy as np
 
 from nmt.data.caching import save_array
 from nmt.preparing.clean import SIGNATURES_FILE
-from nmt.preparing.minhash import similarities
+from nmt.preparing.files import replace_array
+from nmt.preparing.minhash import BANDS, similarities
+from nmt.preparing.pool import Task, WriteShard
+from nmt.preparing.stages import WORK, CleanShard, PairState, Preparation
 
 SLICE = 2_000_000  # keys in a slice, about: 80 MB while they are sorted
 DROPPED_FILE = "dropped.npy"  # int64, ascending: numbers of pairs
-PROBED = 1_000_000  # candidates of a shard looked at together, about: 100 MB
-_FIRSTS_FILE, _OTHERS_FILE = "firsts.npy", "others.npy"  # int64, alike: pairs to be compared
+PROBED = 1_000_000  # candidates of a shard compared at a time, about: 100 MB
+_FIRSTS_FILE, _OTHERS_FILE = "firsts.npy", "others.npy"  # int64, same length: pairs to compare
 
 
-@dataclass(frozen=True)
-class Shards:
-    """Cleaned shards, and which numbers their pairs have."""
+def find_duplicates(preparation: Preparation, shards: Sequence[CleanShard]) -> np.ndarray:
+    """Return the state of each pair, TRAIN, DUPLICATE or NEAR_DUPLICATE: uint8 [pairs]."""
+    start = time.monotonic()
+    states = np.full(shards[-1].end, PairState.TRAIN, np.uint8)
+    slices = range(count_slices(shards, 1))
+    tasks = [Task(f"{i:05}", (shards, "pairs", i, None)) for i in slices]
+    _mark(preparation, "duplicates", write_repeats, tasks, states, PairState.DUPLICATE)
+    preparation.log_rate(f"compared {len(states):,} pairs", len(states), start)
+    if preparation.config.prepare.near_duplicates is not None:
+        _find_near_duplicates(preparation, shards, states)
+    return states
 
-    folders: Sequence[Path]
-    starts: np.ndarray  # int64 [shards + 1]: numbers of their first pairs
 
-    def slices(self, kinds: int) -> int:
-        """Return into how many slices keys are cut so that none is large."""
-        return kinds * -(-int(self.starts[-1]) // SLICE)
+def _find_near_duplicates(
+    preparation: Preparation, shards: Sequence[CleanShard], states: np.ndarray
+) -> None:
+    """Mark pairs that differ from an earlier one only in numbers, or are similar to one."""
+    start = time.monotonic()
+    earlier = _states_file(preparation, "duplicates")
+    slices = range(count_slices(shards, 1))
+    tasks = [Task(f"{i:05}", (shards, "masked", i, earlier)) for i in slices]
+    _mark(preparation, "masked", write_repeats, tasks, states, PairState.NEAR_DUPLICATE)
+    if not _restore_states(preparation, "near", states):
+        _find_similar(preparation, shards, states)
+    for stage in ("candidates", "probes"):  # half of the disk space of all stages
+        shutil.rmtree(preparation.work / stage, ignore_errors=True)
+    preparation.log_rate(f"looked at {len(states):,} pairs for similar ones", len(states), start)
 
 
-def find_repeated(
-    shards: Shards, name: str, kinds: int, number: int, fates: Path | None
+def _find_similar(
+    preparation: Preparation, shards: Sequence[CleanShard], states: np.ndarray
+) -> None:
+    """Mark pairs that are similar to an earlier one."""
+    work, pool = preparation.work, preparation.pool
+    earlier = _states_file(preparation, "masked")
+    slices = range(count_slices(shards, BANDS))
+    tasks = [Task(f"{i:05}", (shards, BANDS, i, earlier)) for i in slices]
+    pool.run_all(f"{WORK}/candidates", write_candidates, tasks)
+    candidates = [work / "candidates" / task.shard for task in tasks]
+    tasks = [Task(shard.name, (shard, candidates)) for shard in shards]
+    pool.run_all(f"{WORK}/probes", write_probes, tasks)
+    probes = [work / "probes" / task.shard for task in tasks]
+    similarity = preparation.config.prepare.near_duplicates
+    tasks = [
+        Task(shard.name, (shard, probes[: i + 1], similarity))  # probes of later shards are later
+        for i, shard in enumerate(shards)
+    ]
+    _mark(preparation, "near", write_similar, tasks, states, PairState.NEAR_DUPLICATE)
+
+
+def _mark(
+    preparation: Preparation,
+    stage: str,
+    write: WriteShard,
+    tasks: Sequence[Task],
+    states: np.ndarray,
+    state: PairState,
+) -> None:
+    """Run a stage that writes `DROPPED_FILE`, set the state of those pairs, and save all states."""
+    if _restore_states(preparation, stage, states):
+        return
+    preparation.pool.run_all(f"{WORK}/{stage}", write, tasks)
+    for task in tasks:
+        states[np.load(preparation.work / stage / task.shard / DROPPED_FILE)] = state
+    replace_array(_states_file(preparation, stage), states)
+
+
+def _restore_states(preparation: Preparation, stage: str, states: np.ndarray) -> bool:
+    """Load the states after a stage that is complete; return whether it is."""
+    path = _states_file(preparation, stage)
+    is_complete = path.is_file()
+    if is_complete:
+        states[:] = np.load(path)
+    return is_complete
+
+
+def _states_file(preparation: Preparation, stage: str) -> Path:
+    """Return the file of the state of each pair after a stage."""
+    return preparation.work / f"{stage}.npy"
+
+
+def count_slices(shards: Sequence[CleanShard], rows: int) -> int:
+    """Return the number of slices into which ``rows`` keys of each pair are cut."""
+    return rows * -(-shards[-1].end // SLICE)
+
+
+def find_repeats(
+    shards: Sequence[CleanShard], key: str, rows: int, number: int, states_file: Path | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs that have the key of an earlier one, and those: int64 [found] each.
+    """Return pairs whose key equals that of an earlier pair, and the earlier ones: int64 each.
 
     Args:
-        shards: that have such keys.
-        name: of the keys.
-        kinds: of them, each with slices of its own.
+        shards: all shards.
+        key: name of the keys, see `write_sorted`.
+        rows: keys of each pair; each row has slices of its own.
         number: of the slice.
-        fates: a file with what is known of each pair; others than 0 are passed over.
+        states_file: the state of each pair; only those to train on are compared. None: all are.
     """
-    known = None if fates is None else np.load(fates, mmap_mode="r")
-    kind, part = divmod(number, parts := shards.slices(kinds) // kinds)
-    found_keys, found_numbers = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
-    for folder, start in zip(shards.folders, shards.starts, strict=False):
-        if not (folder / f"{name}.keys.npy").is_file():
-            continue  # of dev or test
-        keys = np.load(folder / f"{name}.keys.npy", mmap_mode="r")[kind]
+    states = None if states_file is None else np.load(states_file, mmap_mode="r")
+    row, part = divmod(number, parts := count_slices(shards, rows) // rows)
+    slice_keys, slice_numbers = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
+    for shard in shards:
+        keys_file = shard.folder / f"{key}.keys.npy"
+        if not keys_file.is_file():
+            continue  # a shard of dev or test
+        keys = np.load(keys_file, mmap_mode="r")[row]
         bits = 8 * keys.itemsize
         low, high = (part << bits) // parts, ((part + 1) << bits) // parts
         begin = int(np.searchsorted(keys, keys.dtype.type(low)))
-        last = high >> bits
-        end = len(keys) if last else int(np.searchsorted(keys, keys.dtype.type(high)))
-        order = np.load(folder / f"{name}.order.npy", mmap_mode="r")[kind, begin:end]
-        numbers = order.astype(np.int64) + start
-        of_slice = np.array(keys[begin:end])
-        if known is not None:
-            fresh = known[numbers] == 0
-            numbers, of_slice = numbers[fresh], of_slice[fresh]
-        found_keys.append(of_slice)
-        found_numbers.append(numbers)
-    joined, numbers = np.concatenate(found_keys), np.concatenate(found_numbers)
-    order = np.argsort(joined, kind="stable")  # of equal keys, the first pair first
-    joined, numbers = joined[order], numbers[order]
-    same = np.zeros(len(joined), bool)
-    same[1:] = joined[1:] == joined[:-1]
-    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(joined))))
-    return numbers[same], numbers[first[same]]
+        is_last = high >> bits
+        end = len(keys) if is_last else int(np.searchsorted(keys, keys.dtype.type(high)))
+        order = np.load(shard.folder / f"{key}.order.npy", mmap_mode="r")[row, begin:end]
+        numbers = order.astype(np.int64) + shard.start
+        keys = np.array(keys[begin:end])
+        if states is not None:
+            is_train = states[numbers] == PairState.TRAIN
+            numbers, keys = numbers[is_train], keys[is_train]
+        slice_keys.append(keys)
+        slice_numbers.append(numbers)
+    keys, numbers = np.concatenate(slice_keys), np.concatenate(slice_numbers)
+    order = np.argsort(keys, kind="stable")  # of equal keys, the first pair first
+    keys, numbers = keys[order], numbers[order]
+    is_repeat = np.zeros(len(keys), bool)
+    is_repeat[1:] = keys[1:] == keys[:-1]
+    first = np.maximum.accumulate(np.where(is_repeat, 0, np.arange(len(keys))))
+    return numbers[is_repeat], numbers[first[is_repeat]]
 
 
-def write_repeated(
-    shards: Shards, name: str, number: int, fates: Path | None, folder: Path
+def write_repeats(
+    shards: Sequence[CleanShard], key: str, number: int, states_file: Path | None, folder: Path
 ) -> None:
-    """Write which pairs of a slice have the key of an earlier one."""
-    found, _ = find_repeated(shards, name, 1, number, fates)
-    save_array(folder / DROPPED_FILE, np.sort(found))
+    """Write the pairs of a slice that repeat an earlier one: see `find_repeats`."""
+    repeats, _ = find_repeats(shards, key, 1, number, states_file)
+    save_array(folder / DROPPED_FILE, np.sort(repeats))
 
 
-def write_candidates(shards: Shards, bands: int, number: int, fates: Path, folder: Path) -> None:
-    """Write which pairs of a slice share a band with an earlier one, and with which one.
+def write_candidates(
+    shards: Sequence[CleanShard], bands: int, number: int, states_file: Path, folder: Path
+) -> None:
+    """Write the pairs of a slice that share a band with an earlier pair, and that pair.
 
-    That is the first that has the band, and no other: as many are compared as there are pairs.
+    It is the first pair with that band and no other, so the comparisons are as many as the pairs.
     """
-    others, firsts = find_repeated(shards, "bands", bands, number, fates)
+    others, firsts = find_repeats(shards, "bands", bands, number, states_file)
     order = np.argsort(firsts, kind="stable")
     save_array(folder / _FIRSTS_FILE, firsts[order])
     save_array(folder / _OTHERS_FILE, others[order])
 
 
-def write_probes(shards: Shards, candidates: Sequence[Path], shard: int, folder: Path) -> None:
-    """Write the signatures of the pairs of a shard that later ones are to be compared with.
+def write_probes(shard: CleanShard, candidates: Sequence[Path], folder: Path) -> None:
+    """Write the signatures of the pairs of a shard that later pairs are compared with.
 
-    The first shards have the more of them, the larger the corpus is: they are written in parts.
+    They are written in parts: the first shards have the more of them, the larger the corpus is.
     """
-    begin, end = int(shards.starts[shard]), int(shards.starts[shard + 1])
-    of_slices = []
-    counts = np.zeros(end - begin, np.int64)
-    for one in candidates:
-        firsts = np.load(one / _FIRSTS_FILE, mmap_mode="r")
-        cut = slice(*np.searchsorted(firsts, [begin, end]))
-        of_slices.append((firsts[cut], np.load(one / _OTHERS_FILE, mmap_mode="r")[cut]))
-        counts += np.bincount(firsts[cut] - begin, minlength=end - begin)
+    begin = shard.start
+    slices = []
+    counts = np.zeros(shard.pairs, np.int64)
+    for path in candidates:
+        firsts = np.load(path / _FIRSTS_FILE, mmap_mode="r")
+        cut = slice(*np.searchsorted(firsts, [begin, shard.end]))
+        slices.append((firsts[cut], np.load(path / _OTHERS_FILE, mmap_mode="r")[cut]))
+        counts += np.bincount(firsts[cut] - begin, minlength=shard.pairs)
     if not counts.any():
         return
     cuts = np.flatnonzero(np.diff(np.cumsum(counts) // PROBED)) + 1
-    signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
-    bits = (end - begin).bit_length()
-    for number, bounds in enumerate(pairwise([0, *cuts.tolist(), end - begin])):
-        found = []
-        for firsts, others in of_slices:
+    signatures = np.load(shard.folder / SIGNATURES_FILE)
+    bits = shard.pairs.bit_length()
+    for part, bounds in enumerate(pairwise([0, *cuts.tolist(), shard.pairs])):
+        codes = []  # the later pair, and in the low bits the index of the first one
+        for firsts, others in slices:
             cut = slice(*np.searchsorted(firsts, np.add(begin, bounds)))
-            found.append(others[cut] << bits | firsts[cut] - begin)
-        pairs = np.unique(np.concatenate(found))  # bands agree on many
-        save_array(folder / f"{number:05}.{_OTHERS_FILE}", pairs >> bits)
-        probed = signatures[pairs & ((1 << bits) - 1)]
-        save_array(folder / f"{number:05}.{SIGNATURES_FILE}", probed)
+            codes.append(others[cut] << bits | firsts[cut] - begin)
+        unique = np.unique(np.concatenate(codes))  # similar pairs share several bands
+        save_array(folder / f"{part:05}.{_OTHERS_FILE}", unique >> bits)
+        probed = signatures[unique & ((1 << bits) - 1)]
+        save_array(folder / f"{part:05}.{SIGNATURES_FILE}", probed)
 
 
-def write_near(
-    shards: Shards, probes: Sequence[Path], shard: int, similarity: float, folder: Path
+def write_similar(
+    shard: CleanShard, probes: Sequence[Path], similarity: float, folder: Path
 ) -> None:
-    """Write which pairs of a shard are as similar to an earlier one as that."""
-    begin, end = int(shards.starts[shard]), int(shards.starts[shard + 1])
+    """Write the pairs of a shard that are at least that similar to an earlier pair.
+
+    Args:
+        shard: the shard.
+        probes: folders of `write_probes` of this shard and all earlier ones.
+        similarity: see `similarities`.
+        folder: where `DROPPED_FILE` is written.
+    """
     dropped = [np.zeros(0, np.int64)]
     signatures = None
-    of_shards = [sorted(probe.glob(f"*.{_OTHERS_FILE}")) for probe in probes[: shard + 1]]
-    for path in chain.from_iterable(of_shards):  # none is of a later shard
+    for path in chain.from_iterable(sorted(probe.glob(f"*.{_OTHERS_FILE}")) for probe in probes):
         others = np.load(path, mmap_mode="r")
-        cut = slice(*np.searchsorted(others, [begin, end]))
+        cut = slice(*np.searchsorted(others, [shard.start, shard.end]))
         if cut.start == cut.stop:
             continue
         if signatures is None:
-            signatures = np.load(shards.folders[shard] / SIGNATURES_FILE)
+            signatures = np.load(shard.folder / SIGNATURES_FILE)
         numbers = np.array(others[cut])
-        beside = path.with_name(path.name.replace(_OTHERS_FILE, SIGNATURES_FILE))
-        probed = np.load(beside, mmap_mode="r")[cut]
-        near = similarities(signatures[numbers - begin], probed) >= similarity
-        dropped.append(numbers[near])
+        probed_file = path.with_name(path.name.replace(_OTHERS_FILE, SIGNATURES_FILE))
+        probed = np.load(probed_file, mmap_mode="r")[cut]
+        is_similar = similarities(signatures[numbers - shard.start], probed) >= similarity
+        dropped.append(numbers[is_similar])
     save_array(folder / DROPPED_FILE, np.unique(np.concatenate(dropped)))

@@ -1,10 +1,10 @@
-"""The last stages: the tokenizer, and shards as training reads them."""
+"""The last stages: the tokenizer, and the shards that training maps into memory."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import file_digest
 from pathlib import Path
 
 import numpy as np
@@ -15,91 +15,127 @@ from nmt.config.preparation import PreparationConfig
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.data.mixture import to_model_view
 from nmt.data.packing import pack
-from nmt.data.prepared import RECORDS_FILE
+from nmt.data.prepared import RECORDS_FILE, SHARDS, TOKENIZER
 from nmt.data.records import type_of_ids, write_records
-from nmt.data.splitting import Pair
+from nmt.data.splitting import TRAIN, Pair
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
-from nmt.data.tokenizer_training import train_and_save
-from nmt.preparing.clean import INFO_FILE, PAIRS_FILE, REJECTED_FILE, WEIGHTS_FILE
-from nmt.preparing.held_out import FATES_FILE, SAMPLE_FILE, TO_TRAIN
-from nmt.preparing.work import read_packed, write_json
+from nmt.data.tokenizer_training import read_training_log, train_and_save
+from nmt.errors import UserError
+from nmt.files import digest_file
+from nmt.preparing import split
+from nmt.preparing.clean import PAIRS_FILE, WEIGHTS_FILE
+from nmt.preparing.files import read_gzip, read_json, write_json
+from nmt.preparing.pool import Task
+from nmt.preparing.split import SAMPLE_FILE, STATES_FILE
+from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, CleanShard, PairState, Preparation
 
 _CHUNK = 20_000  # pairs encoded in one call
 
 
-def write_tokenizer(config: PreparationConfig, samples: Sequence[Path], folder: Path) -> None:
-    """Train the tokenizer on what was drawn for it."""
-    lines = (line for sample in samples for line in read_packed(sample / SAMPLE_FILE))
+def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> None:
+    """Train the tokenizer, and write the shards that training reads.
+
+    Raises:
+        UserError: no pair is left to train on.
+    """
+    config = preparation.config
+    split_folders = [preparation.folder / split.STAGE / shard.name for shard in shards]
+    pairs = sum(read_json(folder / INFO_FILE)[TRAIN] for folder in split_folders)
+    if not pairs:
+        raise UserError(
+            f"data={config.data.name}: nothing is left to train on, every pair is a duplicate "
+            "or shares a side with one in dev or test"
+        )
+    start = time.monotonic()
+    preparation.pool.run_all(".", write_tokenizer, [Task(TOKENIZER, (config, split_folders))])
+    tokenizer_folder = preparation.folder / TOKENIZER
+    for line in read_training_log(tokenizer_folder):
+        preparation.log(line)
+    preparation.log(f"trained the tokenizer in {time.monotonic() - start:,.1f} s")
+    start = time.monotonic()
+    tasks = [
+        Task(shard.name, (config, shard, split_folder, tokenizer_folder))
+        for shard, split_folder in zip(shards, split_folders, strict=True)
+        if config.data.sources[shard.source].split in ("shares", "train")
+    ]
+    preparation.pool.run_all(SHARDS, encode_shard, tasks)
+    preparation.log_rate(f"encoded {pairs:,} pairs", pairs, start)
+
+
+def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], folder: Path) -> None:
+    """Train the tokenizer on the samples of all shards."""
+    lines = (line for path in split_folders for line in read_gzip(path / SAMPLE_FILE))
     texts = [text for line in lines for text in line.split("\t")]
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
 
 
 def encode_shard(
     config: PreparationConfig,
-    source: str,
-    cleaned: Path,
-    split: Path,
+    shard: CleanShard,
+    split_folder: Path,
     tokenizer_folder: Path,
     folder: Path,
 ) -> None:
     """Write the rows of a shard, and all its rejected lines.
 
     Args:
-        config: of the preparation.
-        source: name of the shard's source.
-        cleaned: folder of its pairs.
-        split: folder of what becomes of them.
+        config: the configuration of the preparation.
+        shard: the shard after cleaning.
+        split_folder: the shard after the split.
         tokenizer_folder: of the tokenizer.
-        folder: where to.
+        folder: of the finished shard.
     """
-    tokenizer = _load(tokenizer_folder)
-    kept = np.flatnonzero(np.load(split / FATES_FILE) == TO_TRAIN)
-    lines = read_packed(cleaned / PAIRS_FILE)
-    pairs = to_model_view(config.data, source, [Pair(*lines[i].split("\t")) for i in kept])
+    tokenizer = _load_tokenizer(tokenizer_folder)
+    indices = np.flatnonzero(np.load(split_folder / STATES_FILE) == PairState.TRAIN)
+    lines = read_gzip(shard.folder / PAIRS_FILE)
+    pairs = [Pair(*lines[i].split("\t")) for i in indices]
+    pairs = to_model_view(config.data, shard.source, pairs)
     corpus = EncodedCorpus(
         _encode(tokenizer, [pair.source for pair in pairs]),
         _encode(tokenizer.target, [pair.target for pair in pairs]),
     )
-    if weighed(config.data):
-        own = cleaned / WEIGHTS_FILE
-        corpus.weights = np.load(own)[kept] if own.is_file() else np.ones(len(kept), np.float32)
+    if has_weights(config.data):
+        corpus.weights = _load_weights(shard)[indices]
     lengths = sorted(set(config.prepare.row_lengths))
     packed = pack(corpus.source.lengths + 1, corpus.target.lengths + 1, lengths)  # end marks
     dtype = type_of_ids(tokenizer.vocabulary_size)
     tokens = write_records(folder / RECORDS_FILE, corpus, packed, dtype)
-    # Two .gz files behind each other are one.
-    rejected = (cleaned / REJECTED_FILE).read_bytes() + (split / REJECTED_FILE).read_bytes()
-    (folder / REJECTED_FILE).write_bytes(rejected)
-    rows = {of.length: len(of) for of in packed}
-    placed = sum(len(of.pairs) for of in packed)
-    with (folder / RECORDS_FILE).open("rb") as file:
-        digest = file_digest(file, "sha256").hexdigest()
+    # Concatenated .gz files are one .gz file.
+    rejected = [path / REJECTED_FILE for path in (shard.folder, split_folder)]
+    (folder / REJECTED_FILE).write_bytes(b"".join(path.read_bytes() for path in rejected))
+    row_counts = {rows.length: len(rows) for rows in packed}
+    packed_pairs = sum(len(rows.pairs) for rows in packed)
     info = {
-        "source": source,
-        "pairs": placed,
-        "too_long": len(pairs) - placed,
+        "source": shard.source,
+        "pairs": packed_pairs,
+        "too_long": len(pairs) - packed_pairs,
         "tokens": tokens,
-        "rows": [rows.get(length, 0) for length in lengths],
-        "sha256": digest,
+        "rows": [row_counts.get(length, 0) for length in lengths],
+        "sha256": digest_file(folder / RECORDS_FILE),
     }
     write_json(folder / INFO_FILE, info)
 
 
-def weighed(data: DataConfig) -> bool:
-    """Whether pairs have weights in the loss: all, where those of any source have."""
+def has_weights(data: DataConfig) -> bool:
+    """Whether pairs have weights in the loss: all do if those of any source do."""
     return any(len(source.columns) > 2 for source in data.sources.values())
 
 
+def _load_weights(shard: CleanShard) -> np.ndarray:
+    path = shard.folder / WEIGHTS_FILE
+    return np.load(path) if path.is_file() else np.ones(shard.pairs, np.float32)
+
+
 @lru_cache(1)
-def _load(folder: Path) -> Tokenizer:
+def _load_tokenizer(folder: Path) -> Tokenizer:
     return load_tokenizer(folder)
 
 
 def _encode(tokenizer: Tokenizer, texts: list[str]) -> Sequences:
-    """Encode texts piece by piece: lists of ids take much memory."""
-    parts = [
+    """Encode texts chunk by chunk, as lists of ids take much memory."""
+    chunks = [
         Sequences.of(tokenizer.encode(texts[i : i + _CHUNK])) for i in range(0, len(texts), _CHUNK)
     ]
-    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
-    ids = np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)])
+    lengths = np.concatenate([np.zeros(1, np.int64), *(chunk.lengths for chunk in chunks)])
+    ids = np.concatenate([np.zeros(0, np.int32), *(chunk.ids for chunk in chunks)])
     return Sequences(ids, np.cumsum(lengths))

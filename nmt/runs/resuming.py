@@ -7,28 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
-from nmt.config.command_line import (
-    apply_prepared,
-    combine_for_resume,
-    combine_for_start,
-    compose_raw,
-    convert_hydra_errors,
-)
+from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
+from nmt.config.command_line import compose_raw, convert_hydra_errors
 from nmt.config.files import check_keys, from_composed
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
 
 
+@convert_hydra_errors()
 def compose_config(overrides: Sequence[str] = ()) -> Config:
     """Return the configuration that ``nmt.train`` would use with these overrides.
 
     Raises:
         UserError: see `job_config`.
     """
-    configs = []
-    convert_hydra_errors(lambda: configs.append(job_config(compose_raw(overrides), overrides)))()
-    return configs[0]
+    return job_config(compose_raw(overrides), overrides)
 
 
 def job_config(composed: Any, overrides: Sequence[str]) -> Config:
@@ -59,8 +53,10 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         apply_prepared(composed, overrides, manifest["configuration"], prepared)
     if training.start_from is not None:
         run = _open(composed.runs_dir, training.start_from)
-        paired = (run.path / PAIR_FILE).is_file()
-        return combine_for_start(composed, overrides, run.config, run.path, paired=paired)
+        is_paired = (run.path / PAIR_FILE).is_file()
+        return combine_for_start(
+            composed, overrides, run.config, run.path, has_paired_tokenizer=is_paired
+        )
     return from_composed(composed)
 
 

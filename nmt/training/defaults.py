@@ -17,7 +17,7 @@ from nmt.startup.devices import cores, gpus
 from nmt.training.fitting import split_update
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon overfits
-RECURRENT_SHARE = 0.5  # of a transformer's learning rate: a higher one ends at a lower BLEU
+RECURRENT_SHARE = 0.5  # of the learning rate of a transformer (docs/experiments.md)
 # Of the learning rate of random weights, where a run starts from another run and its vocabulary: a
 # higher one learns more of the new corpus, and forgets more (docs/adaptation.md).
 START_SHARE = 0.25

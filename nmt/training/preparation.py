@@ -80,7 +80,7 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             "the weights of another run, set training.new_vocabulary=true"
         )
     tokens = config.training.tokens_per_update
-    mixtures = corpus.mixtures or (corpus.repeats,)
+    mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
         _check_not_empty(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
         for repeats in mixtures

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import TEST, Pair
-from nmt.inference.evaluation import Evaluation, judge, translate_with_progress
+from nmt.inference.evaluation import Evaluation, score_outputs, translate_with_progress
 from nmt.inference.translator import Translator
 from nmt.runs.folder import TEST_SCORES_FILE
 from nmt.startup.devices import gpus
@@ -47,7 +47,7 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
         sources = [pair.source for pair in process_group.shard(pairs)]
         outputs = translate_with_progress(translator, sources, session.console)
         outputs = process_group.gather_shards(outputs, len(pairs))
-        return judge(pairs, outputs, config.data.languages[1])
+        return score_outputs(pairs, outputs, config.data.languages[1])
 
     scores = {}
     for name, pairs in splits.items():

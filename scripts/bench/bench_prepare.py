@@ -290,7 +290,7 @@ def print_leaks(folder: Path) -> None:
     for shard in shards[:: max(1, len(shards) // SAMPLED)][:SAMPLED]:
         path = folder / "shards" / shard["name"] / "rows.bin"
         begins, records = map_records(path, sum(shard["rows"]), dtype)
-        _, *both, _ = read_records(records, np.asarray(begins[:-1]), weighed=False)
+        _, *both, _ = read_records(records, np.asarray(begins[:-1]), has_weights=False)
         for side, forbidden in zip(both, sides, strict=True):
             texts = tokenizer.decode(np.split(side.ids, np.cumsum(side.lengths)[:-1]))
             compared += len(texts)

@@ -221,7 +221,7 @@ def list_models(models: Sequence[Model]) -> Iterator[tuple[str, ...]]:
     """Yield the assumptions about each model on one GPU."""
     yield (
         *("model", "parameters", "MFLOP per token", "tokens/s of one GPU", "tokens of one update"),
-        *("gradients", "weights to averages", "parted among 8"),
+        *("gradients", "training state", "state sharded over 8"),
     )
     for model in models:
         replicated, sharded = (NUMBER * model.parameters * n for n in (REPLICATED, SHARDED))
@@ -239,7 +239,7 @@ def list_predictions(
     """Yield the current update of every model, network and number of GPUs."""
     yield (
         *("model", "between nodes", "GPUs", "tokens per update", "computing, ms", "waiting, ms"),
-        *("all-reduce, ms", "layout, ms", "tokens/s", "of so many alone", "learned per token"),
+        *("all-reduce, ms", "layout, ms", "tokens/s", "scaling efficiency", "learned per token"),
     )
     settings = [("–", count) for count in gpus if count <= machine.per_node]
     settings += [(name, count) for name in NETWORKS for count in gpus if count > machine.per_node]
@@ -262,14 +262,14 @@ def list_predictions(
 def list_changes(models: Sequence[Model], gpus: int, machine: Machine) -> Iterator[tuple[str, ...]]:
     """Yield the effect of each change on the largest number of GPUs."""
     plans = {
-        "nothing": Plan(),
-        "gradients travel as bfloat16": Plan(number=2),
-        "and 4 micro-batches": Plan(number=2, accumulate=4),
-        f"or {CRITICAL:,} tokens shared by all": Plan(number=2, tokens=CRITICAL),
+        "no change": Plan(),
+        "bfloat16 gradients": Plan(number=2),
+        "also 4 micro-batches": Plan(number=2, accumulate=4),
+        f"also {CRITICAL:,} tokens per update": Plan(number=2, tokens=CRITICAL),
     }
     yield (
         *("model", "between nodes", "changed", "tokens per update", "ms per update"),
-        *("tokens/s", "of so many alone", "learned per token"),
+        *("tokens/s", "scaling efficiency", "learned per token"),
     )
     for model in models:
         for network, between in NETWORKS.items():

@@ -45,8 +45,8 @@ PARALLEL = {"kind": "parallel", "source_path": "a.es", "target_path": "a.en"}
 
 OF_SOURCES = [
     ("data.sources is empty", sources()),
-    ("'a b' is no name", sources(**{"a b": TSV})),
-    ("'' is no name", sources(**{"": TSV})),
+    ("invalid name 'a b'", sources(**{"a b": TSV})),
+    ("invalid name ''", sources(**{"": TSV})),
     *[("data.sources.one.kind", sources(one={"kind": kind})) for kind in ("tatoebe", "", "clean")],
     ("data=phrasebook needs data.path=FILE", sources(one={"kind": "tsv"})),
     ("data=phrasebook needs data.path=FILE", sources(one=TSV | {"path": ""})),
@@ -73,13 +73,16 @@ OF_SOURCES = [
     ("data.sources.one.path needs kind=tsv", sources(one=ZIP | {"path": "a"})),
     ("one.source_path needs kind=parallel", sources(one=ZIP | {"source_path": "a"})),
     ("one.target_path needs kind=parallel", sources(one=TSV | {"target_path": "a"})),
-    ("data.sources.one.split=all", sources(one=TSV | {"split": "all"})),
-    ("data.sources has nothing to train on", sources(one=TSV | {"split": "dev"})),
     (
-        "data.sources has nothing to train on",
+        "data.sources.one.split must be one of",
+        sources(one=TSV | {"split": "all"}),
+    ),
+    ("data.sources has no training data", sources(one=TSV | {"split": "dev"})),
+    (
+        "data.sources has no training data",
         sources(one=TSV | {"split": "dev"}, two=OTHER | {"split": "test"}),
     ),
-    ("data.sources.one.pairs=5 is for sources of kind patterns", sources(one=TSV | {"pairs": 5})),
+    ("data.sources.one.pairs needs kind=patterns", sources(one=TSV | {"pairs": 5})),
     ("data.sources.one.pairs", sources(one=PATTERNS | {"pairs": -1})),
     *[
         ("data.sources.one.split", sources(one=PATTERNS | {"split": split}, two=TSV))
@@ -115,7 +118,10 @@ REFUSED = [
     *one_key("model.encoder_layers", 0),
     *one_key("model.decoder_layers", 0),
     ("model.num_heads=3", {"model.num_heads": 3}),
-    ("model.d_model=9", {"model.d_model": 9, "model.num_heads": 3}),
+    (
+        "model.d_model must be even",
+        {"model.d_model": 9, "model.num_heads": 3},
+    ),
     *one_key("model.norm", "none"),
     *one_key("model.positions", "round"),
     *one_key("model.activation", "tanh"),

@@ -257,7 +257,7 @@ def _owner(schema: Any, key: str) -> tuple[DictConfig, str]:
     ("word", "candidates", "expected"),
     [
         ("bse", ["tiny", "base", "small"], "; did you mean 'base'?"),
-        ("qqq", ["small", "base"], "; there is: base, small"),
+        ("qqq", ["small", "base"], "; choose from: base, small"),
         ("qqq", [], ""),
     ],
 )

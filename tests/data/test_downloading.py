@@ -126,7 +126,7 @@ def test_a_damaged_download_is_fetched_again(tmp_path: Path, site: Site, stale: 
     ("changes", "why"),
     [
         ({"status": 404}, "HTTP Error 404: Not Found"),
-        ({"content": b"<html>log in</html>"}, "its 19 bytes are no whole archive, zip or .tgz"),
+        ({"content": b"<html>log in</html>"}, "its 19 bytes are not a complete zip or .tgz"),
         ({"content": b"half", "announced": 8}, "the connection ended after 4 of 8 bytes"),
     ],
 )
@@ -313,7 +313,7 @@ def test_a_tar_that_unpacks_to_too_much_is_kept_and_refused(tmp_path: Path, site
     messages = [complaint(lambda: load_url(url, tmp_path)) for _ in range(2)]
     kept = tmp_path / archive_name(url)
     assert messages[0] == messages[1]
-    assert messages[0].startswith(f"data.archive={kept} is refused, its ")
+    assert messages[0].startswith(f"data.archive={kept} is rejected, its ")
     assert list(tmp_path.iterdir()) == [kept]
     assert site.requests == 1
 

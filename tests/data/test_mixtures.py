@@ -9,7 +9,8 @@ import pytest
 from sample_corpora import complaint, configure
 from test_sources import Pairs, as_pairs, load, numbered, source
 
-from nmt.config.data import SourceConfig, StageConfig
+from nmt.config.data import StageConfig
+from nmt.config.sources import SourceConfig
 from nmt.data.batches import Batches
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.encoded import EncodedCorpus, Sequences
@@ -77,13 +78,16 @@ def test_stages_are_mixtures_of_the_same_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([StageConfig({"news": 1})], "data.stages[0].weights: there is no source 'news'"),
-        ([StageConfig({"general": -1})], "data.stages[0].weights.general=-1 must be at least 0"),
+        ([StageConfig({"news": 1})], "data.stages[0].weights: no such source 'news'"),
+        (
+            [StageConfig({"general": -1})],
+            "data.stages[0].weights.general must be at least 0",
+        ),
         ([StageConfig({"general": 0, "domain": 0})], "data.stages[0].weights leave nothing"),
         ([StageConfig(), StageConfig()], "data.stages[0] has no end: set its steps, share"),
-        ([StageConfig(steps=3)], "data.stages[0] is the last, and ends with training"),
-        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps=0 must be above 0"),
-        ([StageConfig(share=1), StageConfig()], "data.stages[0].share=1 must be below 1"),
+        ([StageConfig(steps=3)], "data.stages[0] is the last stage and ends with training"),
+        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps must be above 0"),
+        ([StageConfig(share=1), StageConfig()], "data.stages[0].share must be below 1"),
     ],
 )
 def test_stages_that_cannot_be_are_refused(

@@ -89,7 +89,7 @@ def test_splits_larger_than_the_corpus_allows(
 ) -> None:
     message = complaint(lambda: load_pairs(tmp_path, singles(count), dev=dev, test=test))
     assert f"data.dev={dev:g} and data.test={test:g} take {taken} usable pairs" in message
-    assert "set data.dev=0 data.test=0 (or smaller sizes than now), or add data" in message
+    assert "lower data.dev and data.test, or set both to 0, or add data" in message
 
 
 def grouped(*sizes: int) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def test_the_smallest_group_is_taken_when_none_fits(tmp_path: Path) -> None:
 def test_groups_too_large_for_any_split(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     message = complaint(lambda: load_pairs(tmp_path, grouped(*sizes), dev=1, test=1))
     assert message.startswith("the 4 usable pairs share so many sentences")
-    assert "set data.dev=0 data.test=0" in message
+    assert "lower data.dev and data.test" in message
 
 
 def test_a_split_that_stays_short_is_reported(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fuzz_inputs import SHORT_LINE, TEXTS, Prepared, draw_text, edit, pack_zip, 
 
 def prepare_reading(folder: Path) -> Prepared:
     """Read lines of tables and of aligned files."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import encodings, lines, reading
     from nmt.errors import UserError
     from nmt.inference import lines as output
@@ -87,7 +87,8 @@ def prepare_cleaning(folder: Path) -> Prepared:
 
 def prepare_corpus(folder: Path) -> Prepared:
     """Filter a corpus: every line is accepted once, or rejected for one reason."""
-    from nmt.config.data import DataConfig, SourceConfig
+    from nmt.config.data import DataConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data.corpus import load_corpus
     from nmt.data.evaluation_sets import read_parallel
     from nmt.data.rejections import rejection_table
@@ -135,11 +136,11 @@ def prepare_corpus(folder: Path) -> Prepared:
 
 def prepare_archives(folder: Path) -> Prepared:
     """Read damaged and hostile zip and gzip files; none is unpacked beyond its limit."""
-    from nmt.config.data import SourceConfig
+    from nmt.config.sources import SourceConfig
     from nmt.data import archives, downloading, reading
 
     least = 4096
-    mock.patch.object(archives, "most_unpacked", lambda size: 20 * size + least).start()
+    mock.patch.object(archives, "max_unpacked", lambda size: 20 * size + least).start()
     zipped, gzipped = folder / "pairs.zip", folder / "pairs.tsv.gz"
     names = ("spa.txt", "_about.txt", "a/spa.txt", "../spa.txt", "/spa.txt", "b.txt", "C:\\b.txt")
 
@@ -162,7 +163,7 @@ def prepare_archives(folder: Path) -> Prepared:
             archive=str(path) if is_zip else None,
             path=None if is_zip else str(path),
         )
-        downloading._inspect_kept(path, "archive")
+        downloading._inspect_cached(path, "archive")
         rows = reading.read_rows({"pairs": source}, "pairs", folder, print, hashes={})
         unpacked = sum(len(line) for row in rows for line in row.lines)
         assert unpacked <= 20 * len(content) + least + (1 << 16), "more was unpacked than allowed"

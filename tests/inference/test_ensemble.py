@@ -86,7 +86,7 @@ def test_a_model_twice_is_the_model() -> None:
 
 
 def test_attention_is_of_one_model() -> None:
-    with pytest.raises(UserError, match="attention is that of one model"):
+    with pytest.raises(UserError, match="an ensemble has no attention"):
         engine(made(1), made(2)).attention(SOURCES[:1], SOURCES[:1])
 
 
@@ -129,7 +129,7 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
     assert len(Translator.load(found.path).translate(["Sí."])) == 1
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
-    with pytest.raises(UserError, match="give two or more"):
+    with pytest.raises(UserError, match="needs two or more"):
         average(origins[:1], tmp_path / "other")
 
 

@@ -18,15 +18,10 @@ from hypothesis import strategies as st
 
 from nmt.data.lines import LONGEST_LINE
 from nmt.errors import UserError
-from nmt.inference.lines import (
-    count_done,
-    group_arriving,
-    group_lines,
-    open_arriving,
-    open_output,
-    translate_arriving,
-    translate_file,
-)
+from nmt.inference.lines import group_arriving, group_lines
+from nmt.inference.resuming import count_done
+from nmt.inference.streaming import translate_file, translate_pipe
+from nmt.inference.text_files import open_output, open_pipe
 
 Result = TypeVar("Result")
 
@@ -74,7 +69,7 @@ def translated(path: Path, output: Path, done: int = 0, begin: int | None = None
             done,
             partial(in_turn, shorten),
             lambda found: print("\n".join(found), file=out),
-            shown=False,
+            shows_progress=False,
         )
     return output.read_text(encoding="utf-8").split("\n")
 
@@ -140,7 +135,7 @@ def test_no_character_is_cut(tmp_path: Path, shift: int) -> None:
     path.write_text("a" * shift + "👍" * LONGEST_LINE + "\nb\n", encoding="utf-8")
     found: list[str] = []
     with pytest.warns(UserWarning, match="^line 1 is longer"):
-        translate_file(path, 0, partial(in_turn, list), found.extend, shown=False)
+        translate_file(path, 0, partial(in_turn, list), found.extend, shows_progress=False)
     assert found == ["a" * shift + "👍" * ((LONGEST_LINE - shift) // 4), "b"]
 
 
@@ -152,7 +147,7 @@ def test_a_huge_line_of_a_pipe_is_cut(
         monkeypatch.setattr(sys, "stdin", file)
         stream = partial(in_turn, lambda lines: list(map(len, lines)))
         with pytest.warns(UserWarning, match="^line 2 is longer"):
-            translate_arriving(open_arriving(None), stream, lengths.extend)
+            translate_pipe(open_pipe(None), stream, lengths.extend)
     assert lengths == [3, LONGEST_LINE, LONGEST_LINE, 6, 5]
     assert peak() < 8 * MIB
 

@@ -18,12 +18,12 @@ from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.results import Translation
 from nmt.inference.synthesis import (
     Filters,
-    Made,
-    Synthesis,
+    Synthesizer,
+    SyntheticPair,
     count_repeats,
     default_filters,
 )
-from nmt.inference.synthetic_corpus import SyntheticCorpus, synthesize
+from nmt.inference.synthetic_corpus import SyntheticCorpus, write_corpus
 
 ANY = Filters(None, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
 
@@ -35,16 +35,18 @@ class Stub:
         self.known = known
         self.asked: list[tuple[list[str], Any]] = []
 
-    def run(self, texts: Sequence[str], how: Any) -> list[list[Translation]]:
-        self.asked.append((list(texts), how))
+    def run(self, texts: Sequence[str], request: Any) -> list[list[Translation]]:
+        self.asked.append((list(texts), request))
         return [
             [Translation(*self.known[text], 0.0, tuple(range(4)))] if text else [] for text in texts
         ]
 
 
-def made(known: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any) -> list[Made]:
+def made(
+    known: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any
+) -> list[SyntheticPair]:
     stub: Any = Stub(known)
-    return Synthesis(stub, SearchRequest(), filters, **options).make(list(known), 0)
+    return Synthesizer(stub, SearchRequest(), filters, **options).synthesize(list(known), 0)
 
 
 def test_each_reason_is_found() -> None:
@@ -109,7 +111,7 @@ def test_round_trips_are_compared() -> None:
     known = {"Una casa grande.": ("A big house.", -1.0), "Un perro.": ("A cat.", -1.0)}
     back: Any = Stub({"A big house.": ("Una casa grande.", 0.0), "A cat.": ("Un gato.", 0.0)})
     filters = Filters(None, 3, 2.0, 5, min_round_trip=60.0)
-    assert [one.reason for one in made(known, filters, back=back)] == ["", "round trip"]
+    assert [one.reason for one in made(known, filters, back_translator=back)] == ["", "round trip"]
     [(asked, _)] = back.asked
     assert asked == ["A big house.", "A cat."]
 
@@ -126,7 +128,7 @@ def test_languages_are_identified() -> None:
         "El tren sale a las ocho.": ("El tren sale hoy a las ocho.", -1.0),
     }
     assert [one.reason for one in made(known, filters)] == ["", "language"]
-    with pytest.raises(UserError, match="--language does not know xx"):
+    with pytest.raises(UserError, match="--language does not support xx"):
         make_identifier(("xx", "en"), "--language")
 
 
@@ -134,10 +136,10 @@ def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
     words = " ".join(f"w{i}" for i in range(200))
     filters = Filters(None, 3, 99.0, 0)
     stub: Any = Stub({"a": (words, -1.0)})
-    synthesis = Synthesis(stub, SearchRequest(), filters, noisy=True, seed=1)
-    first, second = (one.translation.split() for one in synthesis.make(["a", "a"], 0))
+    synthesis = Synthesizer(stub, SearchRequest(), filters, adds_noise=True, seed=1)
+    first, second = (one.translation.split() for one in synthesis.synthesize(["a", "a"], 0))
     assert first != second
-    assert synthesis.make(["a"], 1)[0].translation.split() == second
+    assert synthesis.synthesize(["a"], 1)[0].translation.split() == second
     assert set(first) < set(words.split())
     assert 150 < len(first) < 195
     numbers = [int(word[1:]) for word in first]
@@ -149,10 +151,10 @@ def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
 
 def test_draws_depend_on_the_line_alone() -> None:
     stub: Any = Stub({"a": ("b", -1.0)})
-    synthesis = Synthesis(stub, SamplingRequest(1, seed=7), ANY)
-    synthesis.make(["a"], 0)
-    synthesis.make(["a"], 100)
-    assert [how.seed for _, how in stub.asked] == [7, 107]
+    synthesis = Synthesizer(stub, SamplingRequest(1, seed=7), ANY)
+    synthesis.synthesize(["a"], 0)
+    synthesis.synthesize(["a"], 100)
+    assert [request.seed for _, request in stub.asked] == [7, 107]
 
 
 def lines_of(path: Path) -> list[str]:
@@ -169,16 +171,16 @@ def text(tmp_path: Path) -> Path:
 KNOWN = {f"line {i}": (f"línea {i}" if i % 3 else "a a a a", -1.0) for i in range(10)}
 
 
-def a_synthesis() -> Synthesis:
+def a_synthesis() -> Synthesizer:
     stub: Any = Stub(KNOWN)
-    return Synthesis(stub, SearchRequest(), ANY)
+    return Synthesizer(stub, SearchRequest(), ANY)
 
 
 @pytest.mark.parametrize("kind", ["back", "forward"])
 def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None:
     corpus = SyntheticCorpus(text.with_name("out.tsv"), kind, {"kind": kind})
-    corpus.begin()
-    synthesize(text, corpus, a_synthesis(), shown=False)
+    corpus.start()
+    write_corpus(text, corpus, a_synthesis(), shows_progress=False)
     rows = [row.split("\t") for row in lines_of(corpus.output)]
     expected = [[f"línea {i}", f"line {i}"] for i in range(10) if i % 3]
     assert rows == (expected if kind == "back" else [row[::-1] for row in expected])
@@ -192,42 +194,42 @@ def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None
 
 def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) -> None:
     whole = SyntheticCorpus(tmp_path / "whole.tsv", "back", {"a": 1})
-    whole.begin()
-    synthesize(text, whole, a_synthesis(), shown=False)
+    whole.start()
+    write_corpus(text, whole, a_synthesis(), shows_progress=False)
 
     cut = SyntheticCorpus(tmp_path / "cut.tsv", "back", {"a": 1})
-    cut.begin()
-    cut.write(a_synthesis().make([f"line {i}" for i in range(4)], 0))
+    cut.start()
+    cut.write(a_synthesis().synthesize([f"line {i}" for i in range(4)], 0))
     with cut.output.open("a") as file:
         file.write("half of a li")  # was being written when the power went
     with cut.rejects.open("a") as file:
         file.write("half of another\n")
     resumed = SyntheticCorpus(cut.output, "back", {"a": 1})
-    resumed.go_on()
-    assert (resumed.lines, resumed.kept) == (4, 2)
-    synthesize(text, resumed, a_synthesis(), shown=False)
+    resumed.resume()
+    assert (resumed.lines, resumed.accepted) == (4, 2)
+    write_corpus(text, resumed, a_synthesis(), shows_progress=False)
     assert resumed.output.read_bytes() == whole.output.read_bytes()
     assert resumed.rejects.read_bytes() == whole.rejects.read_bytes()
     assert json.loads(resumed.record.read_text()) == json.loads(whole.record.read_text())
     # And once more: there is nothing left to do.
     again = SyntheticCorpus(cut.output, "back", {"a": 1})
-    again.go_on()
-    synthesize(text, again, a_synthesis(), shown=False)
+    again.resume()
+    write_corpus(text, again, a_synthesis(), shows_progress=False)
     assert again.output.read_bytes() == whole.output.read_bytes()
 
 
 def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None:
     corpus = SyntheticCorpus(tmp_path / "out.tsv", "back", {"beam": 4})
-    corpus.go_on()  # begins
-    synthesize(text, corpus, a_synthesis(), shown=False)
-    with pytest.raises(UserError, match="is there already"):
-        corpus.begin()
-    with pytest.raises(UserError, match="was begun with another beam: 4, not 5"):
-        SyntheticCorpus(corpus.output, "back", {"beam": 5}).go_on()
+    corpus.resume()  # begins
+    write_corpus(text, corpus, a_synthesis(), shows_progress=False)
+    with pytest.raises(UserError, match="already exists"):
+        corpus.start()
+    with pytest.raises(UserError, match="was started with beam 4, got 5"):
+        SyntheticCorpus(corpus.output, "back", {"beam": 5}).resume()
     content = corpus.output.read_bytes()
     corpus.output.write_bytes(content[:10])
     with pytest.raises(UserError, match="is shorter than"):
-        SyntheticCorpus(corpus.output, "back", {"beam": 4}).go_on()
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()
     corpus.record.write_text("{}")
     with pytest.raises(UserError, match="is damaged"):
-        SyntheticCorpus(corpus.output, "back", {"beam": 4}).go_on()
+        SyntheticCorpus(corpus.output, "back", {"beam": 4}).resume()

@@ -25,9 +25,10 @@ from nmt.errors import UserError
 from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
 from nmt.inference.forcing import count_tokens
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.lines import open_output, translate_file
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.inference.streaming import translate_file
+from nmt.inference.text_files import open_output
 from nmt.runs.resuming import compose_config
 
 # On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
@@ -592,7 +593,7 @@ def test_bytes_that_end_a_line_leave_one_line(
             0,
             lambda chunks: translator.stream(chunks, SearchRequest()),
             lambda found: print("\n".join(one[0].text for one in found), file=out),
-            shown=False,
+            shows_progress=False,
         )
     written = (tmp_path / "out").read_bytes().decode()
     assert written.count("\n") == len(written.splitlines()) == len(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,22 @@ from nmt.preparing import duplicates
 from nmt.preparing.clean import SIGNATURES_FILE, write_sorted
 from nmt.preparing.duplicates import (
     DROPPED_FILE,
-    Shards,
-    find_repeated,
+    count_slices,
+    find_repeats,
     write_candidates,
-    write_near,
     write_probes,
+    write_similar,
 )
+from nmt.preparing.stages import CleanShard
+
+
+def number_shards(folders: list[Path], sizes: list[int]) -> list[CleanShard]:
+    """Return shards of so many pairs each, numbered through."""
+    starts = accumulate(sizes, initial=0)
+    return [
+        CleanShard(folder, "pairs", start, size)
+        for folder, start, size in zip(folders, starts, sizes, strict=False)
+    ]
 
 
 @pytest.mark.parametrize("size", [5, 40, 10**6])
@@ -34,8 +45,8 @@ def test_slices_find_what_one_pass_finds(
         (tmp_path / str(i)).mkdir()
         write_sorted(tmp_path / str(i), "any", of_shard)
     (tmp_path / "none").mkdir()  # a shard without such keys
-    folders = [tmp_path / name for name in ("0", "1", "2", "none", "3")]
-    shards = Shards(folders, np.array([0, 50, 50, 51, 60, 140]))
+    sizes = {"0": 50, "1": 0, "2": 1, "none": 9, "3": 80}
+    shards = number_shards([tmp_path / name for name in sizes], list(sizes.values()))
     joined = np.concatenate([*keys[:3], np.zeros((2, 9), dtype), keys[3]], axis=1)
     numbers = [*range(51), *range(60, 140)]
     for kind in (0, 1):
@@ -45,10 +56,10 @@ def test_slices_find_what_one_pass_finds(
             earlier = first.setdefault(int(joined[kind, number]), number)
             if earlier != number:
                 expected[number] = earlier
-        slices = shards.slices(2) // 2
+        slices = count_slices(shards, 2) // 2
         found: dict[int, int] = {}
         for part in range(slices):
-            others, firsts = find_repeated(shards, "any", 2, kind * slices + part, None)
+            others, firsts = find_repeats(shards, "any", 2, kind * slices + part, None)
             found |= dict(zip(others.tolist(), firsts.tolist(), strict=True))
         assert found == expected
 
@@ -85,14 +96,12 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
     total = sum(counts)
     keys = rng.integers(0, 60, (bands, total)).astype(np.uint32) << np.uint32(26)
     signatures = rng.integers(0, 2, (total, 8)).astype(np.uint8)
-    starts = np.cumsum([0, *counts])
-    folders = [tmp_path / f"shard-{i}" for i in range(len(counts))]
-    for folder, begin, end in zip(folders, starts[:-1], starts[1:], strict=True):
-        folder.mkdir()
-        write_sorted(folder, "bands", keys[:, begin:end])
-        np.save(folder / SIGNATURES_FILE, signatures[begin:end])
-    shards = Shards(folders, starts)
-    np.save(fates := tmp_path / "fates.npy", np.zeros(total, np.uint8))
+    shards = number_shards([tmp_path / f"shard-{i}" for i in range(len(counts))], counts)
+    for shard in shards:
+        shard.folder.mkdir()
+        write_sorted(shard.folder, "bands", keys[:, shard.start : shard.end])
+        np.save(shard.folder / SIGNATURES_FILE, signatures[shard.start : shard.end])
+    np.save(states := tmp_path / "states.npy", np.zeros(total, np.uint8))
     expected = {
         number
         for number in range(total)
@@ -105,15 +114,15 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
         (folder := tmp_path / stage / str(number)).mkdir(parents=True)
         return folder
 
-    candidates = [folder_of("candidates", i) for i in range(shards.slices(bands))]
+    candidates = [folder_of("candidates", i) for i in range(count_slices(shards, bands))]
     for i, folder in enumerate(candidates):
-        write_candidates(shards, bands, i, fates, folder)
+        write_candidates(shards, bands, i, states, folder)
     probes = [folder_of("probes", i) for i in range(len(counts))]
-    for i, folder in enumerate(probes):
-        write_probes(shards, candidates, i, folder)
+    for shard, folder in zip(shards, probes, strict=True):
+        write_probes(shard, candidates, folder)
     found: set[int] = set()
-    for i in range(len(counts)):
-        write_near(shards, probes, i, 0.7, folder := folder_of("near", i))
+    for i, shard in enumerate(shards):
+        write_similar(shard, probes[: i + 1], 0.7, folder := folder_of("near", i))
         found |= set(np.load(folder / DROPPED_FILE).tolist())
     assert 0 < len(expected) < total // 2
     assert found == expected

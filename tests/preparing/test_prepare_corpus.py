@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections import Counter
@@ -31,8 +30,8 @@ from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import load_corpus
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
-from nmt.preparing import work
-from nmt.preparing.begun import begin, list_files
+from nmt.preparing import pool
+from nmt.preparing.inputs import list_files, record_inputs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -196,7 +195,7 @@ class StoppedError(Exception):
 def test_what_was_stopped_goes_on(
     tmp_path: Path, reference: Any, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    made = work._make
+    made = pool._write_shard
     calls = 0
 
     def make(*arguments: Any) -> float:
@@ -207,10 +206,10 @@ def test_what_was_stopped_goes_on(
         return made(*arguments)
 
     config = plan(tmp_path, mixed(), **ANYHOW)
-    monkeypatch.setattr(work, "_make", make)
+    monkeypatch.setattr(pool, "_write_shard", make)
     with pytest.raises(StoppedError):
         prepared(config)
-    monkeypatch.setattr(work, "_make", made)
+    monkeypatch.setattr(pool, "_write_shard", made)
     first = journal_of(Path(config.output))
     assert len(first) == after
     corpus = prepared(config)
@@ -232,7 +231,7 @@ def begun(tmp_path: Path) -> PreparationConfig:
     config = plan(tmp_path, pairs)
     os.utime(tmp_path / "pairs.tsv", ns=(1, 1))
     (tmp_path / "prepared").mkdir()
-    begin(tmp_path / "prepared", config, {})
+    record_inputs(tmp_path / "prepared", config, {})
     return config
 
 
@@ -252,7 +251,7 @@ def test_a_file_whose_middle_has_changed_is_noticed(
         while path.stat().st_ctime_ns == status.st_ctime_ns:  # of a clock that ticks slowly
             os.utime(path, ns=(1, 1))
     with pytest.raises(UserError, match=rf"was begun before {path} changed: name another folder"):
-        begin(Path(begun.output), begun, {})
+        record_inputs(Path(begun.output), begun, {})
 
 
 def test_a_file_that_was_copied_is_the_same(
@@ -260,29 +259,16 @@ def test_a_file_that_was_copied_is_the_same(
 ) -> None:
     (path,) = list_files(begun)
     with monkeypatch.context() as patched:
-        patched.setattr("nmt.preparing.begun.digest_file", lambda path: pytest.fail("read"))
-        begin(Path(begun.output), begun, {})  # times and size are enough
+        patched.setattr("nmt.preparing.inputs.digest_file", lambda path: pytest.fail("read"))
+        record_inputs(Path(begun.output), begun, {})  # times and size are enough
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
     os.utime(path, ns=(2, 2))
-    begin(Path(begun.output), begun, {})
+    record_inputs(Path(begun.output), begun, {})
     path.write_bytes(content + b"one\tmore\n")
     with pytest.raises(UserError, match="was begun before"):
-        begin(Path(begun.output), begun, {})
-
-
-def test_a_preparation_of_an_earlier_version_goes_on(begun: PreparationConfig) -> None:
-    """It described a file by its size, and by a digest of its ends."""
-    (path,) = list_files(begun)
-    described = Path(begun.output) / "begun.json"
-    stored = json.loads(described.read_text())
-    stored["files"] = {str(path): f"{path.stat().st_size} bytes, 0123456789abcdef"}
-    described.write_text(json.dumps(stored))
-    begin(Path(begun.output), begun, {})
-    path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(UserError, match="was begun before"):
-        begin(Path(begun.output), begun, {})
+        record_inputs(Path(begun.output), begun, {})
 
 
 def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
@@ -320,7 +306,7 @@ def test_weights_of_sources_are_for_training_to_choose(tmp_path: Path) -> None:
     train = trained_on(corpus)
     assert {count: sum(n == count for n in train.values()) for count in (1, 4)} == {1: 6, 4: 3}
     assert corpus.epoch_pairs == 18
-    assert [dict(mixture) for mixture in corpus.mixtures] == [{"two": 1}, {"one": 1, "two": 4}]
+    assert [dict(mixture) for mixture in corpus.stage_repeats] == [{"two": 1}, {"one": 1, "two": 4}]
 
 
 def test_files_of_dev_and_test_are_not_chosen_from(tmp_path: Path) -> None:

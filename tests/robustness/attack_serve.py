@@ -1,11 +1,11 @@
-"""Attack the service while good clients saturate it. Prints one table.
+"""Attack the service while well-behaved clients saturate it. Prints one table.
 
     python tests/robustness/attack_serve.py --run runs/latest --minutes 10
 
-Good clients send one sentence of the run's test split at a time, and compare the answer with what
-the library says. In the first phase they are alone; in the second, every fifth client is none of
-them: 5% of all send malformed requests, 5% huge ones, 5% open connections and hang, and 5% ask for
-as much attention as a request may.
+Good clients send one sentence of the run's test split at a time, and compare the answer with the
+library's translation. In the first phase they are alone. In the second, every fifth client attacks:
+5% of all send malformed requests, 5% send huge ones, 5% open connections and hang, and 5% request
+as much attention as allowed.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ MALFORMED = (
     HEAD + b"X: " + b"x" * 100_000,
 )
 HUNG = (b"", HEAD, HEAD + b"Content-Length: 100\r\n\r\n{")
-GONE_S = 2.0  # after so long, half of the huge clients no longer wait
-HUNG_S = 10.0  # for so long, a hung client holds its connection
-ATTENDED = 4  # texts of a request for attention, the most that are accepted
-PAUSE_S = 0.5  # between the requests of an attacker
+GONE_S = 2.0  # seconds after which half of the huge clients leave
+HUNG_S = 10.0  # seconds for which a hung client holds its connection
+ATTENDED = 4  # texts per request for attention, the largest accepted number
+PAUSE_S = 0.5  # seconds between the requests of an attacker
 
 
 @dataclass
 class Phase:
-    """What the clients of one phase saw."""
+    """Observations of all clients in one phase."""
 
     end: float  # seconds of the monotonic clock
-    seconds: list[float] = field(default_factory=list)  # of good requests that were answered
+    seconds: list[float] = field(default_factory=list)  # latencies of answered good requests
     wrong: int = 0
-    statuses: dict[str, Counter[str]] = field(default_factory=dict)  # of each kind of client
+    statuses: dict[str, Counter[str]] = field(default_factory=dict)  # counts by kind of client
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def going_on(self) -> bool:
+    def is_running(self) -> bool:
         return time.monotonic() < self.end
 
     def count(self, kind: str, status: int | str) -> None:
@@ -68,13 +68,17 @@ class Phase:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Attack the service.")
     parser.add_argument("--run", type=Path, default=Path("runs/latest"))
-    parser.add_argument("--alone", type=float, default=1, help="minutes of the first phase")
-    parser.add_argument("--minutes", type=float, default=2, help="of the second")
+    parser.add_argument(
+        "--alone", type=float, default=1, help="minutes of the phase without attacks"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=2, help="minutes of the phase with attacks"
+    )
     parser.add_argument("--clients", type=int, default=40)
-    parser.add_argument("options", nargs="*", help="of the service, after --")
+    parser.add_argument("options", nargs="*", help="options of the service, after --")
     arguments = parser.parse_args()
-    found = json.loads((arguments.run / "evaluation_test.json").read_text("utf-8"))["outputs"]
-    sources = [output["source"] for output in found]
+    outputs = json.loads((arguments.run / "evaluation_test.json").read_text("utf-8"))["outputs"]
+    sources = [output["source"] for output in outputs]
     expected = library_answers(arguments.run, sources)
     with tempfile.TemporaryFile("w+") as errors:
         process, port = start(arguments.run, arguments.options, errors)
@@ -93,7 +97,7 @@ def main() -> None:
 
 
 def library_answers(run: Path, sources: list[str]) -> list[str]:
-    """Translate in a process of its own, which is gone before anything is measured."""
+    """Translate in a separate process, which ends before the measurement."""
     code = (
         "import json, sys; from nmt import Translator; "
         "print(json.dumps(Translator.load(sys.argv[1]).translate(json.load(sys.stdin))))"
@@ -122,8 +126,7 @@ def measure(
     pid: int, port: int, sources: list[str], expected: list[str], arguments: argparse.Namespace
 ) -> dict[str, list[Any]]:
     """Run both phases; return the rows of the table."""
-    # The first search with a beam is compiled, and the first attention loads the model itself. Both
-    # take seconds, and are not what is measured here.
+    # Warm-up: the first beam search compiles, and the first attention loads the Keras model.
     for options in ({}, {"beam": 16}, {"attention": True}):
         post(port, json.dumps({"text": sources[0], **options}).encode())
     phases: list[Phase] = []
@@ -159,7 +162,7 @@ def measure(
 def run_phase(
     port: int, sources: list[str], expected: list[str], count: int, seconds: float, attacked: bool
 ) -> Phase:
-    """Let the good clients, always as many, and perhaps the others loose."""
+    """Run the good clients, always the same number, and optionally the attackers."""
     phase = Phase(time.monotonic() + seconds)
     share = max(1, round(0.05 * count))
     good = (port, phase, sources, expected)
@@ -201,30 +204,30 @@ def post(port: int, body: bytes) -> tuple[int, bytes]:
 def good_client(
     port: int, phase: Phase, sources: list[str], expected: list[str], number: int
 ) -> None:
-    """Ask for one sentence after the other; compare each answer."""
+    """Request one translation after the other; compare each answer."""
     chance = random.Random(number)
-    while phase.going_on:
-        place = chance.randrange(len(sources))
-        asked = time.monotonic()
+    while phase.is_running:
+        index = chance.randrange(len(sources))
+        start = time.monotonic()
         try:
-            status, answer = post(port, json.dumps({"text": sources[place]}).encode())
+            status, answer = post(port, json.dumps({"text": sources[index]}).encode())
         except (OSError, http.client.HTTPException) as error:
             phase.count("good", type(error).__name__)
             continue
         phase.count("good", status)
         if status == 200:
-            right = json.loads(answer)["translations"][0][0]["text"] == expected[place]
+            is_correct = json.loads(answer)["translations"][0][0]["text"] == expected[index]
             with phase.lock:
-                phase.seconds.append(time.monotonic() - asked)
-                phase.wrong += not right
+                phase.seconds.append(time.monotonic() - start)
+                phase.wrong += not is_correct
         else:
             time.sleep(0.1)
 
 
 def malformed_client(port: int, phase: Phase, number: int) -> None:
-    """Send what is no request, or no request for a translation."""
+    """Send malformed requests."""
     chance = random.Random(number)
-    while phase.going_on:
+    while phase.is_running:
         try:
             with socket.create_connection(("127.0.0.1", port), 60) as client:
                 client.sendall(chance.choice(MALFORMED))
@@ -236,9 +239,9 @@ def malformed_client(port: int, phase: Phase, number: int) -> None:
 
 
 def huge_client(port: int, phase: Phase, number: int) -> None:
-    """Ask for as much as may be accepted, and for more; sometimes leave before the answer."""
+    """Request as much as allowed, and more; sometimes leave before the answer."""
     chance = random.Random(number)
-    while phase.going_on:
+    while phase.is_running:
         words = chance.choices(["hola,", "mundo.", "la", "casa", "frío", "hoy"], k=800)
         count = chance.choice((1, 2, 5, 50))  # of about 4,000 characters each
         body = {"text": [" ".join(words)] * count, "beam": chance.choice((None, 16))}
@@ -257,10 +260,10 @@ def huge_client(port: int, phase: Phase, number: int) -> None:
 
 
 def attention_client(port: int, phase: Phase, sources: list[str], number: int) -> None:
-    """Ask for the attention of the longest sentences, one request after the other."""
+    """Request attention for the longest sentences, one request after the other."""
     chance = random.Random(number)
     longest = sorted(sources, key=len)[-4 * ATTENDED :]
-    while phase.going_on:
+    while phase.is_running:
         body = {"text": chance.sample(longest, min(ATTENDED, len(longest))), "attention": True}
         try:
             phase.count("attention", post(port, json.dumps(body).encode())[0])
@@ -271,19 +274,19 @@ def attention_client(port: int, phase: Phase, sources: list[str], number: int) -
 def hung_client(port: int, phase: Phase, number: int) -> None:
     """Open connections, send nothing or half of a request, and wait."""
     chance = random.Random(number)
-    held: list[tuple[float, socket.socket]] = []
-    while phase.going_on:
+    connections: list[tuple[float, socket.socket]] = []
+    while phase.is_running:
         try:
             client = socket.create_connection(("127.0.0.1", port), 60)
             client.sendall(chance.choice(HUNG))
-            held.append((time.monotonic(), client))
+            connections.append((time.monotonic(), client))
             phase.count("hung", "opened")
         except OSError as error:
             phase.count("hung", type(error).__name__)
-        while held and time.monotonic() - held[0][0] > HUNG_S:
-            held.pop(0)[1].close()
+        while connections and time.monotonic() - connections[0][0] > HUNG_S:
+            connections.pop(0)[1].close()
         time.sleep(PAUSE_S)
-    for _, client in held:
+    for _, client in connections:
         client.close()
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# MarianMT in and out against `transformers` itself, which gets an environment of its own:
+# Compare import and export of MarianMT with `transformers`, which gets a separate environment:
 #   bash tests/robustness/check_marian.sh [--run RUN]
-# Random weights in ten shapes: ids, logits and beam search are compared, from safetensors and from
-# both kinds of pytorch_model.bin; every model goes out again and is compared once more. Of a RUN with
-# model=marian, 200 sentences of its test split are translated by both.
+# Ids, logits and beam search are compared for random weights in ten shapes, from safetensors and both
+# kinds of pytorch_model.bin. Every model is exported and compared again. For a RUN with model=marian,
+# both also translate 200 sentences of its test split.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 cd "$root"

@@ -1,19 +1,18 @@
-"""Damage copies of a run and of its exports, and count what comes of it.
+"""Damage copies of a run and its exports, and count the outcomes.
 
     python tests/robustness/damage.py --run runs/latest --count 300
 
-A trial damages one file of a copy (another byte, a cut, or a deletion) and loads what reads it:
-translations of the run and of its exports in formats that this program loads, its checkpoints as
-resuming does, its other files as the commands do. SavedModel and TFLite are loaded by their own
-libraries: there `nmt.inspect verify` is what has to find it. Outcomes:
+A trial damages one file of a copy (changes a byte, cuts or deletes it) and reads it: by translating
+with the run and its exports, as resuming does, and as other commands do. SavedModel and TFLite are
+loaded by their own libraries; there `nmt.inspect verify` must report the damage. Outcomes:
 
 - same: the same translations;
-- older: training would go on from an older checkpoint that is sound, and say so;
+- older: training would resume from an older valid checkpoint, with a message;
 - error: one line that names the file;
-- other: another translation, in silence;
-- traceback: any other exception, or the end of the process.
+- other: a different translation, without a message;
+- traceback: any other exception, or the process died.
 
-The exit status is 1 if there is one of the last two.
+The exit status is 1 if one of the last two occurs.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from typing import Any, NamedTuple
 
 SENTENCES = ["¿Dónde está la estación?", "Ayer compré un libro muy interesante.", "Hoy hace frío."]
 OUTCOMES = ("same", "older", "error", "other", "traceback")  # from the best to the worst
-TAIL = 1 << 15  # bytes: the directory of an archive stands there
-HANGS = 120  # seconds after which a trial is taken for a process that ended
+TAIL = 1 << 15  # bytes at the end, which hold the directory of an archive
+HANGS = 120  # seconds; a trial that takes longer counts as a dead process
 
-Outcome = tuple[str, str]  # one of `OUTCOMES`, and what was said
+Outcome = tuple[str, str]  # one of `OUTCOMES`, and the message
 
 
 class Damage(NamedTuple):
-    name: str  # of the file, inside the run
+    name: str  # file inside the run
     how: str  # "byte", "cut" or "deletion"
     offset: int
-    mask: int  # what the byte is combined with
+    mask: int  # XORed with the byte
 
 
 class RunEngine:
-    """The run itself: its translations, its checkpoints, its other files."""
+    """Reads a run: translations, checkpoints, other files."""
 
     def __init__(self, path: Path) -> None:
         from nmt.inference.keras_engine import KerasEngine
@@ -69,23 +68,23 @@ class RunEngine:
         self._fast = Translator.load(path).translate(SENTENCES)
 
     def attempt(self, path: Path, name: str) -> Outcome:
-        """Read everything of a run of which one file is damaged."""
+        """Read all of a run with one damaged file."""
         from nmt.inference.translator import Translator
         from nmt.runs.folder import RunFolder
 
         def translate() -> str:
-            found = self._translate(RunFolder.open(path))
-            return "same" if found == self._expected else "other"
+            outputs = self._translate(RunFolder.open(path))
+            return "same" if outputs == self._expected else "other"
 
         def translate_fast() -> str:
-            found = Translator.load(path, engine="ctranslate2").translate(SENTENCES)
-            return "same" if found == self._fast else "other"
+            outputs = Translator.load(path, engine="ctranslate2").translate(SENTENCES)
+            return "same" if outputs == self._fast else "other"
 
         readers = (translate, translate_fast, lambda: self._resume(path), lambda: read_others(path))
-        return worst(judged(reader) for reader in readers)
+        return worst(judge(reader) for reader in readers)
 
     def _translate(self, folder: Any) -> list[str]:
-        """Translate with the model itself, in the search that is compiled already."""
+        """Translate with the Keras model, reusing the compiled search."""
         from nmt.inference.keras_engine import KerasEngine
         from nmt.inference.translator import Translator
 
@@ -100,25 +99,25 @@ class RunEngine:
         return translator.translate(SENTENCES)
 
     def _resume(self, path: Path) -> str:
-        """Read the newest checkpoint, and compare it with the sound ones."""
+        """Read the newest checkpoint, and compare it with the undamaged ones."""
         from nmt.runs.folder import RunFolder
 
-        found = RunFolder.open(path).checkpoints.load_latest()
-        if found is None:
+        latest = RunFolder.open(path).checkpoints.load_latest()
+        if latest is None:
             return "other"
-        ages = [age for age, sound in enumerate(self._checkpoints) if are_equal(found, sound)]
+        ages = [age for age, sound in enumerate(self._checkpoints) if are_equal(latest, sound)]
         return ("same" if ages[0] == 0 else "older") if ages else "other"
 
 
 class ExportEngine:
-    """An export in a format that this program loads."""
+    """Reads an export in a format that this program loads."""
 
     def __init__(self, path: Path) -> None:
         self._expected = self._translate(path)
 
     def attempt(self, path: Path, name: str) -> Outcome:
-        """Translate with an export of which one file is damaged."""
-        return judged(lambda: "same" if self._translate(path) == self._expected else "other")
+        """Translate with an export with one damaged file."""
+        return judge(lambda: "same" if self._translate(path) == self._expected else "other")
 
     def _translate(self, path: Path) -> list[str]:
         from nmt.formats import ctranslate2, keras_file
@@ -128,21 +127,21 @@ class ExportEngine:
 
 
 class VerifiedExport:
-    """An export that another library loads: `verify` has to find the damage."""
+    """Verifies an export that only another library loads."""
 
     def __init__(self, path: Path) -> None:
         pass
 
     def attempt(self, path: Path, name: str) -> Outcome:
-        """Verify an export of which one file is damaged."""
+        """Verify an export with one damaged file."""
         from nmt.errors import UserError
 
         def check() -> str:
-            if finds(path, name):
-                raise UserError(f"verify finds {name}")
+            if is_reported(path, name):
+                raise UserError(f"verify reports {name}")
             return "same" if name == "manifest.json" else "other"
 
-        return judged(check)
+        return judge(check)
 
 
 def are_equal(one: Any, other: Any) -> bool:
@@ -161,7 +160,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def read_others(path: Path) -> str:
-    """Read what other commands read of a run."""
+    """Read the files of a run that other commands read."""
     from nmt.formats.manifest import read_samples
     from nmt.runs.folder import RunFolder
 
@@ -177,8 +176,8 @@ def read_others(path: Path) -> str:
     return "same"
 
 
-def judged(read: Callable[[], str]) -> Outcome:
-    """Return the outcome of reading."""
+def judge(read: Callable[[], str]) -> Outcome:
+    """Call a reader; return the outcome."""
     from nmt.errors import UserError
 
     try:
@@ -197,22 +196,22 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 def verdict(folder: Path, name: str) -> str:
     """Return whether `verify` reports damage, as text."""
-    return str(finds(folder, name))
+    return str(is_reported(folder, name))
 
 
-def finds(folder: Path, name: str) -> bool:
+def is_reported(folder: Path, name: str) -> bool:
     """Whether `verify` reports damage."""
     from nmt.errors import UserError
     from nmt.inspect.verify import verify
 
     try:
-        return any(one.verdict == "damaged" for one in verify(folder))
+        return any(file.verdict == "damaged" for file in verify(folder))
     except UserError:
         return True
 
 
 def serve(kind: type, path: Path, pipe: Connection) -> None:
-    """Answer trials, one after the other."""
+    """Run the trials that arrive on a pipe."""
     from nmt.startup.commands import set_up_translation
     from nmt.startup.quiet import quiet_start
 
@@ -222,11 +221,11 @@ def serve(kind: type, path: Path, pipe: Connection) -> None:
         pipe.send(None)
         while (name := pipe.recv()) is not None:
             outcome = engine.attempt(path, name)
-            pipe.send((outcome, judged(partial(verdict, path, name))))
+            pipe.send((outcome, judge(partial(verdict, path, name))))
 
 
 class Engine:
-    """A process that loads the same folder again and again; it is started anew if it ends."""
+    """A process that loads the same folder again and again, restarted if it dies."""
 
     def __init__(self, kind: type, path: Path) -> None:
         self._kind, self.path = kind, path
@@ -242,22 +241,22 @@ class Engine:
         self._pipe.recv()
 
     def attempt(self, name: str) -> tuple[Outcome, bool]:
-        """Return the outcome with a damaged file, and whether `verify` finds it."""
+        """Return the outcome with a damaged file, and whether `verify` reports it."""
         self._pipe.send(name)
         try:
             if not self._pipe.poll(HANGS):
                 raise EOFError("it hangs")
-            outcome, (found, said) = self._pipe.recv()
+            outcome, (reported, message) = self._pipe.recv()
         except (EOFError, ConnectionError) as error:
             self._process.kill()
             self._process = None
-            return ("traceback", f"the process ended: {error!r}"), False
-        if found == "traceback":
-            outcome = ("traceback", f"verify: {said}")
-        return outcome, found == "True"
+            return ("traceback", f"the process died: {error!r}"), False
+        if reported == "traceback":
+            outcome = ("traceback", f"verify: {message}")
+        return outcome, reported == "True"
 
-    def settle(self) -> None:
-        """Start the process if there is none."""
+    def ensure_started(self) -> None:
+        """Start the process unless it is running."""
         if self._process is None:
             self.start()
 
@@ -268,7 +267,7 @@ class Engine:
 
 
 def kind_of(name: str) -> str:
-    """Return the row of the table that a file counts in."""
+    """Return the row of the table for a file."""
     for folder in ("logs", "inspection", "samples"):
         if name.startswith(f"{folder}/"):
             return f"{folder}/"
@@ -279,7 +278,7 @@ def kind_of(name: str) -> str:
 
 
 def draw(kinds: dict[str, list[str]], run: Path, rng: random.Random) -> tuple[str, Damage]:
-    """Draw a kind of file, a file, and how it is damaged: every second time near its end."""
+    """Draw a kind of file, a file, and its damage; every second one is near its end."""
     kind = rng.choice(sorted(kinds))
     name = rng.choice(kinds[kind])
     size = (run / name).stat().st_size
@@ -289,25 +288,25 @@ def draw(kinds: dict[str, list[str]], run: Path, rng: random.Random) -> tuple[st
     return kind, Damage(name, how, rng.randrange(low, max(1, size)), mask)
 
 
-def damage(path: Path, one: Damage) -> Callable[[], object]:
-    """Damage a file; return what makes it whole again."""
-    whole = path.read_bytes()
-    if one.how == "deletion":
+def damage(path: Path, change: Damage) -> Callable[[], object]:
+    """Damage a file; return a function that restores it."""
+    original = path.read_bytes()
+    if change.how == "deletion":
         path.unlink()
-    elif one.how == "cut":
-        path.write_bytes(whole[: one.offset])
+    elif change.how == "cut":
+        path.write_bytes(original[: change.offset])
     else:
-        changed = bytearray(whole)
-        changed[one.offset] ^= one.mask
+        changed = bytearray(original)
+        changed[change.offset] ^= change.mask
         path.write_bytes(changed)
-    return lambda: path.write_bytes(whole)
+    return lambda: path.write_bytes(original)
 
 
-def copy_run(run: Path, place: Path) -> Path:
-    """Copy a run, and give the copy the checksums that runs have today."""
+def copy_run(run: Path, target: Path) -> Path:
+    """Copy a run, and add checksums to a copy of an older one."""
     from nmt.runs.folder import RunFolder
 
-    copy = Path(shutil.copytree(run.resolve(), place / "run"))
+    copy = Path(shutil.copytree(run.resolve(), target / "run"))
     folder = RunFolder.open(copy)
     folder.write_config(folder.config)
     folder.write_corpus_record(folder.read_corpus_record())
@@ -315,7 +314,7 @@ def copy_run(run: Path, place: Path) -> Path:
 
 
 def make_engines(run: Path) -> dict[str, Engine]:
-    """Return what loads the run, and each of its exports, by how the names of their files begin."""
+    """Return the engines of the run and of each export, by the prefix of their file names."""
     engines = {"": Engine(RunEngine, run)}
     exports = run / "exports"
     for path in sorted(exports.iterdir()) if exports.is_dir() else ():
@@ -329,7 +328,9 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/latest"))
     parser.add_argument("--count", type=int, default=300, help="trials (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", metavar="TEXT", help="files whose names hold it")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="only files whose names contain it"
+    )
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
     begin = time.monotonic()
@@ -343,16 +344,16 @@ def main() -> None:
         engines = make_engines(run)
         counts: Counter[tuple[str, str]] = Counter()
         for _ in range(arguments.count):
-            kind, one = draw(kinds, run, rng)
-            prefix = max((key for key in engines if one.name.startswith(key)), key=len)
-            engines[prefix].settle()  # its folder is whole now
-            mend = damage(run / one.name, one)
-            (outcome, said), found = engines[prefix].attempt(one.name.removeprefix(prefix))
-            mend()
+            kind, change = draw(kinds, run, rng)
+            prefix = max((key for key in engines if change.name.startswith(key)), key=len)
+            engines[prefix].ensure_started()  # while its folder is undamaged
+            restore = damage(run / change.name, change)
+            (outcome, message), reported = engines[prefix].attempt(change.name.removeprefix(prefix))
+            restore()
             counts[kind, outcome] += 1
-            counts[kind, "verify"] += found
+            counts[kind, "verify"] += reported
             if outcome in ("other", "traceback"):
-                print(f"{outcome}: {one}: {said[:200]}", flush=True)
+                print(f"{outcome}: {change}: {message[:200]}", flush=True)
         for engine in engines.values():
             engine.stop()
     print_table(sorted(kinds), counts)
@@ -361,7 +362,7 @@ def main() -> None:
 
 
 def print_table(kinds: list[str], counts: Counter[tuple[str, str]]) -> None:
-    """Print one row per kind of file; the last column counts what `verify` finds."""
+    """Print one row per kind of file; the last column counts reports of `verify`."""
     width = max(map(len, kinds))
     columns = (*OUTCOMES, "verify")
     print(f"{'file':{width}}", *(f"{column:>9}" for column in columns))

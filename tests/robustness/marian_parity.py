@@ -1,13 +1,14 @@
 """Compare MarianMT in this program with MarianMT in `transformers`: see check_marian.sh.
 
-Two environments take turns, as neither has the other's packages:
+Two environments take turns, because neither has the other's packages:
 
-- prepare (this program's): tokenizers of the embedded corpus, in the layout of published folders;
-- reference (transformers'): models of random weights there, their ids, logits and translations;
-- compare (this program's): the same of the converted runs, which are then exported again;
-- reference --again: what transformers makes of the exports;
-- report: all differences in one table;
-- record (transformers'): what the tests compare with, --work tests/formats/marian/recorded.
+- prepare (this program's): trains tokenizers on the embedded corpus, in the published layout;
+- reference (transformers'): creates random models; stores ids, logits and translations;
+- compare (this program's): compares those of the converted runs, and exports the runs;
+- reference --again (transformers'): stores ids, logits and translations of the exports;
+- report (this program's): prints all differences in one table;
+- record (transformers'): writes the folder that tests compare with, given
+  --work tests/formats/marian/recorded.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RECORDED = (  # source, target
 
 
 def prepare(work: Path, trained: Path | None) -> None:
-    """Train a tokenizer for each side, and write the texts; export a run that was trained."""
+    """Train a tokenizer for each side, write the texts, and export the trained run, if any."""
     from nmt.data.corpus import load_corpus
     from nmt.formats.export import export_run
     from nmt.runs.corpus import read_corpus
@@ -72,12 +73,12 @@ def prepare(work: Path, trained: Path | None) -> None:
 
 
 def list_models(work: Path) -> list[str]:
-    """Return the names of the models: of the shapes, and the trained one where it is."""
+    """Return the names of the models: the shapes, and the trained one if it exists."""
     return [*SHAPES, *([TRAINED] if (work / "models" / TRAINED).is_dir() else [])]
 
 
 def read_lines(work: Path, name: str) -> list[str]:
-    """Return the texts that a model is asked for."""
+    """Return the texts for a model."""
     return list(read_json(work / (TRAINED_LINES if name == TRAINED else LINES)))
 
 
@@ -97,16 +98,16 @@ def train_tokenizers(folder: Path, pairs: Sequence[Sequence[str]], **options: An
         (folder / f"{name}.model").rename(folder / f"{name}.spm")
         (folder / f"{name}.vocab").unlink()
         model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
-        known = (model.id_to_piece(i) for i in range(3, model.get_piece_size()))
-        pieces |= dict.fromkeys(known)
-    named = ["</s>", "<unk>", *pieces, ">>fra<<", "<pad>"]
-    write_json(folder / "vocab.json", {piece: i for i, piece in enumerate(named)})
+        ordinary = (model.id_to_piece(i) for i in range(3, model.get_piece_size()))
+        pieces |= dict.fromkeys(ordinary)
+    vocabulary = ["</s>", "<unk>", *pieces, ">>fra<<", "<pad>"]
+    write_json(folder / "vocab.json", {piece: i for i, piece in enumerate(vocabulary)})
     languages = {"source_lang": "es", "target_lang": "en"}
     write_json(folder / "tokenizer_config.json", languages)
 
 
 def reference(work: Path, *, again: bool) -> None:
-    """Make models of random weights, or take the exports; write what they say."""
+    """Create random models, or load the exports; write their ids, logits and translations."""
     import torch
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
@@ -119,12 +120,12 @@ def reference(work: Path, *, again: bool) -> None:
             for file in (work / "tokenizer").iterdir():
                 shutil.copyfile(file, folder / file.name)
         tokenizer = MarianTokenizer.from_pretrained(folder)
-        # By its own reader where it has one: it no longer opens files of before PyTorch 1.6.
+        # A copy in safetensors, if any: transformers no longer opens files from before PyTorch 1.6.
         opened = folder.with_name("opened") if (folder.with_name("opened")).is_dir() else folder
         model = MarianMTModel.from_pretrained(folder if again else opened, dtype=torch.float32)
         model.eval()
-        found, logits = ask(torch, model, tokenizer, lines, beam=name in (BEAM_SHAPE, TRAINED))
-        write_json(folder / "found.json", found)
+        results, logits = ask(torch, model, tokenizer, lines, beam=name in (BEAM_SHAPE, TRAINED))
+        write_json(folder / "found.json", results)
         np.save(folder / "logits.npy", logits)
         print(f"{name}: {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
 
@@ -132,8 +133,8 @@ def reference(work: Path, *, again: bool) -> None:
 def make_model(
     torch: Any, config_class: Any, model_class: Any, folder: Path, shape: Any, size: int, seed: int
 ) -> None:
-    """Write a model of random weights."""
-    width, heads, ffn, encoder, decoder, activation, form = shape
+    """Write a model with random weights."""
+    width, heads, ffn, encoder, decoder, activation, file_format = shape
     config = config_class(
         d_model=width,
         vocab_size=size,
@@ -165,36 +166,36 @@ def make_model(
                 weight.normal_(std=2 / width**0.5 if weight.ndim > 1 else 0.1)
         model.model.shared.weight.normal_(std=width**-0.5)
         model.final_logits_bias.normal_(std=0.5)
-        # So that sentences end: transformers takes an end at the limit for certain.
+        # Sentences should end early: at the limit, transformers gives the end probability 1.
         model.final_logits_bias[0, 0] = 6.0
-    if form == "float16":
+    if file_format == "float16":
         model = model.half()
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
-    if form in ("bin", "legacy"):
+    if file_format in ("bin", "legacy"):
         shutil.copytree(folder, folder.with_name("opened"))
         (folder / "model.safetensors").unlink()
         state = {key: weight.clone() for key, weight in model.state_dict().items()}
         path = folder / "pytorch_model.bin"
-        torch.save(state, path, _use_new_zipfile_serialization=form == "bin")
+        torch.save(state, path, _use_new_zipfile_serialization=file_format == "bin")
 
 
 def ask(torch: Any, model: Any, tokenizer: Any, lines: list[str], *, beam: bool) -> Any:
-    """Return the ids of lines and what a beam makes of them, and the logits [T, V] of one pair."""
+    """Return ids and beam translations of lines, and the logits [T, V] of one pair."""
     ids = tokenizer(lines)["input_ids"]
-    found: dict[str, Any] = {"ids": ids}
+    results: dict[str, Any] = {"ids": ids}
     with torch.no_grad():
         source = torch.tensor([ids[0]])
         target = torch.tensor([[model.config.decoder_start_token_id, *ids[1][:-1]]])
         logits = model(input_ids=source, decoder_input_ids=target).logits[0].numpy()
         if beam:
-            found["beam"] = [translate(torch, model, tokenizer, one) for one in ids]
-    return found, logits
+            results["beam"] = [translate(torch, model, tokenizer, row) for row in ids]
+    return results, logits
 
 
 def translate(torch: Any, model: Any, tokenizer: Any, ids: list[int]) -> tuple[str, float]:
-    """Return what a beam finds, and its log-probability; lengths are not weighed."""
-    found = model.generate(
+    """Return the best translation of a beam without length penalty, and its log-probability."""
+    output = model.generate(
         torch.tensor([ids]),
         num_beams=BEAM,
         length_penalty=0.0,
@@ -204,17 +205,17 @@ def translate(torch: Any, model: Any, tokenizer: Any, ids: list[int]) -> tuple[s
         return_dict_in_generate=True,
         output_scores=True,
     )
-    text = tokenizer.decode(found.sequences[0], skip_special_tokens=True)
-    return text, float(found.sequences_scores[0])
+    text = tokenizer.decode(output.sequences[0], skip_special_tokens=True)
+    return text, float(output.sequences_scores[0])
 
 
 def record(folder: Path) -> None:
-    """Write the small folder, and what transformers makes of it, that the tests compare with."""
+    """Write the small folder that tests compare with, and the results of transformers on it."""
     import torch
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
     shutil.rmtree(folder, ignore_errors=True)
-    # The rule of normalization that is smallest.
+    # The smallest normalization rule.
     options = {"vocab_size": 60, "normalization_rule_name": "identity", "model_type": "bpe"}
     train_tokenizers(folder, RECORDED, **options)
     size = len(read_json(folder / "vocab.json"))
@@ -225,12 +226,12 @@ def record(folder: Path) -> None:
         state = {key: weight.clone() for key, weight in model.state_dict().items()}
         torch.save(state, folder / f"{form}.bin", _use_new_zipfile_serialization=form == "bin")
     lines = [source for source, _ in RECORDED] + [f">>fra<< {RECORDED[0][0]}", "¿漢?"]
-    found = ask(torch, model, tokenizer, lines, beam=True)
-    write_json(folder / "found.json", {"lines": lines, **found[0], "logits": found[1].tolist()})
+    results, logits = ask(torch, model, tokenizer, lines, beam=True)
+    write_json(folder / "found.json", {"lines": lines, **results, "logits": logits.tolist()})
 
 
 def compare(work: Path) -> None:
-    """Convert each folder; compare; export the run again."""
+    """Convert each folder, compare the run, and export it."""
     from nmt.formats.export import export_run
     from nmt.formats.marian.reading import convert
 
@@ -240,17 +241,18 @@ def compare(work: Path) -> None:
         folder = work / "models" / name
         shutil.rmtree(folder / "run", ignore_errors=True)
         run = convert(folder / "in", folder / "run")
-        found, logits = read_json(folder / "in" / "found.json"), np.load(folder / "in/logits.npy")
+        expected = read_json(folder / "in" / "found.json")
+        logits = np.load(folder / "in" / "logits.npy")
         order = list_their_ids(folder / "in", run)
         ours = [[order[i] for i in row] + [0] for row in run.load_tokenizer().encode(lines)]
         row = {
             "shape": name,
             "sentences": len(lines),
-            "ids equal": sum(a == b for a, b in zip(ours, found["ids"], strict=True)),
+            "ids equal": sum(a == b for a, b in zip(ours, expected["ids"], strict=True)),
             "logits differ by": float(np.abs(read_logits(run, ours, order) - logits).max()),
         }
-        if "beam" in found:
-            row |= compare_beam(run, lines, found["beam"])
+        if "beam" in expected:
+            row |= compare_beam(run, lines, expected["beam"])
         export_run(run, folder / "out", "transformers")
         rows.append(row | compare_weights(folder))
         print(row, flush=True)
@@ -258,16 +260,18 @@ def compare(work: Path) -> None:
 
 
 def list_their_ids(folder: Path, run: Any) -> list[int]:
-    """Return the id there of each piece here."""
+    """Return the id in transformers of each piece of this program."""
     vocabulary = read_json(folder / "vocab.json")
     tokenizer = run.load_tokenizer()
-    ids = [vocabulary.get(one, -1) for one in tokenizer.pieces(range(tokenizer.vocabulary_size))]
+    ids = [
+        vocabulary.get(piece, -1) for piece in tokenizer.pieces(range(tokenizer.vocabulary_size))
+    ]
     ids[0], ids[1] = -1, vocabulary["<pad>"]
     return ids
 
 
 def read_logits(run: Any, rows: list[list[int]], order: list[int]) -> np.ndarray:
-    """Return the logits of the second sentence after the first, in their order."""
+    """Return the logits of the second sentence given the first, in the order of transformers."""
     back = {theirs: ours for ours, theirs in enumerate(order) if theirs >= 0}
     source = np.array([[back[i] for i in rows[0]]])
     target = np.array([[1, *(back[i] for i in rows[1][:-1])]])
@@ -276,27 +280,27 @@ def read_logits(run: Any, rows: list[list[int]], order: list[int]) -> np.ndarray
 
 
 def compare_beam(run: Any, lines: list[str], expected: list[tuple[str, float]]) -> dict[str, Any]:
-    """Translate without weighing lengths, by our rule of what may end and by theirs; count."""
+    """Compare translations without length penalty, by our rule for endings and by theirs."""
     from unittest import mock
 
     from nmt.inference import programs
     from nmt.inference.beam_search import BeamSearch
 
     pairs = list(zip(search(run, lines), expected, strict=True))
-    with mock.patch.object(programs, "BeamSearch", take_their_endings(BeamSearch)):
-        by_theirs = search(run, lines)
+    with mock.patch.object(programs, "BeamSearch", use_their_endings(BeamSearch)):
+        with_their_rule = search(run, lines)
     return {
         "beam equal": sum(ours.text == text for ours, (text, _) in pairs),
         "beam better": sum(ours.log_prob > score + 1e-4 for ours, (_, score) in pairs),
         "beam worse": sum(ours.log_prob < score - 1e-4 for ours, (_, score) in pairs),
         "by their rule equal": sum(
-            ours.text == text for ours, (text, _) in zip(by_theirs, expected, strict=True)
+            ours.text == text for ours, (text, _) in zip(with_their_rule, expected, strict=True)
         ),
     }
 
 
 def search(run: Any, lines: list[str]) -> list[Any]:
-    """Return what this program's beam finds for each line."""
+    """Return the best translation of this program's beam for each line."""
     from dataclasses import replace
 
     from nmt.inference.translator import Translator
@@ -307,42 +311,42 @@ def search(run: Any, lines: list[str]) -> list[Any]:
         beam_size=BEAM,
         length_penalty=0.0,
         max_length_ratio=0.0,
-        max_length_margin=LONGEST - 1,  # theirs counts what decoding begins with
+        max_length_margin=LONGEST - 1,  # transformers counts the first decoder input
     )
-    return [one[0] for one in translator.hypotheses(lines)]
+    return [translations[0] for translations in translator.hypotheses(lines)]
 
 
-def take_their_endings(kind: Any) -> type:
-    """Return a beam search in which only the k best of 2k candidates may end, as transformers'."""
+def use_their_endings(kind: Any) -> type:
+    """Return a beam search in which only the k best of 2k candidates may end."""
     from keras import ops
 
     class Theirs(kind):
         def endings(self, ends: Any, log_probs: Any) -> Any:
-            among = ops.arange(2 * self.size) < self.size
-            return ops.logical_and(super().endings(ends, log_probs), among)
+            is_best = ops.arange(2 * self.size) < self.size
+            return ops.logical_and(super().endings(ends, log_probs), is_best)
 
     return Theirs
 
 
 def compare_weights(folder: Path) -> dict[str, Any]:
-    """Compare what went in with what came out."""
+    """Compare the weights of the imported and the exported folder."""
     from nmt.formats.marian.reading import read_weights
 
-    went, came = read_weights(folder / "in"), read_weights(folder / "out")
-    shared = [name for name in came if name in went]
-    same = sum(np.array_equal(came[name], went[name]) for name in shared)
-    return {"weights": len(came), "weights the same": same}
+    imported, exported = read_weights(folder / "in"), read_weights(folder / "out")
+    shared = [name for name in exported if name in imported]
+    same = sum(np.array_equal(exported[name], imported[name]) for name in shared)
+    return {"weights": len(exported), "weights the same": same}
 
 
 def report(work: Path) -> None:
-    """Add what transformers made of the exports; print the table; fail where a bar is missed."""
+    """Add the results for the exports; print the table; exit if a limit is exceeded."""
     wrong = []
     for row in read_json(work / "compared.json"):
         folder = work / "models" / row["shape"]
-        went, came = (read_json(folder / where / "found.json") for where in ("in", "out"))
+        imported, exported = (read_json(folder / where / "found.json") for where in ("in", "out"))
         logits = [np.load(folder / where / "logits.npy") for where in ("in", "out")]
         row["out: logits differ by"] = float(np.abs(logits[0] - logits[1]).max())
-        row["out: all else the same"] = went == came
+        row["out: all else the same"] = imported == exported
         print("  ".join(f"{key} {value}" for key, value in row.items()))
         if not (
             row["ids equal"] == row["sentences"]
@@ -372,7 +376,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare with transformers: see check_marian.sh.")
     parser.add_argument("step", choices=("prepare", "reference", "compare", "report", "record"))
     parser.add_argument("--work", type=Path, default=Path(".cache/marian"))
-    parser.add_argument("--again", action="store_true", help="take the exports")
+    parser.add_argument("--again", action="store_true", help="use the exports")
     parser.add_argument("--run", type=Path, help="a trained run with model=marian, for prepare")
     arguments = parser.parse_args()
     if arguments.step == "reference":

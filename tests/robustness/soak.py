@@ -1,13 +1,13 @@
-"""Kill a training run again and again: it must end as if nothing had happened.
+"""Kill a training run again and again: it must end as if it had never been killed.
 
     python tests/robustness/soak.py --kills 100
     python tests/robustness/soak.py --minutes 60 --seed 7
 
 Trains a tiny model twice on the embedded phrasebook: once undisturbed, once killed (SIGKILL) at
-random moments and resumed, so that kills fall into starting, resuming, updates, evaluations and
-writes. Then compares everything that a run leaves: checkpoints, best weights, metrics, curves of
-TensorBoard, samples, scores, translations; and looks for files and lines that should not be there.
-Prints one table, and exits with 1 if anything differs. KERAS_BACKEND chooses the backend.
+random moments and resumed, so that kills hit start, resume, updates, evaluations and writes. Then
+compares all results of both runs: checkpoints, best weights, metrics, TensorBoard's curves,
+samples, scores, translations; and looks for files and lines that should not exist. Prints one
+table, and exits with 1 if anything differs. KERAS_BACKEND selects the backend.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-TIMED = ("seconds", "speed/tokens_per_second")  # what no resumed run can repeat
+TIMED = ("seconds", "speed/tokens_per_second")  # differ between runs
 TEXTS = ("Hoy hace frío.", "¿Dónde está la estación?", "")
 
 
@@ -36,9 +36,9 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100, help="(%(default)s)")
-    parser.add_argument("--minutes", type=float, help="end after so long, however many kills")
-    parser.add_argument("--updates", type=int, default=400, help="of the run (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments (%(default)s)")
+    parser.add_argument("--minutes", type=float, help="time limit, whatever the number of kills")
+    parser.add_argument("--updates", type=int, default=400, help="updates per run (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the kill times (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         different = soak(Path(folder), arguments)
@@ -46,61 +46,61 @@ def main() -> None:
 
 
 def soak(folder: Path, arguments: argparse.Namespace) -> list[str]:
-    """Train, kill, resume and compare; return what was different."""
+    """Train, kill, resume and compare; return the differences."""
     corpus = write_corpus(folder / "corpus.tsv")
-    begun = time.monotonic()
-    whole = folder / "whole"
-    seconds = run_to_the_end(train(whole, corpus, arguments.updates))
-    say(f"undisturbed: {seconds:.0f} s")
+    start = time.monotonic()
+    reference = folder / "whole"
+    seconds = wait_for(train(reference, corpus, arguments.updates))
+    log(f"undisturbed: {seconds:.0f} s")
     moments = random.Random(arguments.seed)
     phases: Counter[str] = Counter()
     different: list[str] = []
     victims = 0
-    while phases.total() < arguments.kills and not is_over(begun, arguments.minutes):
+    while phases.total() < arguments.kills and not is_over(start, arguments.minutes):
         victims += 1
         victim = folder / f"victim_{victims}"
-        while phases.total() < arguments.kills and not is_over(begun, arguments.minutes):
-            # Up to a good deal more than a start takes: a run gets on, but slowly.
+        while phases.total() < arguments.kills and not is_over(start, arguments.minutes):
+            # The longest times exceed a start by far, so the run makes slow progress.
             moment = moments.uniform(0.05 * seconds, 0.6 * seconds)
             phase = kill_after(train(victim, corpus, arguments.updates), moment)
             if phase is None:
                 break
             phases[phase] += 1
-            say(f"kill {phases.total()}: {phase}")
-        run_to_the_end(train(victim, corpus, arguments.updates))
-        different += [f"victim {victims}: {what}" for what in compare(whole, victim)]
+            log(f"kill {phases.total()}: {phase}")
+        wait_for(train(victim, corpus, arguments.updates))
+        different += [f"victim {victims}: {what}" for what in compare(reference, victim)]
         shutil.rmtree(victim)
     print("\n| killed while | times |\n|---|---|")
     for phase, count in phases.most_common():
         print(f"| {phase} | {count} |")
-    print(f"| in all, {victims} runs of {arguments.updates} updates | {phases.total()} |")
-    print("\n".join(["", *different]) if different else "\nnothing differs, nothing is left over")
+    print(f"| total, {victims} runs of {arguments.updates} updates | {phases.total()} |")
+    print("\n".join(["", *different]) if different else "\nno differences, no leftover files")
     return different
 
 
 def write_corpus(path: Path) -> Path:
-    """Write some 1,500 lines of the embedded corpus."""
+    """Write about 1,500 lines of the embedded corpus; return the path."""
     lines = [
         line
-        for part in sorted((ROOT / "data" / "phrasebook").glob("*.tsv"))
-        for line in part.read_text(encoding="utf-8").splitlines()
+        for table in sorted((ROOT / "data" / "phrasebook").glob("*.tsv"))
+        for line in table.read_text(encoding="utf-8").splitlines()
     ]
     path.write_text("\n".join(lines[:: len(lines) // 1500]) + "\n", encoding="utf-8")
     return path
 
 
-def is_over(begun: float, minutes: float | None) -> bool:
-    """Whether the time is up."""
-    return minutes is not None and time.monotonic() - begun > 60 * minutes
+def is_over(start: float, minutes: float | None) -> bool:
+    """Whether the time limit is reached."""
+    return minutes is not None and time.monotonic() - start > 60 * minutes
 
 
-def say(line: str) -> None:
-    """Report progress."""
+def log(line: str) -> None:
+    """Report progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def train(folder: Path, corpus: Path, updates: int) -> subprocess.Popen[str]:
-    """Start a run in a folder of its own, or go on with the one that is there."""
+    """Start a run in a folder, or resume the one in it."""
     runs = folder / "runs"
     overrides = [f"runs_dir={runs}", f"cache_dir={folder / 'cache'}"]
     # A run that was killed before its first checkpoint has nothing to resume from.
@@ -126,17 +126,17 @@ def train(folder: Path, corpus: Path, updates: int) -> subprocess.Popen[str]:
     )
 
 
-def run_to_the_end(process: subprocess.Popen[str]) -> float:
-    """Wait; return the seconds that it took."""
-    begun = time.monotonic()
+def wait_for(process: subprocess.Popen[str]) -> float:
+    """Wait until a process ends well; return its seconds."""
+    start = time.monotonic()
     output, _ = process.communicate()
     if process.returncode:
         sys.exit(f"a run ended with status {process.returncode}:\n{output[-3000:]}")
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def kill_after(process: subprocess.Popen[str], seconds: float) -> str | None:
-    """Kill a process; return what it was about then, or None if it had ended by itself."""
+    """Kill a process; return the phase it was in, or None if it had ended before."""
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -149,7 +149,7 @@ def kill_after(process: subprocess.Popen[str], seconds: float) -> str | None:
 
 
 def name_phase(output: str) -> str:
-    """Say what a run that printed this was doing."""
+    """Return the phase of a run with this output."""
     if "test split" in output:
         return "scoring"
     if "resumed" in output:
@@ -160,19 +160,19 @@ def name_phase(output: str) -> str:
     return "first updates" if "run folder" in output else "starting"
 
 
-def compare(whole: Path, victim: Path) -> Iterator[str]:
-    """Yield what is different in two folders with one run each."""
-    one, two = ((folder / "runs" / "latest").resolve() for folder in (whole, victim))
+def compare(reference: Path, victim: Path) -> Iterator[str]:
+    """Yield the differences of two folders with one run each."""
+    one, two = ((folder / "runs" / "latest").resolve() for folder in (reference, victim))
     if len(list((victim / "runs").glob("2*"))) != 1:
         yield "it has more than one run folder"
     names = [
         {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
         for run in (one, two)
     ]
-    kept = [{name for name in some if not name.startswith("logs")} for some in names]
-    if kept[0] != kept[1]:
-        yield f"files: {sorted(kept[0] ^ kept[1])}"
-    for name in sorted(kept[0] & kept[1]):
+    names = [{name for name in each if not name.startswith("logs")} for each in names]
+    if names[0] != names[1]:
+        yield f"files: {sorted(names[0] ^ names[1])}"
+    for name in sorted(names[0] & names[1]):
         if name.endswith(".npz"):
             yield from (f"{name}: {what}" for what in compare_arrays(one / name, two / name))
         elif name == "metrics.jsonl":
@@ -189,17 +189,17 @@ def compare(whole: Path, victim: Path) -> Iterator[str]:
 
 
 def compare_arrays(one: Path, two: Path) -> Iterator[str]:
-    """Yield the names of arrays that are not the same, bit for bit, but for times."""
+    """Yield the names of arrays that differ in any bit, times excepted."""
     import numpy as np
 
     with np.load(one) as first, np.load(two) as second:
         if first.files != second.files:
-            yield "other arrays"
+            yield "names of arrays"
             return
         for name in first.files:
             if name == "metadata.json":
-                told = [json.loads(stored[name].tobytes()) for stored in (first, second)]
-                if told[0] | {"seconds": 0} != told[1] | {"seconds": 0}:
+                metadata = [json.loads(stored[name].tobytes()) for stored in (first, second)]
+                if metadata[0] | {"seconds": 0} != metadata[1] | {"seconds": 0}:
                     yield name
             elif first[name].tobytes() != second[name].tobytes():
                 yield name
@@ -212,7 +212,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def read_curves(logs: Path) -> dict[str, list[tuple[int, float]]]:
-    """Return TensorBoard's scalars, as it shows them: without what a resume took back."""
+    """Return TensorBoard's scalars as it shows them: without points that a resume replaced."""
     from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
 
@@ -228,7 +228,7 @@ def read_curves(logs: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def translate(run: Path) -> str:
-    """Return what the command makes of a few texts."""
+    """Return the translations of a few texts."""
     done = subprocess.run(
         [sys.executable, "-m", "nmt.translate", "--run", run, "--nbest", "4", "--scores", *TEXTS],
         capture_output=True,

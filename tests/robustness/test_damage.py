@@ -1,4 +1,4 @@
-"""How the damage is drawn, done and mended."""
+"""Damage is drawn, applied and undone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from damage import Damage, damage, draw, judged, kind_of, worst
+from damage import Damage, damage, draw, judge, kind_of, worst
 
 from nmt.errors import UserError
 
@@ -42,10 +42,10 @@ def test_outcomes_are_told_apart() -> None:
     def fail(error: Exception) -> str:
         raise error
 
-    assert judged(lambda: "other") == ("other", "")
-    assert judged(lambda: fail(UserError("one line"))) == ("error", "one line")
-    assert judged(lambda: fail(UserError("two\nlines")))[0] == "traceback"
-    assert judged(lambda: fail(KeyError("x"))) == ("traceback", "KeyError('x')")
+    assert judge(lambda: "other") == ("other", "")
+    assert judge(lambda: fail(UserError("one line"))) == ("error", "one line")
+    assert judge(lambda: fail(UserError("two\nlines")))[0] == "traceback"
+    assert judge(lambda: fail(KeyError("x"))) == ("traceback", "KeyError('x')")
     assert worst([("same", ""), ("error", "x"), ("older", "")]) == ("error", "x")
     assert worst([("error", "x"), ("other", "y")]) == ("other", "y")
 

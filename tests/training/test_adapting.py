@@ -112,7 +112,7 @@ def test_it_goes_on_without_the_run_it_started_from(
     [
         ("model=small", "keeps its model: .* leave it out"),
         ("model.d_model=32", "keeps its model.d_model"),
-        ("tokenizer=bpe", "keeps its tokenizer: .* training.new_vocabulary=true beside tokenizer"),
+        ("tokenizer=bpe", "keeps its tokenizer: tokenizer.* needs training.new_vocabulary=true"),
         ("tokenizer.character_coverage=0.9", "keeps its tokenizer"),
         ("training.start_from=nowhere", "run nowhere does not exist"),
     ],
@@ -365,7 +365,7 @@ def test_several_tests_are_scored_before_and_after(
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.tests.dev=x.tsv", "data.tests: 'dev' is no name"),
+        ("data.tests.dev=x.tsv", "data.tests: invalid name 'dev'"),
         ("data.tests.verses=", "data.tests.verses needs a file of pairs, or a run"),
         ("data.tests.verses=nowhere.tsv", "data.tests.verses=nowhere.tsv"),
     ],

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Container
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +31,6 @@ from nmt.training.interruptions import Interruptions
 from nmt.training.job import fit
 from nmt.training.journal import Journal
 from nmt.training.memory import MemoryFitter
-from nmt.training.position import Position
 from nmt.training.saver import Saver
 
 if TYPE_CHECKING:
@@ -378,16 +376,6 @@ def test_what_is_garbage_is_collected_at_every_evaluation(
     assert gc.get_freeze_count() == 0
 
 
-def test_what_is_usual_is_the_median_of_the_last_reports(whole: Callable[[str], RunFolder]) -> None:
-    position = Position(norms=[1.0] * 10)
-    training = replace(whole("off").config.training, spike_factor=4.0)
-    session: Any = SimpleNamespace(training=training, position=position)
-    guard = Guard(session, lambda number: ({}, 1.0))
-    assert guard.norm_limit == math.inf  # too few
-    position.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
-    assert guard.norm_limit == 8.0
-
-
 def test_weights_that_give_no_finite_loss_are_not_kept(kept: Workshop) -> None:
     with pytest.raises(UserError, match=r"loss is not finite .* lower training\.learning_rate"):
         kept.train("data.test=0", "training.learning_rate=1e30")
@@ -464,16 +452,6 @@ def test_a_session_that_ends_and_a_scheduler_stop_a_run(
     run = kept.train("data.test=0")
     assert run.stopped_by == number
     assert run.folder.checkpoints.steps() == [3]
-
-
-@pytest.mark.long
-def test_a_signal_that_is_ignored_stays_so(kept: Workshop, at_update: AtUpdate) -> None:
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
-    try:
-        at_update(3, lambda: os.kill(os.getpid(), signal.SIGHUP))
-        assert kept.train("data.test=0").complete
-    finally:
-        signal.signal(signal.SIGHUP, previous)
 
 
 @pytest.mark.long

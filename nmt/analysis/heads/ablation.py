@@ -12,8 +12,8 @@ import numpy as np
 from keras import ops
 
 from nmt.data.splitting import Pair
-from nmt.inference.evaluation import perplexity
 from nmt.inference.metrics import corpus_scores
+from nmt.inference.perplexity import perplexity
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 

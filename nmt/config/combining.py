@@ -1,0 +1,196 @@
+"""Composed configurations combined with a stored one.
+
+The stored configuration belongs to a resumed run, to the run that a new run starts from, or to a
+prepared corpus. It determines some keys; overrides of those are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from nmt.config.command_line import open_data_schema
+from nmt.config.files import from_composed
+from nmt.config.schema import SOURCES, Config
+from nmt.config.tokenizer import TokenizerConfig
+from nmt.config.training import TrainingConfig
+from nmt.config.upgrades import LATER_KEYS
+from nmt.errors import UserError, suggest
+
+# Keys that a resumed run may change: limits, intervals, paths, search. Any other key would make it
+# another run.
+_CHANGEABLE_ON_RESUME = re.compile(
+    r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_\w+"
+    r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
+    r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
+    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
+)
+
+# Model keys that a run starting from another may change: those without effect on weight shapes.
+_CHANGEABLE_ON_START = re.compile(
+    r"model\.(\w*dropout|lora_rank|lora_on|max_length|attention_kernel|remat|name)"
+)
+
+# Keys that a prepared corpus determines, and exceptions that only matter in training.
+_DETERMINED_BY_PREPARATION = re.compile(r"data\..+|tokenizer(\..*)?")
+_DETERMINED_BY_TRAINING = re.compile(
+    r"data\.(prepared|temperature|stages(\..*)?|sources\.\w+\.weight)"
+)
+
+_EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
+
+
+def combine_for_resume(
+    composed: DictConfig, overrides: Sequence[str], stored: Config, folder: Path
+) -> Config:
+    """Return the stored configuration of a resumed run, changed by ``overrides``.
+
+    Args:
+        composed: the configuration that Hydra composed, overrides included.
+        overrides: the job's command-line overrides.
+        stored: the run's configuration.
+        folder: the run's folder, which becomes ``training.resume``.
+
+    Raises:
+        UserError: an invalid value, or an override that a resumed run does not accept.
+    """
+    combined = OmegaConf.structured(stored)
+    # An untrusted folder must not determine where to write.
+    combined.data.rejected_file = None
+    keys = _list_overridden_keys(overrides)
+    for key in keys:
+        if not _CHANGEABLE_ON_RESUME.fullmatch(key):
+            raise UserError(
+                f"a resumed run keeps its {key}: {folder} holds its configuration; start a new run "
+                "to change it"
+            )
+        _check_source_exists(key, combined.data.sources, folder)
+        OmegaConf.update(combined, key, OmegaConf.select(composed, key))
+    _keep_update_size(combined.training, stored.training, keys)
+    combined.training.resume = str(folder)
+    return from_composed(combined)
+
+
+def _keep_update_size(training: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:
+    """Keep the size of an update when an override changes its division into micro-batches."""
+    has_size, has_count = "training.batch_tokens" in keys, "training.accumulate" in keys
+    if has_size or has_count:
+        training.update_tokens = tokens = stored.tokens_per_update
+    if has_size and not has_count:
+        training.accumulate = 1  # batch_tokens determines it
+    elif has_count and not has_size:
+        training.batch_tokens = -(-tokens // max(1, training.accumulate))
+
+
+def apply_prepared(
+    composed: DictConfig, overrides: Sequence[str], stored: Mapping[str, Any], folder: str
+) -> None:
+    """Set the sources, tokenizer and row lengths that a prepared corpus determines.
+
+    Args:
+        composed: the configuration that Hydra composed, overrides included; changed in place.
+        overrides: the job's command-line overrides.
+        stored: the configuration that the corpus was prepared with.
+        folder: the prepared folder, ``data.prepared``.
+
+    Raises:
+        UserError: an override contradicts the prepared corpus.
+    """
+    keys = _list_overridden_keys(overrides)
+    stored_data = LATER_KEYS["data"] | dict(stored["data"]) | {"prepared": folder}
+    data = cast(DictConfig, OmegaConf.merge(open_data_schema(), stored_data))
+    for key in keys:
+        if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
+            raise UserError(
+                f"data.prepared={folder} keeps its {key}: leave it out, or prepare the corpus again"
+            )
+        _check_source_exists(key, data.sources, folder)
+        if re.fullmatch(r"data\..+", key) and key != "data.prepared":
+            value = OmegaConf.select(composed, key)
+            OmegaConf.update(data, key.removeprefix("data."), value, merge=False)
+    lengths = sorted(set(stored["prepare"]["row_lengths"]))
+    requested = list(composed.training.row_lengths)
+    if "training.row_lengths" in keys and sorted(set(requested)) != lengths:
+        raise UserError(
+            f"training.row_lengths must be {lengths}, as in data.prepared={folder}, got "
+            f"{requested}: leave it out, or prepare the corpus with prepare.row_lengths"
+        )
+    composed.data = data
+    composed.tokenizer = OmegaConf.structured(TokenizerConfig(**stored["tokenizer"]))
+    composed.training.row_lengths = lengths
+
+
+def combine_for_start(
+    composed: DictConfig,
+    overrides: Sequence[str],
+    stored: Config,
+    folder: Path,
+    *,
+    has_paired_tokenizer: bool = False,
+) -> Config:
+    """Return the configuration of a new run that starts from the weights of another.
+
+    The other run determines the model's sizes, and the languages if the corpus names none. The new
+    run trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
+
+    Args:
+        composed: the configuration that Hydra composed, overrides included; changed in place.
+        overrides: the job's command-line overrides.
+        stored: the other run's configuration.
+        folder: the other run's folder, which becomes ``training.start_from``.
+        has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
+
+    Raises:
+        UserError: an invalid value, or an override that contradicts the other run.
+    """
+    training = composed.training
+    if training.new_vocabulary is None:
+        is_embedding_fixed = composed.model.lora_rank is not None or any(
+            fnmatchcase(name, pattern) for pattern in training.freeze for name in _EMBEDDING
+        )
+        training.new_vocabulary = not (is_embedding_fixed or has_paired_tokenizer)
+    # The rate of dropout depends on the new corpus; adapters are already merged.
+    model = OmegaConf.structured(replace(stored.model, dropout=None, lora_rank=None, lora_on=None))
+    for key in _list_overridden_keys(overrides):
+        if key == "model" or key.startswith("model."):
+            if not _CHANGEABLE_ON_START.fullmatch(key):
+                raise UserError(
+                    f"a run that starts from another keeps its {key}: {folder} has weights of its "
+                    "sizes; leave it out"
+                )
+            OmegaConf.update(model, key.removeprefix("model."), OmegaConf.select(composed, key))
+        elif re.match(r"tokenizer\b", key) and not training.new_vocabulary:
+            raise UserError(
+                f"a run that starts from another keeps its tokenizer: {key} needs "
+                "training.new_vocabulary=true"
+            )
+    composed.model = model
+    languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
+    for key, language in zip(("source_language", "target_language"), languages, strict=True):
+        if OmegaConf.is_missing(composed.data, key):
+            composed.data[key] = language
+    if not training.new_vocabulary:
+        composed.tokenizer = OmegaConf.structured(stored.tokenizer)
+    training.start_from = str(folder)
+    return from_composed(composed)
+
+
+def _list_overridden_keys(overrides: Sequence[str]) -> list[str]:
+    """Return the key or group that each override sets."""
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    return [override.get_key_element().lstrip("+") for override in parsed]
+
+
+def _check_source_exists(key: str, sources: DictConfig, folder: Path | str) -> None:
+    """Check that the stored configuration has the source of an overridden key."""
+    if key.startswith(f"{SOURCES}."):
+        name = key.split(".")[2]
+        if name not in sources:
+            raise UserError(f"{folder} has no source '{name}'{suggest(name, sources)}")

@@ -1,0 +1,109 @@
+"""What configurations of older versions lack or name differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nmt.config.sources import PATTERNS, SHORT_KEYS
+from nmt.errors import UserError
+
+# Keys that older runs lack, with the value that reproduces their behaviour.
+LATER_KEYS: dict[str, dict[str, Any]] = {
+    "decoding": {"quantization": "float32"},
+    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0},
+    "model": {"lora_rank": None, "lora_on": ["*"]},
+    "training": {
+        "attention_every": 250,
+        "deterministic": False,
+        "dropout_warmup_epochs": 0,
+        "evaluation_share": None,
+        "freeze": [],
+        "max_skipped": 30,
+        "new_vocabulary": False,
+        "on_spike": "skip",
+        "spike_factor": None,
+        "stop_behind": None,
+        "update_tokens": None,
+        "devices": "auto",
+        "parallel_parts": 1,
+        "start_from": None,
+        "tokenizer_lines": 500_000,
+        "word_dropout": 0,
+    },
+}
+_LATER_TRANSFORMER_KEYS: dict[str, Any] = {
+    "kind": "transformer",
+    "heads": "split",
+    "key_value_heads": None,
+    "attention_biases": True,
+    "attention_output": True,
+    "qk_norm": False,
+    "norm_epsilon": 1e-6,
+    "output_bias": False,
+}
+
+# Keys of the ``data`` group in version 0.1, which had one corpus and no sources.
+_SINGLE_CORPUS_KEYS = ("kind", "patterns", "pattern_share", *SHORT_KEYS)
+
+# Keys of older versions -> what to write today.
+RENAMED_KEYS = {
+    "data.kind": "data.sources.NAME.kind (or choose a corpus: data=tsv)",
+    "data.patterns": "data.sources.patterns.pairs",
+    "data.pattern_share": "data.sources.patterns.weight and data.sources.written.weight",
+}
+
+
+def list_later_keys(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the keys that a stored configuration may lack, with their values, by group."""
+    model = stored.get("model")
+    # Before models had kinds, all were transformers.
+    kind = model.get("kind", "transformer") if isinstance(model, Mapping) else None
+    transformer_keys = _LATER_TRANSFORMER_KEYS if kind == "transformer" else {}
+    return LATER_KEYS | {"model": LATER_KEYS["model"] | transformer_keys}
+
+
+def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ``data`` group of an older run in today's form.
+
+    Version 0.1 had one corpus and no sources; 0.2 called the kind ``patterns`` ``grammar``.
+
+    Raises:
+        UserError: a stored value is invalid.
+    """
+    if isinstance(stored.get("sources"), dict):
+        return {**stored, "sources": _rename_grammar(stored["sources"])}
+    if "sources" in stored or "kind" not in stored:
+        return dict(stored)
+    corpus = str(stored["kind"])
+    kind = "zip" if corpus == "tatoeba" else corpus
+    source = {"kind": kind} | {
+        key: stored[key]
+        for key, kinds in SHORT_KEYS.items()
+        if kind in kinds and stored.get(key) is not None
+    }
+    sources = {"pairs": source}
+    if corpus == "phrasebook":
+        sources = {"written": source}
+        if stored.get("patterns"):
+            share = stored.get("pattern_share", 0.5)
+            if not isinstance(share, float | int):
+                raise UserError(f"data.pattern_share must be a number, got {share}")
+            source["weight"] = 1 - share
+            sources["patterns"] = {
+                "kind": PATTERNS,
+                "pairs": stored["patterns"],
+                "split": "train",
+                "weight": share,
+            }
+    data = {key: value for key, value in stored.items() if key not in _SINGLE_CORPUS_KEYS}
+    return data | {"name": corpus, "sources": sources}
+
+
+def _rename_grammar(sources: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {
+        name: source | {"kind": PATTERNS}
+        if isinstance(source, dict) and source.get("kind") == "grammar"
+        else source
+        for name, source in sources.items()
+    }

@@ -1,0 +1,98 @@
+"""Score given translations, and measure how well a model predicts them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+from nmt.inference.evaluation import run_with_progress
+from nmt.inference.forcing import count_tokens
+from nmt.inference.results import PairScore
+from nmt.inference.translator import Translator
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """Perplexity of given translations."""
+
+    pieces: int  # tokens of all targets, end marks included
+    nats_per_piece: float  # mean negative log-probability of a token
+    per_piece: float  # exp of it
+    per_word: float  # the same nats per white-space word or end mark: compares vocabularies
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Given translations and their log-probabilities."""
+
+    pairs: Sequence[Pair]
+    scores: Sequence[PairScore | None]  # None: a side has more tokens than the model positions
+
+    @property
+    def too_long(self) -> list[int]:
+        """Numbers of the pairs without a score, from 1."""
+        return [number for number, score in enumerate(self.scores, 1) if score is None]
+
+    @property
+    def perplexity(self) -> Perplexity:
+        """Perplexity of all pairs that have a score."""
+        return perplexity([score for score in self.scores if score is not None])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the scores with every token for a file; null for a pair without a score."""
+        return {
+            "perplexity": asdict(self.perplexity),
+            "too_long": self.too_long,
+            "pairs": [
+                {"source": pair.source, "target": pair.target}
+                | {"log_prob": None if score is None else score.log_prob}
+                | {"pieces": [] if score is None else score.pieces}
+                | {"log_probs": [] if score is None else score.log_probs}
+                for pair, score in zip(self.pairs, self.scores, strict=True)
+            ],
+        }
+
+
+def perplexity(scores: Sequence[PairScore]) -> Perplexity:
+    """Return the perplexity of a scored corpus."""
+    nats = -sum(score.log_prob for score in scores)
+    tokens = sum(len(score.pieces) for score in scores)
+    # The first token of every word carries the space before it; the end mark counts as a word.
+    words = sum(1 + sum(piece.startswith("▁") for piece in score.pieces) for score in scores)
+    return Perplexity(
+        tokens, nats / tokens, math.exp(nats / tokens), math.exp(min(700.0, nats / words))
+    )
+
+
+def score_with_progress(
+    translator: Translator, pairs: Sequence[Pair], console: Console
+) -> ScoredPairs:
+    """Score given translations, with a progress bar; pairs too long for the model have no score.
+
+    Raises:
+        UserError: there are no pairs, or all are too long.
+    """
+    if not pairs:
+        raise UserError("there is nothing to score: there are no pairs")
+    longest = translator.engine.max_length
+
+    def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
+        fits = [length <= longest for length in count_tokens(translator.tokenizer, chunk)]
+        fitting = [pair for pair, fit in zip(chunk, fits, strict=True) if fit]
+        scores = iter(translator.score(fitting))
+        return [next(scores) if fit else None for fit in fits]
+
+    scored = ScoredPairs(pairs, run_with_progress(partial(map, score), pairs, "scoring", console))
+    if len(scored.too_long) == len(pairs):
+        raise UserError(
+            f"there is nothing to score: every pair has a side of more than {longest - 1} tokens, "
+            "the positions of the model"
+        )
+    return scored

@@ -1,0 +1,116 @@
+"""Files, pipes and terminals translated chunk by chunk, in constant memory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from nmt.data.encodings import UTF_8, open_text
+from nmt.data.lines import split_lines
+from nmt.inference.lines import decode_lines, group_arriving, group_lines
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+Result = TypeVar("Result")
+Stream = Callable[[Iterable[list[str]]], Generator[Result]]  # one result per chunk of lines
+
+
+def translate_file(
+    path: Path,
+    done: int,
+    stream: Stream[Result],
+    write: Callable[[Result], object],
+    *,
+    shows_progress: bool,
+    encoding: str = UTF_8,
+) -> None:
+    """Translate a file and write the results, with a progress bar.
+
+    Args:
+        path: a regular file.
+        done: lines at its beginning to skip: they are already translated.
+        stream: translates chunks of lines, in order; it may read ahead.
+        write: writes the result of a chunk.
+        shows_progress: whether to show a progress bar, if standard error is a terminal.
+        encoding: encoding of the file.
+
+    Raises:
+        UserError: the file is in another encoding: see `check_encoding`.
+    """
+    positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
+    with path.open("rb") as file, _make_progress(is_visible=shows_progress) as progress:
+        lines = split_lines(open_text(file, str(path), encoding))
+        for _ in islice(lines, done):
+            pass
+
+        def chunks() -> Iterator[list[str]]:
+            count = done
+            for chunk in group_lines(decode_lines(lines, first=done + 1)):
+                count += len(chunk)
+                positions.append((count, file.tell()))
+                yield chunk
+
+        begin = time.monotonic()
+        task = progress.add_task(
+            "", total=path.stat().st_size, completed=file.tell(), lines=done, rate="–"
+        )
+
+        def write_and_advance(result: Result) -> None:
+            write(result)
+            count, offset = positions.popleft()
+            rate = f"{(count - done) / (time.monotonic() - begin):,.0f}"
+            progress.update(task, completed=offset, lines=count, rate=rate)
+
+        _write_results(stream, chunks(), write_and_advance)
+
+
+def _make_progress(*, is_visible: bool) -> Progress:
+    # Here, so that a command that fails on its arguments does not wait for the import.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.fields[lines]:,} lines"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]} lines/s, left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not (is_visible and console.is_terminal),
+    )
+
+
+def translate_pipe(
+    file: BinaryIO, stream: Stream[Result], write: Callable[[Result], object]
+) -> None:
+    """Translate a terminal line by line, or a pipe as lines arrive, and write the results.
+
+    Args:
+        file: from `open_pipe`.
+        stream: translates chunks of lines, in order; it may read ahead.
+        write: writes the result of a chunk.
+
+    Raises:
+        UserError: a line is in another encoding; the lines before it are written.
+    """
+    lines = decode_lines(split_lines(file))
+    if file.isatty():
+        for line in lines:
+            _write_results(stream, [[line]], write)
+    else:
+        _write_results(stream, group_arriving(lines), write)
+
+
+def _write_results(
+    stream: Stream[Result], chunks: Iterable[list[str]], write: Callable[[Result], object]
+) -> None:
+    """Write the results of chunks; on an error, close the stream at once."""
+    with closing(stream(chunks)) as results:
+        for result in results:
+            write(result)

@@ -1,0 +1,129 @@
+"""Skipped updates are counted, spikes found, and a run in which nothing is applied stops."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from nmt.errors import UserError
+from nmt.training.guard import MEDIAN_OF, Guard
+from nmt.training.position import Position
+from nmt.training.process_group import ProcessGroup
+from nmt.training.step import Update
+
+BATCH = {
+    "source_segments": np.array([[1, 1, 0, 0]]),
+    "target_segments": np.array([[1, 1, 1, 0]]),
+    "labels": np.array([[5, 6, 2, 0]]),
+}
+
+
+def applied(nll: float = 6.0, norm: float = 1.0) -> Update:
+    return Update(nll=nll, tokens=3.0, gradient_norm=norm, skipped=False)
+
+
+def skipped(norm: float = math.nan) -> Update:
+    return Update(nll=math.nan, tokens=3.0, gradient_norm=norm, skipped=True)
+
+
+class Case:
+    """A guard over made-up updates."""
+
+    def __init__(self, folder: Path, **training: Any) -> None:
+        self.output = io.StringIO()
+        self.position = Position()
+        settings = {"spike_factor": None, "max_skipped": 3} | training
+        session: Any = SimpleNamespace(
+            position=self.position,
+            training=SimpleNamespace(**settings),
+            console=Console(file=self.output, soft_wrap=True),
+            process_group=ProcessGroup(),
+            run=SimpleNamespace(path=folder, write_json=self.write_json),
+            step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
+        )
+        self.written: dict[str, Any] = {}
+        self.guard = Guard(session, lambda number: (BATCH | {"number": np.array(number)}, 1.0))
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        self.written[name] = json.loads(json.dumps(content))
+
+    def add(self, *updates: Update) -> None:
+        for update in updates:
+            self.position.step += 1
+            self.guard.add(update, BATCH)
+
+
+def test_a_window_reports_applied_updates_alone(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add(applied(6.0, 1.0), skipped(), applied(3.0, 2.0))
+    case.guard.add_seconds(0.5)
+    assert not case.guard.check()
+    window = case.guard.close_window(0.1, 2.5)
+    assert window.nll == 9.0 / 6.0
+    assert (window.skipped, case.position.skipped, case.position.skipped_in_row) == (1, 1, 0)
+    assert window.tokens_per_second == 3 * 5 / 0.5
+    assert window.padding == 1 - 5 / 8
+    assert (window.learning_rate, window.epoch, window.gradient_norm) == (0.1, 2.5, 2.0)
+    assert case.position.norms == [2.0]
+    assert "update 3: 1 of the last 3 updates skipped, with a non-finite" in case.output.getvalue()
+
+
+def test_a_window_in_which_all_was_skipped_has_no_loss(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add(skipped(), skipped())
+    case.guard.add_seconds(1.0)
+    case.guard.check()
+    assert math.isnan(case.guard.close_window(0.1, 0.0).nll)
+    assert case.position.norms == []
+
+
+def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add(skipped())
+    case.guard.check()
+    case.guard.check()
+    case.add(skipped(), applied())
+    case.guard.check()
+    assert (case.position.skipped, case.position.skipped_in_row) == (2, 0)
+
+
+def test_a_spike_is_a_skipped_update_with_a_finite_gradient(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add(skipped(norm=math.nan))
+    assert not case.guard.check()
+    case.add(skipped(norm=900.0))
+    assert case.guard.check()
+    case.guard.reset()
+    assert not case.guard.check()
+
+
+def test_the_norm_limit_is_a_multiple_of_the_median(tmp_path: Path) -> None:
+    guard, position = (case := Case(tmp_path, spike_factor=4.0)).guard, case.position
+    position.norms = [1.0] * (MEDIAN_OF - 1)
+    assert guard.norm_limit == math.inf  # too few reports
+    position.norms = [1.0, 2.0, 3.0] * 3 + [2.0, 900.0]
+    assert guard.norm_limit == 8.0
+    assert Case(tmp_path).guard.norm_limit == math.inf
+
+
+def test_too_many_skipped_in_a_row_are_dumped(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add(skipped(), skipped(), applied(), skipped(), skipped())
+    case.guard.check()
+    case.add(skipped(), applied())
+    with pytest.raises(UserError, match="3 updates in a row were skipped, the last of them upd"):
+        case.guard.check()
+    with np.load(tmp_path / "unsound_update_00000006.npz") as batch:
+        assert batch["number"] == 6
+    assert case.written["unsound_update_00000006.json"] == {
+        "step": 6,
+        "gradient_norms": {"w": math.inf},
+    }
