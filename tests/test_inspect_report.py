@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 SOURCES = ["¿Dónde está la estación?", "", "Me gusta el café, Ana.", "Sí."]
 TARGETS = ["Where is the station?", "", "I like coffee, Ana.", "Yes."]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nmt.arguments import Subcommands
 from nmt.errors import UserError
-from nmt.formats.folder import MANIFEST_FILE, find_damage
+from nmt.formats.manifest import MANIFEST_FILE, find_damage
 from nmt.formats.verifying import Verdict, list_files, verify_run
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
