@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Data diversification (Nguyen et al. 2020): a model of each direction translates what it was trained
-# on, and a third one is trained on the pairs and on both of their translations:
+# Data diversification (Nguyen et al. 2020): a model of each direction translates its training pairs,
+# and a third one is trained on the pairs and both translations:
 #   bash scripts/diversify.sh PAIRS.tsv FOLDER data.source_language=de data.target_language=en \
 #     [more overrides of all three trainings]
-# PAIRS.tsv is source TAB target. Interrupted, the same command goes on where it was. What shares a
-# side with dev or test is left out of the translations as of any other source.
+# PAIRS.tsv is source TAB target. The same command resumes after an interruption. As in any source,
+# translations that share a side with dev or test are left out.
 set -euo pipefail
 [[ $# -ge 2 && -f "$1" ]] || {
   echo "usage: bash scripts/diversify.sh PAIRS.tsv FOLDER data.source_language=… data.target_language=… [overrides]" >&2
@@ -20,7 +20,7 @@ cd "$root"
 python="$root/.venv/bin/python"
 corpus=(data=tsv "data.sources.pairs.path=$pairs")
 
-train() { # train NAME overrides: a new run, or on with one that was interrupted
+train() { # train NAME overrides: start a run, or resume an interrupted one
   local runs="$folder/$1"
   [[ -e "$runs/done" ]] && return
   if [[ -e "$runs/latest" ]]; then
@@ -32,12 +32,12 @@ train() { # train NAME overrides: a new run, or on with one that was interrupted
 }
 
 translate() { # translate KIND RUN COLUMN
-  local table="$folder/$1.tsv" go_on=()
+  local table="$folder/$1.tsv" resume=()
   [[ -e "$table.done" ]] && return
   cut -f "$3" "$pairs" >"$folder/$1.txt"
-  [[ ! -e "$table" ]] || go_on=(--resume)
+  [[ ! -e "$table" ]] || resume=(--resume)
   "$python" -m nmt.synthesize --kind "$1" --run "$folder/$2/latest" \
-    --file "$folder/$1.txt" --output "$table" --beam 4 "${go_on[@]}"
+    --file "$folder/$1.txt" --output "$table" --beam 4 "${resume[@]}"
   touch "$table.done"
 }
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Renew the lock files (names, versions, hashes; every platform) from pyproject.toml. Needs `uv`;
-# nothing but metadata is downloaded. Arguments go to `uv pip compile`: --upgrade takes newer versions.
-# requirements.lock is for every command; requirements-NAME.lock holds what NMT_EXTRAS=NAME adds to it.
+# Update the lock files (names, versions, hashes; every platform) from pyproject.toml. Needs `uv`, which
+# downloads only metadata. Arguments go to `uv pip compile`: --upgrade selects newer versions.
+# requirements.lock is for every command; requirements-NAME.lock holds the additions of NMT_EXTRAS=NAME.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-compile() { # compile LOCK arguments: an existing LOCK says which versions to prefer
+compile() { # compile LOCK arguments; keeps the versions of an existing LOCK if possible
   uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
     --custom-compile-command "bash scripts/lock.sh" pyproject.toml --output-file "$@"
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Make or refresh .venv from requirements.lock. Quick when nothing has changed.
-# NMT_EXTRAS adds what is in requirements-NAME.lock, and stays installed: NMT_EXTRAS=gpu for TensorFlow
-# on NVIDIA GPUs, jax-gpu for JAX on them, jax for JAX on CPUs, dev for the tests. Several: "gpu dev".
-# NMT_PYTHON names the interpreter to use (default: the first of python3.13, 3.12, 3.11, python3 that fits).
+# Create or update .venv from requirements.lock. Fast if nothing has changed.
+# NMT_EXTRAS adds requirements-NAME.lock, whose packages stay installed: gpu for TensorFlow on NVIDIA
+# GPUs, jax-gpu for JAX on them, jax for JAX on CPUs, dev for the tests. Several: "gpu dev".
+# NMT_PYTHON names the interpreter (default: the first supported of python3.13, 3.12, 3.11, python3).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="$root/.venv"
-stamp="$venv/.locked"     # what was installed: a checksum
-installed="$venv/.extras" # and with which extras
+stamp="$venv/.locked"     # checksum of the installed lock files
+installed="$venv/.extras" # names of the installed extras
 
 fits() {
   "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \

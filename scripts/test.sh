@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Set up if needed, then lint, types and tests: bash scripts/test.sh [--all] [pytest arguments]
-# --all: those marked long, too, of which others say nearly the same sooner. CI does so.
+# Set up if needed, then check lint, types and tests: bash scripts/test.sh [--all] [pytest arguments]
+# --all: also tests marked long, which largely repeat faster ones. CI runs them.
 set -euo pipefail
 all=()
 which="backend and not slow and not long"
@@ -14,18 +14,20 @@ NMT_EXTRAS="dev ${NMT_EXTRAS:-}" bash "$root/scripts/setup.sh"
 cd "$root"
 bin="$root/.venv/bin"
 export TF_CPP_MIN_LOG_LEVEL="${TF_CPP_MIN_LOG_LEVEL:-2}"
-unset PYTHONDONTWRITEBYTECODE # a dozen processes share what is compiled of the tests
-# Two workers share the cores: threads of their own would only wait for each other.
+unset PYTHONDONTWRITEBYTECODE # many processes share the compiled test modules
+# Two workers share two cores: more threads would only wait for each other.
 export TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=1
-# Programs that run for milliseconds are not worth optimizing for longer than that.
+# Compile fast: test programs run for milliseconds.
 export JAX_DISABLE_MOST_OPTIMIZATIONS=1
 cheap="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false $cheap ${XLA_FLAGS:-}"
 "$bin/ruff" check .
 "$bin/ruff" format --check .
-"$bin/mypy" nmt scripts data tests/robustness tests/fuzz
-# The second run first: it is short, and covers what must hold on every backend.
+"$bin/mypy" nmt scripts data tests/robustness tests/fuzz &
+types=$!
+# JAX first: that run is short.
 mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
 KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
   --dist loadgroup -m "$which" "${on_every_backend[@]}"
+wait "$types"
 "$bin/python" -m pytest -q -n 2 --dist loadgroup "${all[@]}" "$@"

@@ -46,7 +46,7 @@ def attention(
     sharpness: float = 4.0,
 ) -> Attention:
     s, t = len(source), len(target)
-    decoder = np.tril(weights(layers, heads, t, t, sharpness))  # no row sees what comes after it
+    decoder = np.tril(weights(layers, heads, t, t, sharpness))  # causal
     return Attention(
         source=list(source),
         target_in=["<s>", *target[:-1]],

@@ -78,7 +78,7 @@ def load_pairs(tmp_path: Path, pairs: list[tuple[str, str]], **changes: Any) -> 
 
 
 def singles(count: int) -> list[tuple[str, str]]:
-    """Return pairs of which no two share a sentence."""
+    """Return pairs that share no sentence."""
     return [(f"frase {number}", f"sentence {number}") for number in range(count)]
 
 
@@ -125,7 +125,7 @@ def tarred(members: dict[str, str]) -> bytes:
 
 SPA_ENG = {"spa-eng/_about.txt": "terms of use", "spa-eng/spa.txt": "Go.\tVe.\nGo.\tVaya.\n"}
 GO = [Pair("Ve.", "Go."), Pair("Vaya.", "Go.")]
-BOMB = f"Go.\tVe.{' ' * 9_990}\n" * 9_600  # 96 MB, of which Deflate leaves a thousandth
+BOMB = f"Go.\tVe.{' ' * 9_990}\n" * 9_600  # 96 MB; Deflate shrinks it to a thousandth
 
 
 class Site:

@@ -91,6 +91,14 @@ WEB_PACKAGES = {"fastapi", "starlette", "pydantic", "uvicorn", "prometheus_clien
 
 CONFIGURATION_LIBRARIES = {"hydra", "omegaconf"}
 LONGEST_FUNCTION = 60  # lines
+ROOT = PACKAGE.parent
+CODE_FOLDERS = (
+    PACKAGE,
+    ROOT / "data",
+    ROOT / "scripts",
+    ROOT / "tests/robustness",
+    ROOT / "tests/fuzz",
+)
 
 
 class Import(NamedTuple):
@@ -137,9 +145,9 @@ def imports_in(importer: str, source: str) -> Iterator[Import]:
 
 
 IMPORTS = [
-    found
+    each
     for module, path in MODULES.items()
-    for found in imports_in(module, path.read_text(encoding="utf-8"))
+    for each in imports_in(module, path.read_text(encoding="utf-8"))
 ]
 
 
@@ -177,7 +185,7 @@ try:
 except ImportError:
     pass
 """
-    assert [(found.imported, found.lazy) for found in imports_in("nmt.x", source)] == [
+    assert [(each.imported, each.lazy) for each in imports_in("nmt.x", source)] == [
         ("nmt.data.corpus", False),
         ("json", False),
         ("nmt.config.files", False),
@@ -195,11 +203,11 @@ except ImportError:
 def test_a_room_imports_only_what_stands_before_it(name: str) -> None:
     assert any(room(module) == name for module in MODULES), f"no room {name}"
     wrong = [
-        found
-        for found in IMPORTS
-        if room(found.importer) == name
-        and top(found.imported) == "nmt"
-        and room(found.imported) not in ROOMS[name] | {name}
+        each
+        for each in IMPORTS
+        if room(each.importer) == name
+        and top(each.imported) == "nmt"
+        and room(each.imported) not in ROOMS[name] | {name}
     ]
     assert wrong == []
 
@@ -207,7 +215,7 @@ def test_a_room_imports_only_what_stands_before_it(name: str) -> None:
 def test_every_room_is_known_and_needs_what_it_may_import() -> None:
     assert {room(module) for module in MODULES} == ROOMS.keys() | COMMANDS
     used = {
-        name: {room(found.imported) for found in IMPORTS if room(found.importer) == name}
+        name: {room(each.imported) for each in IMPORTS if room(each.importer) == name}
         for name in ROOMS
     }
     assert {name: sorted(may - used[name]) for name, may in ROOMS.items() if may - used[name]} == {}
@@ -234,9 +242,9 @@ def find_cycle(graph: dict[str, set[str]]) -> list[str]:
 def graph_of(imports: Iterable[Import]) -> dict[str, set[str]]:
     """Return the rooms that each room imports, also inside functions and only for types."""
     graph: dict[str, set[str]] = {}
-    for found in imports:
-        here, there = room(found.importer), room(found.imported)
-        if top(found.imported) == "nmt" and here != there:
+    for each in imports:
+        here, there = room(each.importer), room(each.imported)
+        if top(each.imported) == "nmt" and here != there:
             graph.setdefault(here, set()).add(there)
     return graph
 
@@ -279,7 +287,7 @@ def test_at_the_top_stand_the_commands_and_little_else() -> None:
 def test_no_function_is_long() -> None:
     lengths = {
         f"{path.name}: {node.name}": node.end_lineno - node.lineno + 1
-        for folder in (PACKAGE, PACKAGE.parent / "scripts")
+        for folder in CODE_FOLDERS
         for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
@@ -297,77 +305,76 @@ SUBCOMMANDS = {
 
 
 def test_nothing_imports_a_command_but_its_command_line_a_subcommand() -> None:
-    of_commands = [
-        found
-        for found in IMPORTS
-        if top(found.imported) == "nmt" and room(found.imported) in COMMANDS
+    command_imports = [
+        each for each in IMPORTS if top(each.imported) == "nmt" and room(each.imported) in COMMANDS
     ]
     wired = [
-        found
-        for found in of_commands
-        if found.importer == f"nmt.{room(found.imported)}.__main__"
-        and found.imported in SUBCOMMANDS
+        each
+        for each in command_imports
+        if each.importer == f"nmt.{room(each.imported)}.__main__" and each.imported in SUBCOMMANDS
     ]
-    assert [found for found in of_commands if found not in wired] == []
-    assert {found.imported for found in wired} == SUBCOMMANDS
+    assert [each for each in command_imports if each not in wired] == []
+    assert {each.imported for each in wired} == SUBCOMMANDS
     assert SUBCOMMANDS, "no command is a package: this test needs no exception"
 
 
 def test_only_configuration_and_the_commands_import_hydra() -> None:
-    found = [one for one in IMPORTS if top(one.imported) in CONFIGURATION_LIBRARIES]
-    assert {room(one.importer) for one in found} == {"config", "prepare", "train"}
+    imports = [each for each in IMPORTS if top(each.imported) in CONFIGURATION_LIBRARIES]
+    assert {room(each.importer) for each in imports} == {"config", "prepare", "train"}
     light = ("nmt.config", "nmt.config.schema", "nmt.config.data", "nmt.config.checks")
-    assert not [one for one in found if one.importer in light]
+    assert not [each for each in imports if each.importer in light]
 
 
 def test_the_web_stays_in_the_application_and_its_command() -> None:
-    found = [found for found in IMPORTS if top(found.imported) in WEB_PACKAGES]
+    imports = [each for each in IMPORTS if top(each.imported) in WEB_PACKAGES]
     modules = ("app", "connections", "limits", "metrics", "middleware", "problems", "schema")
     application = {f"nmt.serving.{name}" for name in (*modules, "service")}
-    assert {one.importer for one in found} == {*application, "nmt.serve"}
-    assert all(one.lazy for one in found if one.importer == "nmt.serve")
-    importers = {(one.importer, one.lazy) for one in IMPORTS if one.imported in application}
+    assert {each.importer for each in imports} == {*application, "nmt.serve"}
+    assert all(each.lazy for each in imports if each.importer == "nmt.serve")
+    importers = {(each.importer, each.lazy) for each in IMPORTS if each.imported in application}
     outside = {(name, lazy) for name, lazy in importers if room(name) != "serving"}
     assert outside == {("nmt.serve", True)}
 
 
 def test_tensorboard_stays_where_its_files_are_made_and_read() -> None:
-    found = {one.importer for one in IMPORTS if top(one.imported) in {"tensorboard", "werkzeug"}}
-    assert found == {
+    importers = {
+        each.importer for each in IMPORTS if top(each.imported) in {"tensorboard", "werkzeug"}
+    }
+    assert importers == {
         "nmt.training.events",
         "nmt.analysis.dashboard.links",
         "nmt.analysis.dashboard.plugin",
         "nmt.analysis.dashboard.projector",
     }
-    assert not [one for one in IMPORTS if one.imported == "nmt.analysis.dashboard.plugin"]
+    assert not [each for each in IMPORTS if each.imported == "nmt.analysis.dashboard.plugin"]
 
 
-# Itself imported inside a function, where Keras runs on JAX.
+# It is imported inside a function, if Keras runs on JAX.
 BACKEND_EXCEPTION = "nmt.training.jax_step"
 
 
 def test_backends_are_imported_inside_functions() -> None:
     backends = {"tensorflow", "tensorflow_text", "jax"}
-    of_backends = [found for found in IMPORTS if top(found.imported) in backends]
-    assert of_backends, "nothing imports TensorFlow: this test looks for the wrong name"
-    early = [found for found in of_backends if not found.lazy]
-    assert {found.importer for found in early} == {BACKEND_EXCEPTION}
-    of_exception = [found for found in IMPORTS if found.imported == BACKEND_EXCEPTION]
-    assert of_exception
-    assert all(found.lazy for found in of_exception)
+    backend_imports = [each for each in IMPORTS if top(each.imported) in backends]
+    assert backend_imports, "nothing imports TensorFlow: this test has the wrong name"
+    early = [each for each in backend_imports if not each.lazy]
+    assert {each.importer for each in early} == {BACKEND_EXCEPTION}
+    exception_imports = [each for each in IMPORTS if each.imported == BACKEND_EXCEPTION]
+    assert exception_imports
+    assert all(each.lazy for each in exception_imports)
 
 
 def test_the_model_imports_keras_and_numpy_alone() -> None:
-    """But for products whose result has another type than their operands: Keras has none."""
+    """The exception: products with another result type than their operands, which Keras lacks."""
     foreign = [
-        found
-        for found in IMPORTS
-        if room(found.importer) == "model"
-        and top(found.imported) not in sys.stdlib_module_names | {"keras", "numpy", "nmt"}
+        each
+        for each in IMPORTS
+        if room(each.importer) == "model"
+        and top(each.imported) not in sys.stdlib_module_names | {"keras", "numpy", "nmt"}
     ]
-    assert {found.importer for found in foreign} == {"nmt.model.mixed"}
-    assert {top(found.imported) for found in foreign} == {"jax", "tensorflow"}
-    assert all(found.lazy for found in foreign)
+    assert {each.importer for each in foreign} == {"nmt.model.mixed"}
+    assert {top(each.imported) for each in foreign} == {"jax", "tensorflow"}
+    assert all(each.lazy for each in foreign)
 
 
 def run_python(script: str, **environment: str) -> Any:
@@ -410,8 +417,8 @@ print(json.dumps({{
     "used": heavy(),
 }}))
 """
-    seen = run_python(script, KERAS_BACKEND="jax")
-    assert seen == {
+    result = run_python(script, KERAS_BACKEND="jax")
+    assert result == {
         "backend": ["jax"],
         "imported": [],
         "decoded": ["Good morning, Ana.", "Good night, Ana."],
@@ -448,7 +455,7 @@ print(json.dumps(sorted(heavy & {{name.split(".")[0] for name in sys.modules}}))
 
 
 def test_what_is_light_stays_light() -> None:
-    """The library's face, the help of a command, the types of a configuration, and results."""
+    """Heavy packages are not imported by `nmt`, the help of a command, `nmt.config` and results."""
     show_help = """
 import nmt.translate
 sys.argv = ["translate", "--help"]
@@ -469,7 +476,7 @@ print(json.dumps(loaded))
 
 
 def test_translating_loads_nothing_heavy(parrot_run: Path) -> None:
-    """The first word of a process does not wait for a framework."""
+    """A process translates without importing a framework."""
     script = f"""
 import contextlib, io, json, sys
 import nmt.translate

@@ -1,4 +1,4 @@
-"""The documents keep their word: code prints what they say, links lead where they say."""
+"""Code in the documents prints what they say; their links lead to existing files and symbols."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYERS = ROOT / "docs" / "layers.md"
 NOTEBOOK = ROOT / "docs" / "attention.ipynb"
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# [text](address "title"); of a link to code, the title names the symbol that the text is from.
+# [text](address "title"); in a link to code, the title names the symbol that contains the text.
 _LINK = re.compile(r'\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\(([^()\s]+)(?: "([^"]+)")?\)')
 _PRINTED = re.compile(r"# -> (.*)$", re.MULTILINE)
 
@@ -31,7 +31,7 @@ _PRINTED = re.compile(r"# -> (.*)$", re.MULTILINE)
 def symbols(source: str) -> dict[str, str]:
     """Return the code of every function, class and constant by its name, such as A.method."""
     lines = source.splitlines()
-    found: dict[str, str] = {}
+    code: dict[str, str] = {}
 
     def visit(node: ast.Module | ast.ClassDef, prefix: str) -> None:
         for child in node.body:
@@ -41,44 +41,44 @@ def symbols(source: str) -> dict[str, str]:
             elif isinstance(child, ast.Assign):
                 names = [target.id for target in child.targets if isinstance(target, ast.Name)]
             for name in names:
-                found[prefix + name] = "\n".join(lines[child.lineno - 1 : child.end_lineno])
+                code[prefix + name] = "\n".join(lines[child.lineno - 1 : child.end_lineno])
             if isinstance(child, ast.ClassDef):
                 visit(child, f"{prefix}{child.name}.")
 
     visit(ast.parse(source), "")
-    return found
+    return code
 
 
 def wrong_link(document: Path, text: str, address: str, symbol: str) -> str | None:
-    """Say what is wrong with one relative link or picture."""
+    """Return the problem of a relative link or picture; None without one."""
     name, _, fragment = address.partition("#")
     if ":" in name or not name:
         return None
     path = document.parent / name
     if not path.exists():
-        return "there is no such file"
+        return "the file is missing"
     if path.suffix != ".py":
         return None
     if re.fullmatch(r"L\d+", fragment):
         return "lines move: name a symbol"
     if symbol:
-        known = symbols(path.read_text(encoding="utf-8"))
-        if symbol not in known:
-            return f"there is no {symbol}"
-        if text.strip("`") not in known[symbol]:
-            return f"{symbol} does not have it"
+        code = symbols(path.read_text(encoding="utf-8"))
+        if symbol not in code:
+            return f"{symbol} is missing"
+        if text.strip("`") not in code[symbol]:
+            return f"{symbol} does not contain it"
     return None
 
 
 def wrong_links(document: Path) -> list[str]:
-    """Return what is wrong with the relative links and pictures of a document."""
+    """Return the problems of the relative links and pictures of a document."""
     prose = _FENCED.sub("", document.read_text(encoding="utf-8"))
-    found = []
+    problems = []
     for text, address, symbol in _LINK.findall(prose):
-        wrong = wrong_link(document, text, address, symbol)
-        if wrong:
-            found.append(f"[{text}]({address}): {wrong}")
-    return found
+        problem = wrong_link(document, text, address, symbol)
+        if problem:
+            problems.append(f"[{text}]({address}): {problem}")
+    return problems
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -108,11 +108,11 @@ def test_wrong_links_are_found(tmp_path: Path) -> None:
     )
     document.write_text(f"{good}\n{bad}\n```\n[no](link.md)\n```\n", encoding="utf-8")
     assert wrong_links(document) == [
-        "[lost](lost.png): there is no such file",
-        "[`attend`](code.py): there is no attend",
-        "[`g(x)`](code.py): A does not have it",
+        "[lost](lost.png): the file is missing",
+        "[`attend`](code.py): attend is missing",
+        "[`g(x)`](code.py): A does not contain it",
         "[`x`](code.py#L9): lines move: name a symbol",
-        "[`f`](code.py): LIMIT does not have it",
+        "[`f`](code.py): LIMIT does not contain it",
     ]
 
 
@@ -127,13 +127,13 @@ def load_script(name: str) -> ModuleType:
 
 def run_code(document: Path) -> dict[str, Any]:
     """Run the code of a document as a notebook, and check what it prints."""
-    made = load_script("make_notebook").notebook(document.read_text(encoding="utf-8"))
-    for cell in made["cells"]:
+    notebook = load_script("make_notebook").notebook(document.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             printed = [line.rstrip("\n") for output in cell["outputs"] for line in output["text"]]
             assert printed == _PRINTED.findall("".join(cell["source"])), "".join(cell["source"])
-    assert sum(cell["cell_type"] == "code" for cell in made["cells"]) > 2
-    return made
+    assert sum(cell["cell_type"] == "code" for cell in notebook["cells"]) > 2
+    return notebook
 
 
 @pytest.mark.backend
@@ -143,7 +143,7 @@ def test_the_code_on_layers_prints_what_the_text_says() -> None:
 
 @pytest.mark.backend
 def test_the_notebook_on_attention_prints_what_the_text_says() -> None:
-    made = run_code(ATTENTION)
-    assert made == json.loads(NOTEBOOK.read_text(encoding="utf-8")), (
-        "the notebook is not what python scripts/make_notebook.py makes of the text"
+    notebook = run_code(ATTENTION)
+    assert notebook == json.loads(NOTEBOOK.read_text(encoding="utf-8")), (
+        "the notebook is outdated: run python scripts/make_notebook.py"
     )

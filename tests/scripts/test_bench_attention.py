@@ -1,4 +1,4 @@
-"""What the bench of attention computes where it cannot measure, and what its table says."""
+"""The attention benchmark: estimates of memory, and its table."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ def test_memory_is_computed_in_proportion_to_the_scores() -> None:
     plan = row(EXPLICIT, 4000, batch=3)
     scores = 3 * 2 * 4000**2
     assert bench_attention.compute_bytes(plan, []) == 4 * ARRAYS * scores
-    known = [
+    measured = [
         row(EXPLICIT, 1000, bytes=100),
         row(EXPLICIT, 2000, bytes=300),
         row(EXPLICIT, 3000, bytes=1, measured=False),
         row(KERAS, 2000, bytes=5),
     ]
-    assert bench_attention.compute_bytes(plan, known) == 300 * 4 * 3
-    # What is not of scores would be in proportion to nothing: never more than of scores alone.
+    assert bench_attention.compute_bytes(plan, measured) == 300 * 4 * 3
+    # Memory of a short row is mostly not scores, so the estimate is capped by that of scores.
     short = [row(EXPLICIT, 1, bytes=10**6)]
     assert bench_attention.compute_bytes(plan, short) == 4 * ARRAYS * scores
 
 
 def test_what_would_not_fit_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    measured: list[str] = []
 
     def ask(plan: dict[str, Any]) -> dict[str, int]:
-        asked.append(plan["kind"])
+        measured.append(plan["kind"])
         return {"bytes": 7}
 
     monkeypatch.setattr(bench_attention, "ask", ask)
     monkeypatch.setattr(bench_attention, "read_free_bytes", lambda: 1e6)
-    found = [
+    rows = [
         bench_attention.measure_memory_of(PLAN | {"kind": kind, "length": 1000}, [], gpu)
         for kind, gpu in ((EXPLICIT, False), (CHUNKED, False), (EXPLICIT, True))
     ]
-    assert asked == [CHUNKED, EXPLICIT]
-    assert [one["measured"] for one in found] == [False, True, True]
-    assert [one["bytes"] for one in found] == [4 * ARRAYS * 2 * 1000**2, 7, 7]
+    assert measured == [CHUNKED, EXPLICIT]
+    assert [row["measured"] for row in rows] == [False, True, True]
+    assert [row["bytes"] for row in rows] == [4 * ARRAYS * 2 * 1000**2, 7, 7]
 
 
 def test_ratios_are_medians_of_pairs() -> None:
@@ -85,15 +85,15 @@ def test_layers_that_differ_are_not_timed() -> None:
 def test_lengths_that_are_in_the_file_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[int] = []
+    measured: list[int] = []
 
     def ask(plan: dict[str, Any]) -> dict[str, Any]:
         if "device" in plan:
             return {"backend": "jax", "device": "a machine", "gpu": False}
         if "kind" in plan:
             return {"bytes": 7}
-        asked.append(plan["length"])
-        if plan["length"] == 128 and len(asked) == 2:
+        measured.append(plan["length"])
+        if plan["length"] == 128 and len(measured) == 2:
             raise KeyboardInterrupt
         return {kind: [1.0] * plan["turns"] for kind in plan["kinds"]}
 
@@ -109,7 +109,7 @@ def test_lengths_that_are_in_the_file_are_passed_over(
     assert start() == 130
     assert "128 × 64" in capsys.readouterr().out
     assert start() == 0
-    assert asked == [64, 128, 128]
+    assert measured == [64, 128, 128]
     rows = json.loads(path.read_text())["rows"]
     assert [one["length"] for one in rows] == [64] * len(KINDS) + [128] * len(KINDS)
     assert start("--causal") == 2

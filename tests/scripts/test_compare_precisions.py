@@ -1,4 +1,4 @@
-"""What the comparison of precisions makes of runs, and how it begins them and goes on with them."""
+"""The comparison of precisions: its results, and how it starts and resumes runs."""
 
 from __future__ import annotations
 

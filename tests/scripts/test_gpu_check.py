@@ -1,4 +1,4 @@
-"""What the check of a GPU can show without one: its rehearsal, its limits, and how parts fail."""
+"""The GPU check without a GPU: its rehearsal, its time limits, and failing parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def check_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the script as a person does, with the interpreter of the tests."""
+    """Run the script as a user does, with the interpreter of the tests."""
     more = {"NMT_PYTHON": sys.executable, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     return subprocess.run(
         ["bash", str(ROOT / "scripts" / "gpu" / "gpu_check.sh"), *map(str, arguments)],
@@ -103,7 +103,7 @@ def test_a_prepared_folder_is_rehearsed_on_jax_without_tensorflow(
     assert done.returncode == 0, done.stdout + done.stderr + (out / "log.txt").read_text()
     found = results(out)
     assert all(result["rehearsal"] for result in found)
-    # What was prepared was used, and nothing was encoded anew.
+    # The prepared corpus was used: nothing was encoded again.
     assert [path.stat().st_mtime_ns for path in (prepared / "encoded").iterdir()] == [written]
 
     assert [result["backend"] for result in found if result["part"] == "devices"] == ["jax"]
@@ -234,8 +234,8 @@ def test_devices_share_a_batch_or_have_one_as_large_each(compose: Callable[..., 
 
 
 def shared(devices: int, loss: float, fold: int = 1) -> dict[str, Any]:
-    of_row = {"devices": devices, "fold": fold, "loss": loss}
-    return {"part": "scaling", "what": f"{devices}", "status": "ok", **of_row}
+    row = {"devices": devices, "fold": fold, "loss": loss}
+    return {"part": "scaling", "what": f"{devices}", "status": "ok", **row}
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def shared(devices: int, loss: float, fold: int = 1) -> dict[str, Any]:
     [
         ([shared(1, 2.0), shared(2, 2.0001), shared(2, 1.5, fold=2)], "ok"),
         ([shared(1, 2.0), shared(2, 2.01)], "failed"),
-        ([shared(1, 2.0)], "failed"),  # the others have failed
-        ([shared(2, 2.0), shared(4, 2.0)], "failed"),  # one alone has
+        ([shared(1, 2.0)], "failed"),  # the others failed
+        ([shared(2, 2.0), shared(4, 2.0)], "failed"),  # one device alone failed
         ([shared(1, 2.0), shared(2, float("nan"))], "failed"),
     ],
 )

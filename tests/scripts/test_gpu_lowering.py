@@ -1,4 +1,4 @@
-"""What training and searching compile has a program for GPUs; what has none is named."""
+"""Training and search can be lowered for GPUs; operations without GPU support are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What starts a training on several machines, rehearsed with stand-ins for their commands."""
+"""Launch files for several machines, rehearsed with stand-ins for cluster commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt.startup.cluster import Cluster, find_cluster
 
 LAUNCH = Path(__file__).parents[2] / "scripts" / "launch"
 
-# Starts the tasks on this machine. Of the first job, one is told to stop at the first checkpoint.
+# Starts the tasks on this machine. One task of the first job is signalled at the first checkpoint.
 SRUN = """#!/usr/bin/env bash
 shift # --kill-on-bad-exit
 export SLURM_NTASKS=2 SLURM_STEP_NODELIST=node SLURM_STEP_TASKS_PER_NODE=2
@@ -59,9 +59,9 @@ def test_a_job_of_slurm_is_told_to_stop_and_goes_on(tmp_path: Path) -> None:
         "SLURM_SUBMIT_DIR": str(tmp_path),
         "SLURM_JOB_ID": str(port),
     }
-    given = [one for one in tiny_overrides(tmp_path) if not one.startswith("runs_dir=")]
-    given += ["training.max_steps=40", "training.evaluate_every=4", "training.log_every=2"]
-    command = ["bash", str(LAUNCH / "slurm.sh"), *given]
+    overrides = [each for each in tiny_overrides(tmp_path) if not each.startswith("runs_dir=")]
+    overrides += ["training.max_steps=40", "training.evaluate_every=4", "training.log_every=2"]
+    command = ["bash", str(LAUNCH / "slurm.sh"), *overrides]
 
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -82,20 +82,23 @@ def test_a_job_of_slurm_is_told_to_stop_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_what_a_job_set_tells_its_pods(tmp_path: Path) -> None:
-    """Its shell makes a TF_CONFIG that is understood; counts of workers agree."""
+    """The shell command sets a valid TF_CONFIG, and the counts of workers agree."""
     [manifest] = yaml.safe_load_all((LAUNCH / "jobset.yaml").read_text())
     [jobs] = manifest["spec"]["replicatedJobs"]
     job: dict[str, Any] = jobs["template"]["spec"]
     [container] = job["template"]["spec"]["containers"]
-    told = {one["name"]: one["value"] for one in container["env"]}
-    assert job["completions"] == job["parallelism"] == int(told["WORKERS"])
+    variables = {entry["name"]: entry["value"] for entry in container["env"]}
+    assert job["completions"] == job["parallelism"] == int(variables["WORKERS"])
     assert job["completionMode"] == "Indexed"
     names = {volume["name"] for volume in job["template"]["spec"]["volumes"]}
     assert {mount["name"] for mount in container["volumeMounts"]} == names
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" "$@"\n')
     python.chmod(0o755)
-    environment = told | {"JOB_COMPLETION_INDEX": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = variables | {
+        "JOB_COMPLETION_INDEX": "1",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
     done = subprocess.run(
         [*container["command"], *container["args"]],
         env=environment,

@@ -35,6 +35,7 @@ from nmt.training.fitting import (
     split_further,
     split_update,
 )
+from nmt.training.job import Run
 from nmt.training.process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -47,22 +48,22 @@ VOCABULARY = 40
 AUTO = ("training.batch_tokens=auto", "training.update_tokens=512", "training.row_lengths=[64]")
 
 
-def no_memory() -> Exception:
+def memory_error() -> Exception:
     """Return what the backend raises when a device's memory is used up."""
-    said = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."
+    message = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes."
     if keras.config.backend() == "jax":
         import jax
 
-        return jax.errors.JaxRuntimeError(said)
+        return jax.errors.JaxRuntimeError(message)
     import tensorflow as tf
 
-    return tf.errors.ResourceExhaustedError(None, None, said)
+    return tf.errors.ResourceExhaustedError(None, None, message)
 
 
 @pytest.mark.backend
 def test_only_what_says_that_memory_is_used_up_counts() -> None:
-    assert is_out_of_memory(no_memory())
-    other = type(no_memory())
+    assert is_out_of_memory(memory_error())
+    other = type(memory_error())
     if keras.config.backend() == "jax":
         assert not is_out_of_memory(other("INTERNAL: a kernel failed"))
     assert not is_out_of_memory(MemoryError())
@@ -84,11 +85,11 @@ def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) 
 
 def test_halves_come_to_an_end_at_one_row() -> None:
     trial = split_update(configured(*AUTO).training, 1)
-    found = []
+    sizes = []
     while trial.accumulate < 8:
         trial = split_further(trial)
-        found.append((trial.accumulate, trial.batch_tokens))
-    assert found == [(2, 256), (4, 128), (8, 64)]
+        sizes.append((trial.accumulate, trial.batch_tokens))
+    assert sizes == [(2, 256), (4, 128), (8, 64)]
     with pytest.raises(UserError, match="micro-batch of one row"):
         split_further(trial)
 
@@ -126,14 +127,14 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     tried: list[int] = []
     update = BackendStep.update
 
-    def of_small_ones(self: Any, batch: Any, *more: Any) -> Any:
+    def fail_if_large(self: Any, batch: Any, *more: Any) -> Any:
         tried.append(self._config.accumulate)
         if self._config.batch_tokens > 128:
-            raise no_memory()
+            raise memory_error()
         return update(self, batch, *more)
 
     monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))])
-    monkeypatch.setattr(BackendStep, "update", of_small_ones)
+    monkeypatch.setattr(BackendStep, "update", fail_if_large)
     overrides = (*AUTO, "model=tiny", "training.jit_compile=off", "training.parallel_parts=1")
     config = resolve_config(configured(*overrides), pairs=40)
     model = build_model(config, VOCABULARY, precision="float32")
@@ -151,16 +152,16 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[TrainingConfig] = []
+    configs: list[TrainingConfig] = []
     config = resolve_config(configured(), pairs=40)
     monkeypatch.setattr(
         fitting,
         "backend",
-        SimpleNamespace(make_step=lambda model, given, **more: made.append(given)),
+        SimpleNamespace(make_step=lambda model, config, **more: configs.append(config)),
     )
     model: Any = None
     assert make_fitting_step(model, config, [], ProcessGroup()) == (None, config)
-    assert made == [config.training]
+    assert configs == [config.training]
 
 
 LIMITS = (
@@ -171,8 +172,15 @@ LIMITS = (
 )
 
 
-def losses(run: Any) -> list[tuple[int, float]]:
+def losses(run: Run) -> list[tuple[int, float]]:
     return [(line["step"], line["train/loss"]) for line in run.metrics if "train/loss" in line]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shop: Workshop) -> Run:
+    """A run with enough memory."""
+    with shop.keeping():
+        return shop.train("name=undisturbed", *LIMITS)
 
 
 @pytest.fixture
@@ -180,122 +188,120 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let one update find no memory, once."""
     update = BackendStep.update
 
-    def arrange(number: int, *, whole: bool = True) -> None:
+    def arrange(number: int, *, intact: bool = True) -> None:
         left = [number]
 
         def failing(self: Any, batch: Any, rate: float, step: int, *more: Any) -> Any:
             if [step] == left:
                 left.clear()
-                raise no_memory()
+                raise memory_error()
             return update(self, batch, rate, step, *more)
 
         monkeypatch.setattr(BackendStep, "update", failing)
-        monkeypatch.setattr(BackendStep, "is_intact", lambda self: whole)
+        monkeypatch.setattr(BackendStep, "is_intact", lambda self: intact)
 
     return arrange
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("intact", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_run_goes_on_in_smaller_parts_and_learns_the_same(
-    shop: Workshop, without_memory: Callable[..., None], capsys: Any, whole: bool
+    kept: Workshop, undisturbed: Run, without_memory: Callable[..., None], capsys: Any, intact: bool
 ) -> None:
     """Where the state is lost, from the last checkpoint."""
-    with shop.keeping():
-        expected = shop.train("name=enough", *LIMITS)
-    without_memory(5, whole=whole)
+    without_memory(5, intact=intact)
     console = Console(width=200, markup=False)
-    found = shop.train("name=short", *LIMITS, console=console)
-    goes_on = 4 if whole else 3
-    said = f"out of memory after update 4; going on from update {goes_on} with micro-batches of 64"
-    assert said in capsys.readouterr().out
-    steps, values = zip(*losses(found), strict=True)
+    run = kept.train("name=short", *LIMITS, console=console)
+    start = 4 if intact else 3
+    line = f"out of memory after update 4; continuing after update {start} with micro-batches of 64"
+    assert line in capsys.readouterr().out
+    steps, values = zip(*losses(run), strict=True)
     assert steps == (1, 2, 3, 4, 5, 6)
-    np.testing.assert_allclose(values, [loss for _, loss in losses(expected)], rtol=1e-6)
-    config = found.folder.config.training
+    np.testing.assert_allclose(values, [loss for _, loss in losses(undisturbed)], rtol=1e-6)
+    config = run.folder.config.training
     assert (config.accumulate, config.batch_tokens, config.update_tokens) == (4, 64, 256)
 
 
 @pytest.mark.backend
 @pytest.mark.parametrize("what", ["update", "evaluate"])
 def test_what_fails_for_the_first_time_leaves_nothing_behind(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, what: str
+    kept: Workshop, undisturbed: Run, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Neither an update that was made before it failed, nor half an evaluation."""
-    with shop.keeping():
-        expected = shop.train("name=enough", *LIMITS)
     method, failed = getattr(BackendStep, what), []
 
     def failing(self: Any, *arguments: Any) -> Any:
-        found = method(self, *arguments)
+        result = method(self, *arguments)
         if not failed:
             failed.append(True)
-            raise no_memory()
-        return found
+            raise memory_error()
+        return result
 
     monkeypatch.setattr(BackendStep, what, failing)
-    found = shop.train("name=short", *LIMITS)
-    assert [line["step"] for line in found.metrics] == [line["step"] for line in expected.metrics]
-    for one, other in zip(found.metrics, expected.metrics, strict=True):
-        for tag in {"train/loss", "dev/loss"} & set(other):
-            assert one[tag] == pytest.approx(other[tag], rel=1e-6)
-    assert found.folder.config.training.accumulate == 4
+    run = kept.train("name=short", *LIMITS)
+    assert [line["step"] for line in run.metrics] == [line["step"] for line in undisturbed.metrics]
+    for row, expected in zip(run.metrics, undisturbed.metrics, strict=True):
+        for tag in {"train/loss", "dev/loss"} & set(expected):
+            assert row[tag] == pytest.approx(expected[tag], rel=1e-6)
+    assert run.folder.config.training.accumulate == 4
 
 
 class Lost:
     """A value of an update that has failed."""
 
     def __bool__(self) -> bool:
-        raise no_memory()
+        raise memory_error()
 
 
 def test_what_is_found_out_later_is_made_again(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    kept: Workshop, undisturbed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On JAX an update fails when what it measured is read, and the state is lost with it."""
-    with shop.keeping():
-        expected = shop.train("name=enough", *LIMITS)
     update, failed = BackendStep.update, []
 
     def failing(self: Any, batch: Any, rate: float, step: int, *more: Any) -> Any:
-        found = update(self, batch, rate, step, *more)
+        result = update(self, batch, rate, step, *more)
         if step == 5 and not failed:
             failed.append(True)
-            return found._replace(skipped=Lost())
-        return found
+            return result._replace(skipped=Lost())
+        return result
 
     monkeypatch.setattr(BackendStep, "update", failing)
     monkeypatch.setattr(BackendStep, "is_intact", lambda self: False)
-    found = shop.train("name=short", *LIMITS)
-    steps, values = zip(*losses(found), strict=True)
+    run = kept.train("name=short", *LIMITS)
+    steps, values = zip(*losses(run), strict=True)
     assert steps == (1, 2, 3, 4, 5, 6)
-    np.testing.assert_allclose(values, [loss for _, loss in losses(expected)], rtol=1e-6)
+    np.testing.assert_allclose(values, [loss for _, loss in losses(undisturbed)], rtol=1e-6)
 
 
-def test_a_resumed_run_takes_other_micro_batches_of_the_same_updates(shop: Workshop) -> None:
-    with shop.keeping():
-        expected = shop.train("name=enough", *LIMITS)
-    begun = shop.train("name=begun", *LIMITS, "training.max_steps=3")
+def test_a_resumed_run_takes_other_micro_batches_of_the_same_updates(
+    kept: Workshop, undisturbed: Run
+) -> None:
+    half = kept.train("name=half", *LIMITS, "training.max_steps=3")
     more = ("training.max_steps=6", "training.batch_tokens=64")
-    found = shop.train(f"training.resume={begun.path}", *more)
+    run = kept.train(f"training.resume={half.path}", *more)
     np.testing.assert_allclose(
-        [loss for _, loss in losses(found)], [loss for _, loss in losses(expected)], rtol=1e-6
+        [loss for _, loss in losses(run)], [loss for _, loss in losses(undisturbed)], rtol=1e-6
     )
-    config = found.folder.config.training
+    config = run.folder.config.training
     assert (config.accumulate, config.batch_tokens, config.update_tokens) == (4, 64, 256)
 
 
 @pytest.mark.long
 def test_what_is_lost_before_anything_is_saved_is_said(
-    shop: Workshop, without_memory: Callable[..., None]
+    kept: Workshop, without_memory: Callable[..., None]
 ) -> None:
-    without_memory(2, whole=False)
+    without_memory(2, intact=False)
     with pytest.raises(UserError, match=r"out of memory after update 1; .*accumulate=4"):
-        shop.train("name=lost", *LIMITS)
+        kept.train("name=lost", *LIMITS)
 
 
 def test_a_run_finds_its_micro_batches_by_itself(kept: Workshop) -> None:
-    given = ("training.batch_tokens=auto", "training.update_tokens=256", "training.accumulate=1")
-    run = kept.train("name=auto", *LIMITS, *given)
+    overrides = (
+        "training.batch_tokens=auto",
+        "training.update_tokens=256",
+        "training.accumulate=1",
+    )
+    run = kept.train("name=auto", *LIMITS, *overrides)
     config = run.folder.config.training
     assert (config.accumulate, config.batch_tokens, config.update_tokens) == (1, 256, 256)

@@ -1,8 +1,8 @@
-"""Training runs in tests: one corpus, and most of what is traced is traced once."""
+"""Training runs in tests: one corpus, and most programs are compiled once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import pytest
 from conftest import tiny_overrides
 from rich.console import Console
 
-from nmt.config import TrainingConfig
+from nmt.config import Config, TrainingConfig
+from nmt.model.contract import Model
 from nmt.runs import building
 from nmt.training import assembly, backend
 from nmt.training.job import Run, fit
+from nmt.training.step import Step
 
 if keras.config.backend() == "jax":
     from nmt.training.jax_step import JaxStep as BackendStep
@@ -26,19 +28,25 @@ else:
     )
 
 
-# What a step is traced with: it is told the rate, and the loop does the rest.
-OF_A_STEP = (
-    *("batch_tokens", "accumulate", "parallel_parts", "precision", "jit_compile", "deterministic"),
-    *("label_smoothing", "word_dropout", "optimizer", "beta_1", "beta_2", "epsilon"),
-    *("weight_decay", "clip_norm", "ema_decay"),
+# The options that the state of a step depends on, and those of its programs.
+STATE_OPTIONS = (
+    *("optimizer", "beta_1", "beta_2", "epsilon", "weight_decay", "precision", "ema_decay"),
+    "deterministic",
+)
+PROGRAM_OPTIONS = (
+    *("batch_tokens", "update_tokens", "accumulate", "parallel_parts", "jit_compile"),
+    *("label_smoothing", "word_dropout", "clip_norm"),
 )
 
 
-class Workshop:
-    """Trains runs on one corpus, most of them with functions that were traced for another.
+def describe(config: TrainingConfig, options: Sequence[str]) -> str:
+    return str([getattr(config, option) for option in options])
 
-    A model, its step and its engine are kept, by all that they depend on. Who gets them again finds
-    them as they were made.
+
+class Workshop:
+    """Trains runs on one corpus; most of them share models, compiled steps and engines.
+
+    What is shared has its initial state whenever a run gets it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,47 +54,78 @@ class Workshop:
         self.overrides = [*tiny_overrides(folder), "training.ema_decay=0.9"]
         self.overrides += ["training.accumulate=2", "training.batch_tokens=128"]
         self.overrides += ["training.parallel_parts=1", "decoding.max_length_ratio=0.5"]
-        self._made: dict[str, Any] = {}
+        self._models: dict[str, tuple[Model, dict[str, np.ndarray]]] = {}
+        self._steps: dict[str, tuple[Step, dict[str, np.ndarray]]] = {}
+        self._engines: dict[int, Any] = {}
         self.build_model, self.make_step = building.build_model, backend.make_step
         self.make_engine = assembly.KerasEngine
 
     def train(self, *overrides: str, console: Console | None = None) -> Run:
-        """Train a run, or go on with one."""
-        resumed = any(override.startswith("training.resume=") for override in overrides)
-        given = overrides if resumed else (*self.overrides, *overrides)
-        return fit(given, console=console or Console(quiet=True))
+        """Train a run, or resume one."""
+        resumes = any(override.startswith("training.resume=") for override in overrides)
+        overrides = overrides if resumes else (*self.overrides, *overrides)
+        return fit(overrides, console=console or Console(quiet=True))
+
+    def is_shared(self, model: Model) -> bool:
+        return any(model is shared for shared, _ in self._models.values())
+
+    def _build_model(self, config: Config, size: int, *, precision: str) -> Model:
+        if config.model.lora_rank is not None or config.training.freeze:  # these change the model
+            return self.build_model(config, size, precision=precision)
+        key = f"{config.model} {size} {precision}"
+        if key not in self._models:
+            model = self.build_model(config, size, precision=precision)
+            weights = {name: np.array(weight) for name, weight in model.named_weights().items()}
+            self._models[key] = model, weights
+        model, weights = self._models[key]
+        for name, weight in model.named_weights().items():
+            weight.assign(weights[name])
+        return model
+
+    def _make_step(
+        self, model: Model, config: TrainingConfig, *, seed: int, process_group: Any
+    ) -> Step:
+        if not self.is_shared(model):
+            return self.make_step(model, config, seed=seed, process_group=process_group)
+        # A run may start from the weights of another one.
+        weights = {name: np.array(weight) for name, weight in model.trained_weights().items()}
+        key = f"{id(model)} {describe(config, STATE_OPTIONS)} {seed}"
+        if key not in self._steps:
+            step = self.make_step(model, config, seed=seed, process_group=process_group)
+            self._steps[key] = step, step.state()
+        step, state = self._steps[key]
+        step.reconfigure(config)
+        step.restore({name: weights.get(name.partition("/")[2], state[name]) for name in state})
+        return step
+
+    def _make_engine(self, model: Model) -> Any:
+        if not self.is_shared(model):
+            return self.make_engine(model)
+        if id(model) not in self._engines:
+            self._engines[id(model)] = self.make_engine(model)
+        return self._engines[id(model)]
 
     def keep(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let runs share what is traced."""
+        """Let runs share models, compiled steps and engines."""
+        reconfigure = BackendStep.reconfigure
 
-        def build_model(config: Any, size: int, *, precision: str) -> Any:
-            key = f"{config.model} {size} {precision}"
-            if key not in self._made:
-                self._made[key] = self.build_model(config, size, precision=precision)
-            return self._made[key]
+        def reuse_programs(step: Any, config: TrainingConfig) -> None:
+            programs = vars(step).setdefault("programs", {})
+            key = describe(config, PROGRAM_OPTIONS)
+            if key not in programs:
+                before = dict(vars(step))
+                reconfigure(step, config)
+                programs[key] = {k: v for k, v in vars(step).items() if v is not before.get(k)}
+            vars(step).update(programs[key])
 
-        def make_step(model: Any, config: TrainingConfig, *, seed: int, process_group: Any) -> Any:
-            key = f"{id(model)} {[getattr(config, name) for name in OF_A_STEP]} {seed}"
-            if key not in self._made:
-                step = self.make_step(model, config, seed=seed, process_group=process_group)
-                self._made[key] = step, step.state()
-            step, state = self._made[key]
-            step.restore(state)
-            return step
-
-        def make_engine(model: Any) -> Any:
-            key = f"{id(model)}"
-            if key not in self._made:
-                self._made[key] = self.make_engine(model)
-            return self._made[key]
-
-        monkeypatch.setattr(building, "build_model", build_model)
-        monkeypatch.setattr(backend, "make_step", make_step)
-        monkeypatch.setattr(assembly, "KerasEngine", make_engine)
+        monkeypatch.setattr(BackendStep, "reconfigure", reuse_programs)
+        monkeypatch.setattr(building, "build_model", self._build_model)
+        monkeypatch.setattr(backend, "make_step", self._make_step)
+        monkeypatch.setattr(assembly, "KerasEngine", self._make_engine)
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
-        """Let runs share what is traced, for a while."""
+        """Let runs share models, compiled steps and engines, within this context."""
         with pytest.MonkeyPatch.context() as monkeypatch:
             self.keep(monkeypatch)
             yield
@@ -99,18 +138,18 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture
 def kept(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    """The workshop, with all runs sharing what is traced."""
+    """The workshop, all of whose runs share models, compiled steps and engines."""
     shop.keep(monkeypatch)
     return shop
 
 
 @pytest.fixture
 def spoil_updates(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container[int]], None]:
-    """Let the loss of some updates not be a number: a weight is none while they run."""
+    """Make the loss of some updates NaN, by a weight that is NaN while they run."""
     update = BackendStep.update
 
     def arrange(numbers: Container[int]) -> None:
-        def spoilt(self: BackendStep, batch: Any, rate: float, step: int, *more: Any) -> Any:
+        def spoiled(self: BackendStep, batch: Any, rate: float, step: int, *more: Any) -> Any:
             if step not in numbers:
                 return update(self, batch, rate, step, *more)
             state = self.state()
@@ -120,14 +159,14 @@ def spoil_updates(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container[int]],
             self.restore(self.state() | {name: state[name]})
             return measured
 
-        monkeypatch.setattr(BackendStep, "update", spoilt)
+        monkeypatch.setattr(BackendStep, "update", spoiled)
 
     return arrange
 
 
 @pytest.fixture
 def at_update(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
-    """Let something happen while an update runs."""
+    """Call a function while an update runs."""
     update = BackendStep.update
 
     def arrange(number: int, happen: Callable[[], None]) -> None:
