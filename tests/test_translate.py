@@ -21,7 +21,7 @@ from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 
 def translated(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:

@@ -246,7 +246,7 @@ def print_rejected(folder: Path, planted: Planted, per_file: int, threshold: flo
     missing = planted.tested.keys() - set().union(*rejected.values())
     scored = "".join((folder / f"{name}.tsv").read_text(encoding="utf-8") for name in SCORED)
     trained = [line for line in missing if planted.tested[line] not in scored]
-    print(f"planted leaks: {len(planted.tested):,}, of which {len(trained)} are trained on")
+    print(f"planted leaks: {len(planted.tested):,}, trained on: {len(trained)}")
     if threshold is None:
         return
     near_rejected = rejected.get("near duplicate", set())

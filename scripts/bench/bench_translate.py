@@ -272,7 +272,7 @@ def without_cache(translator: Any) -> Any:
 
     from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
-    from nmt.model.attention import causal_mask
+    from nmt.model.masks import causal_mask
 
     model = translator.engine.model
 
