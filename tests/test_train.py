@@ -23,7 +23,7 @@ WRONG = {
     "model.d_model=wide": "'model.d_model'",
     "model.num_heads=7": "model.d_model=128 must be divisible by model.num_heads=7",
     f"data.path=x data=tsv {' '.join(LANGUAGES)}": "data.path=x does not exist",
-    "data.path=x data=tsv": "set BCP 47 tags, as in data.source_language=de data.target_language=en",
+    "data.path=x data=tsv": "as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",
     "training.resume=no/such/run": "run no/such/run does not exist",
     "training.learning_rate=nan": "training.learning_rate must be finite, got nan",
