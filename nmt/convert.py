@@ -1,4 +1,4 @@
-"""Bring a MarianMT folder in: ``python -m nmt.convert opus-mt-es-en``."""
+"""Convert a MarianMT folder to a run: ``python -m nmt.convert opus-mt-es-en``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.convert",
-        description="Turn a MarianMT folder as published (config.json, model.safetensors or "
-        "pytorch_model.bin, source.spm, target.spm, vocab.json) into a run, which translates, "
+        description="Convert a MarianMT folder as published (config.json, model.safetensors or "
+        "pytorch_model.bin, source.spm, target.spm, vocab.json) to a run, which translates, "
         "draws attention, is fine-tuned, served and exported like any other.",
     )
-    parser.add_argument("folder", type=Path, help="of the OPUS-MT models, for example")
+    parser.add_argument("folder", type=Path, help="MarianMT folder, such as OPUS-MT's")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="the run's folder (runs/NAME OF THE FOLDER)"
     )
@@ -35,21 +35,21 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def languages(text: str) -> tuple[str, str]:
-    """Read ``es,en``."""
-    found = re.fullmatch(r"([\w-]+),([\w-]+)", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is no pair of languages such as es,en")
-    return found[1], found[2]
+    """Parse ``es,en``."""
+    match = re.fullmatch(r"([\w-]+),([\w-]+)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a pair of languages such as es,en")
+    return match[1], match[2]
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Convert what the command line names."""
+    """Convert the folder."""
     output = arguments.output or Path("runs") / arguments.folder.resolve().name
     with quiet_start():  # the backend is imported on the way
         from nmt.formats.marian.reading import convert
 
-        made = convert(arguments.folder, output, arguments.languages)
-    console.print(f"written to {made.path}")
+        run_folder = convert(arguments.folder, output, arguments.languages)
+    console.print(f"written to {run_folder.path}")
     console.print(f'try it: python -m nmt.translate --run {output} "…"')
 
 

@@ -17,17 +17,16 @@ from nmt.startup.commands import set_up_translation
 from nmt.startup.quiet import quiet_start
 
 FORMATS = ("savedmodel", "ctranslate2", "tflite", "keras", "transformers")
-_NEED_TENSORFLOW = ("savedmodel", "tflite")
-_QUANTIZE = ("ctranslate2", "tflite")
-
-_WRONG_STATUS = 1
+_TENSORFLOW_FORMATS = ("savedmodel", "tflite")
+_QUANTIZED_FORMATS = ("ctranslate2", "tflite")
+_MISMATCH_STATUS = 1
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.export",
-        description="Write a run in a format to deploy, and check that it translates as the run.",
+        description="Write a run in a deployable format, and check that it translates as the run.",
     )
     parser.add_argument("--format", required=True, choices=FORMATS)
     add_run(parser)
@@ -45,20 +44,20 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    """Export what the command line names; return the exit status."""
+    """Export the run; return the exit status."""
     check(arguments)
-    folder = RunFolder.open(arguments.run)
-    quantized = arguments.quantization != "float32"
-    name = arguments.format + (f"_{arguments.quantization}" if quantized else "")
-    place = (arguments.output or folder.path / "exports" / name).absolute()
-    check_output(place)
-    # Heavy imports wait until the arguments are known to be right.
+    run_folder = RunFolder.open(arguments.run)
+    is_quantized = arguments.quantization != "float32"
+    name = arguments.format + (f"_{arguments.quantization}" if is_quantized else "")
+    output = (arguments.output or run_folder.path / "exports" / name).absolute()
+    check_output(output)
+    # Heavy imports wait until the arguments are checked.
     with quiet_start():
         from nmt.formats.export import ExportMismatchError, export_run
     try:
-        found = export_run(
-            folder,
-            place,
+        comparison = export_run(
+            run_folder,
+            output,
             arguments.format,
             quantization=arguments.quantization,
             beam_size=arguments.beam,
@@ -67,20 +66,26 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         )
     except ExportMismatchError as error:
         print(f"error: {error}", file=sys.stderr)
-        return _WRONG_STATUS
-    equal = found.sentences - len(found.different)
-    console.print(f"{equal} of {found.sentences} sample sentences are translated as the run does")
-    console.print(f"written to {place}")
+        return _MISMATCH_STATUS
+    console.print(
+        f"{comparison.equal} of {comparison.sentences} sample sentences are translated as the run "
+        "does"
+    )
+    console.print(f"written to {output}")
     return 0
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raise a `UserError` for what can be known before anything is loaded."""
-    if arguments.quantization != "float32" and arguments.format not in _QUANTIZE:
-        formats = " or ".join(_QUANTIZE)
+    """Check the arguments before anything is loaded.
+
+    Raises:
+        UserError: the format has no such quantization, or needs another backend.
+    """
+    if arguments.quantization != "float32" and arguments.format not in _QUANTIZED_FORMATS:
+        formats = " or ".join(_QUANTIZED_FORMATS)
         raise UserError(f"--quantization {arguments.quantization} needs --format {formats}")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
-    if arguments.format in _NEED_TENSORFLOW and backend != "tensorflow":
+    if arguments.format in _TENSORFLOW_FORMATS and backend != "tensorflow":
         raise UserError(
             f"--format {arguments.format} needs TensorFlow: unset KERAS_BACKEND={backend}"
         )

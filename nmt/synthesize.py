@@ -85,7 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=non_negative_float,
         default=30.0,
         metavar="C",
-        help="chrF2++ of the text against what comes back (%(default)s)",
+        help="chrF2++ of the text translated there and back against itself (%(default)s)",
     )
     return parser
 

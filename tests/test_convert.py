@@ -12,7 +12,7 @@ from rich.console import Console
 from nmt import convert, export, translate
 from nmt.errors import UserError
 
-RECORDED = Path(__file__).parent / "marian" / "recorded"
+RECORDED = Path(__file__).parent / "formats" / "marian" / "recorded"
 
 
 def converted(*arguments: str | Path) -> str:
@@ -47,10 +47,10 @@ def test_the_run_is_named_after_the_folder(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match="there is no folder"):
+    with pytest.raises(UserError, match="nowhere does not exist"):
         converted(tmp_path / "nowhere")
     with pytest.raises(SystemExit) as stopped:
         converted(RECORDED, "--languages", "spanish to english")
     assert stopped.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "is no pair of languages" in line
+    assert "is not a pair of languages" in line

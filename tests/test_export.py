@@ -27,7 +27,7 @@ def exported(*arguments: str | Path) -> str:
     [
         ("--format keras --run nowhere", "run nowhere does not exist"),
         ("--format savedmodel --run RUN --quantization int8", "ctranslate2 or tflite"),
-        ("--format keras --run RUN --output RUN", "is there and is not an export"),
+        ("--format keras --run RUN --output RUN", "exists and is not an export"),
     ],
 )
 def test_what_is_wrong_is_said(parrot_run: Path, arguments: str, message: str) -> None:

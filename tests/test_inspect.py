@@ -22,7 +22,7 @@ from nmt.inspect.verify import verify
 from nmt.runs.checkpoint import read_arrays, write_arrays
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 SENTENCE = "¿Dónde está la estación?"
 
@@ -178,7 +178,7 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
         "corpus.json": "it is missing",
         "evaluation_x.json": found["evaluation_x.json"][1],
         "exports/made up/model.bin": "its SHA-256 is not the one in manifest.json",
-        "gone": "it is a link to nothing",
+        "gone": "it is a broken link",
         "samples/step_00000099.tsv": "line 2 has 1 columns",
     }
     assert found["mine.txt"] == ("unknown", "")

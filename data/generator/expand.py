@@ -1,8 +1,8 @@
 """Expand the patterns of the bilingual grammar into distinct sentence pairs, deterministically.
 
 A pattern has slots, restricted by semantic class, and one template per language. Slots are filled
-at random from a seed of the pattern's own, so that adding a pattern changes no other; what each
-slot and expression may be is described in ``data/README.md``.
+at random from a seed that belongs to the pattern, so that adding a pattern changes no other.
+``data/README.md`` describes slots and expressions.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Filling = dict[str, Value]
 
 
 class PatternError(Exception):
-    """What is wrong with a pattern, in words."""
+    """An invalid pattern; the message describes the fault."""
 
 
-# What a mistake in a pattern may raise.
-MISTAKES = (PatternError, LookupError, AttributeError, TypeError, ValueError, AssertionError)
-MISSES = 100  # fillings in a row that give nothing new, after which a pattern counts as exhausted
+# Exceptions that an invalid pattern can raise.
+PATTERN_ERRORS = (PatternError, LookupError, AttributeError, TypeError, ValueError, AssertionError)
+MAX_MISSES = 100  # consecutive repeated pairs after which a pattern counts as exhausted
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _PRONOUNS = ("me", "te", "se", "nos", "os", "le", "les")
@@ -57,15 +57,15 @@ class Pattern:
 
 
 def expand(folder: Path, count: int, *, seed: int = 0) -> list[Pair]:
-    """Return ``count`` distinct pairs, as many from each pattern as it can give.
+    """Return ``count`` distinct pairs, one from each pattern in turn.
 
     Args:
         folder: holds nouns.yaml, adjectives.yaml, verbs.yaml, words.yaml and patterns/*.yaml.
-        count: pairs wanted; fewer come back if all patterns are exhausted.
-        seed: another seed fills the slots otherwise.
+        count: number of pairs; fewer are returned if all patterns are exhausted.
+        seed: seed of the fillings.
 
     Raises:
-        UserError: a file is missing or malformed, or a pattern asks for what does not exist.
+        UserError: a file is missing or malformed, or a pattern is invalid.
     """
     words = load_words(folder)
     streams = [
@@ -78,7 +78,7 @@ def expand(folder: Path, count: int, *, seed: int = 0) -> list[Pair]:
         for pattern, stream in streams:
             try:
                 pair = next(stream, None)
-            except MISTAKES as error:
+            except PATTERN_ERRORS as error:
                 raise UserError(
                     f"pattern {pattern.name} in {folder / 'patterns'}: {error}"
                 ) from error
@@ -118,20 +118,20 @@ def load_patterns(folder: Path) -> tuple[Pattern, ...]:
 
 
 def _stream(pattern: Pattern, words: Words, seed: str) -> Iterator[Pair]:
-    """Yield the distinct pairs of a pattern until they run out."""
+    """Yield the distinct pairs of a pattern."""
     generator = random.Random(seed)
     spanish_side = _compiled(pattern.es, _spanish)
     english_side = _compiled(pattern.en, _english)
-    seen = set()
+    pairs = set()
     misses = 0
-    while misses < MISSES:
+    while misses < MAX_MISSES:
         filling = _filled(pattern, words, generator)
         pair = Pair(tidy_spanish(spanish_side(filling)), tidy(english_side(filling)))
-        if pair in seen:
+        if pair in pairs:
             misses += 1
             continue
         misses = 0
-        seen.add(pair)
+        pairs.add(pair)
         yield pair
 
 
@@ -142,29 +142,29 @@ def _filled(pattern: Pattern, words: Words, generator: random.Random) -> Filling
     filling: Filling = {}
     for slot, (kind, *arguments) in pattern.slots.items():
         pool = _pool(words, kind, tuple(arguments), filling)
-        # Two slots of one kind must not name the same: "Ana waits for Ana".
-        taken = {value.en for value in filling.values()}
+        # Two slots of one kind must differ: "Ana waits for Ana" is excluded.
+        used_words = {value.en for value in filling.values()}
         for _ in range(20):
             filling[slot] = generator.choice(pool)
-            if filling[slot].en not in taken:
+            if filling[slot].en not in used_words:
                 break
     return filling
 
 
 def _pool(words: Words, kind: str, arguments: tuple[str, ...], filling: Filling) -> Sequence[Value]:
-    """Return what may stand in a slot."""
+    """Return the values that may fill a slot."""
     if arguments[:1] == ("of",):
         other = filling[arguments[1]]
         if kind == "noun":
             if not isinstance(other, Verb):
-                raise PatternError(f"noun of {arguments[1]}, which is no verb")
+                raise PatternError(f"noun of {arguments[1]}: not a verb")
             arguments = (*other.objects, *arguments[2:])
         else:
             group = "person" if isinstance(other, Subject) else getattr(other, "group", "")
             arguments = (group, *arguments[2:])
     pool = words.pool(kind, arguments)
     if not pool:
-        raise PatternError(f"nothing is a {kind} of {' '.join(arguments)}")
+        raise PatternError(f"no {kind} of {' '.join(arguments)}")
     return pool
 
 
@@ -199,7 +199,7 @@ def _spanish(name: str, form: str, arguments: list[str], filling: Filling) -> st
         return value.es_form(_agreeing(filling[arguments[0]]))
     if isinstance(value, Verb) or value is None:
         if not form:
-            raise PatternError(f"{{{name}}} is no slot")
+            raise PatternError(f"{{{name}}} is not a slot")
         verb = value.es if value is not None else spanish.Verb.named(name)
         subject, pronouns = _arguments(arguments, filling)
         return conjugated(verb, form, subject, pronouns)
@@ -257,7 +257,7 @@ def _english(name: str, form: str, arguments: list[str], filling: Filling) -> st
     value = filling.get(name)
     if isinstance(value, Verb) or value is None:
         if not form:
-            raise PatternError(f"{{{name}}} is no slot")
+            raise PatternError(f"{{{name}}} is not a slot")
         subject = _agreeing(filling[arguments[0]]) if arguments else None
         return inflected(value.en if value else name.replace("_", " "), form, subject)
     if isinstance(value, Noun):
@@ -285,7 +285,7 @@ def tidy(text: str) -> str:
 
 
 def tidy_spanish(text: str) -> str:
-    """Do as `tidy` does, and contract a el and de el."""
+    """Tidy a Spanish sentence: see `tidy`; contract a el and de el."""
     return _CONTRACTION.sub(lambda match: _CONTRACTED[match[1]], tidy(text))
 
 

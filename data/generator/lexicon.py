@@ -62,12 +62,12 @@ class Noun:
     def es_form(self, form: str, owner: Any = None, adjective: Any = None) -> str:
         """Return the noun with its Spanish determiner, or a pronoun that stands for it."""
         if adjective is not None:
-            whole = replace(
+            modified = replace(
                 self,
                 es=self.with_adjective(adjective),
                 stressed_a=self.stressed_a and not adjective.before,  # la buena arpa
             )
-            return whole.es_form(form, owner)
+            return modified.es_form(form, owner)
         masculine = self.gender == "m" or (self.stressed_a and not self.plural)
         if form == "el":
             if self.plural:
@@ -102,19 +102,19 @@ class Noun:
 
     def en_form(self, form: str, owner: Any = None, adjective: str = "") -> str:
         """Return the noun, after an adjective if any, with its English determiner."""
-        whole = f"{adjective} {self.en}".strip()
+        phrase = f"{adjective} {self.en}".strip()
         uncounted = self.mass or self.plural
         if form == "the":
-            return f"the {whole}"
+            return f"the {phrase}"
         if form == "a":
-            return f"some {whole}" if uncounted else f"{english.article(whole)} {whole}"
+            return f"some {phrase}" if uncounted else f"{english.article(phrase)} {phrase}"
         if form == "any":
-            return f"any {whole}" if uncounted else f"{english.article(whole)} {whole}"
+            return f"any {phrase}" if uncounted else f"{english.article(phrase)} {phrase}"
         if form in ("this", "that"):
             plural = {"this": "these", "that": "those"}[form]
-            return f"{plural if self.plural else form} {whole}"
+            return f"{plural if self.plural else form} {phrase}"
         if form == "my":
-            return f"{owner.en_owner} {whole}"
+            return f"{owner.en_owner} {phrase}"
         if form == "it":
             if self.plural:
                 return "them"
@@ -122,9 +122,9 @@ class Noun:
         if form == "one":
             return "some" if uncounted else "one"
         if form == "much":
-            return f"{'many' if self.plural else 'much'} {whole}"
+            return f"{'many' if self.plural else 'much'} {phrase}"
         if form == "another":
-            return f"{'some other' if uncounted else 'another'} {whole}"
+            return f"{'some other' if uncounted else 'another'} {phrase}"
         raise KeyError(form)
 
 
@@ -158,7 +158,7 @@ class Subject:
         return self.person == 2 and self.en != "you"
 
     def es_owner(self, owned: Noun) -> str:
-        """Mi, tu, su, nuestra … before what is owned."""
+        """Return mi, tu, su, nuestra … in agreement with the noun owned."""
         many = "s" if owned.plural else ""
         if self.person in (3, 4):
             return ("nuestr" if self.person == 3 else "vuestr") + _ANY[owned.gender] + many
@@ -274,18 +274,18 @@ class Verb:
 def conjugated(
     verb: spanish.Verb, form: str, subject: Subject | Noun | None, pronouns: tuple[str, ...]
 ) -> str:
-    """Return a Spanish verb form; ``pronouns`` are attached, reflexive ones found by themselves."""
+    """Return a Spanish verb form; ``pronouns`` and the reflexive one are attached."""
     person = 2 if subject is None else subject.verb_person()
-    own = [spanish.REFLEXIVE[person]] if verb.reflexive else []
+    reflexive = [spanish.REFLEXIVE[person]] if verb.reflexive else []
     if form == "participle":
         return verb.participle
     if form == "infinitive":
-        return spanish.attach(verb.infinitive, *own, *pronouns)
+        return spanish.attach(verb.infinitive, *reflexive, *pronouns)
     if form == "gerund":
-        return spanish.attach(verb.gerund, *own, *pronouns)
+        return spanish.attach(verb.gerund, *reflexive, *pronouns)
     if form == "imperative":
-        return spanish.attach(verb.imperative(person), *own, *pronouns)
-    before = " ".join([*own, *pronouns, ""])
+        return spanish.attach(verb.imperative(person), *reflexive, *pronouns)
+    before = " ".join([*reflexive, *pronouns, ""])
     if form == "prohibition":
         return f"no {before}{verb.conjugate('subjunctive', person)}"
     for name, helper, tense in (
@@ -298,7 +298,7 @@ def conjugated(
             rest = verb.participle if helper == "haber" else verb.gerund
             return f"{before}{spanish.Verb(helper).conjugate(tense, person)} {rest}"
     if form == "near_future":
-        infinitive = spanish.attach(verb.infinitive, *own, *pronouns)
+        infinitive = spanish.attach(verb.infinitive, *reflexive, *pronouns)
         return f"{spanish.Verb('ir').conjugate('present', person)} a {infinitive}"
     return before + verb.conjugate(form, person)
 
@@ -370,7 +370,7 @@ class Phrase:
 
 
 class Words:
-    """The whole lexicon, asked for what may stand in a slot."""
+    """The lexicon; `pool` returns the words that fit a slot."""
 
     def __init__(
         self,
@@ -389,47 +389,49 @@ class Words:
         self._pools: dict[tuple[str, tuple[str, ...]], Sequence[Any]] = {}
 
     def pool(self, kind: str, arguments: tuple[str, ...]) -> Sequence[Any]:
-        """Return what fits a slot: see ``data/README.md`` for kinds and arguments."""
+        """Return the words that fit a slot: see ``data/README.md`` for kinds and arguments."""
         key = (kind, arguments)
         if key not in self._pools:
             self._pools[key] = self._find(kind, set(arguments))
         return self._pools[key]
 
-    def _find(self, kind: str, wanted: set[str]) -> Sequence[Any]:
+    def _find(self, kind: str, properties: set[str]) -> Sequence[Any]:
         if kind == "noun":
-            numbers = {False, True} if "plural" in wanted else {"only_plural" in wanted}
+            numbers = {False, True} if "plural" in properties else {"only_plural" in properties}
             return [
                 noun
                 for noun in self.nouns
-                if noun.group in wanted and (noun.plural in numbers or noun.fixed)
+                if noun.group in properties and (noun.plural in numbers or noun.fixed)
             ]
         if kind == "adjective":
-            copula = wanted & {"ser", "estar"}
-            classes = wanted - {"ser", "estar", "gradable"}
+            copula = properties & {"ser", "estar"}
+            classes = properties - {"ser", "estar", "gradable"}
             return [
                 adjective
                 for adjective in self.adjectives
                 if classes & adjective.of
                 and (not copula or adjective.copula in copula | {"both"})
-                and (adjective.gradable or "gradable" not in wanted)
+                and (adjective.gradable or "gradable" not in properties)
             ]
         if kind == "verb":
             return [
                 verb
                 for verb in self.verbs
-                if verb.frame in wanted and (verb.dynamic or "dynamic" not in wanted)
+                if verb.frame in properties and (verb.dynamic or "dynamic" not in properties)
             ]
         if kind == "subject":
-            groups = set().union(*(_SUBJECT_GROUPS.get(name, {name}) for name in wanted))
+            groups = set().union(*(_SUBJECT_GROUPS.get(name, {name}) for name in properties))
             groups = groups or _SUBJECT_GROUPS["all"]
-            # Every group weighs the same, however many are in it.
+            # Every group has the same weight, whatever its size.
             by_group = [[s for s in self.subjects if s.group == group] for group in sorted(groups)]
             most = max((len(group) for group in by_group), default=0)
             return [
                 group[i * len(group) // most] for group in by_group if group for i in range(most)
             ]
         if kind == "phrase":
-            return [phrase for group in sorted(wanted) for phrase in self.phrases.get(group, ())]
+            return [
+                phrase for group in sorted(properties) for phrase in self.phrases.get(group, ())
+            ]
         return []
 
 
@@ -448,9 +450,7 @@ def read_yaml(path: Path) -> Any:
     Raises:
         UserError: it is missing or malformed.
     """
-    loader = getattr(
-        yaml, "CSafeLoader", yaml.SafeLoader
-    )  # C where it was compiled: ten times faster
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times faster
     try:
         return yaml.load(path.read_text(encoding="utf-8"), loader)
     except (OSError, yaml.YAMLError) as error:
@@ -498,7 +498,7 @@ def load_words(folder: Path) -> Words:
 
 @contextmanager
 def _entries(path: Path) -> Iterator[Any]:
-    """Read a file of the lexicon; what is wrong in it becomes a `UserError` that names it."""
+    """Read a file of the lexicon; errors in its entries become a `UserError` that names it."""
     content = read_yaml(path)
     try:
         yield content
@@ -509,7 +509,7 @@ def _entries(path: Path) -> Iterator[Any]:
 def _gender(entry: dict[str, Any]) -> str:
     gender = entry["gender"]
     if gender not in _ANY:
-        raise ValueError(f"the gender of {entry['es']} is {gender}, neither m nor f")
+        raise ValueError(f"the gender of {entry['es']} must be m or f, got {gender}")
     return str(gender)
 
 
@@ -527,7 +527,7 @@ def _nouns(group: str, entry: dict[str, Any]) -> list[Noun]:
 
 
 def _adjectives(entry: dict[str, Any]) -> list[Adjective]:
-    """Return an entry as one adjective, or as two if English says it otherwise of people."""
+    """Return the adjective of an entry, or two if English uses another word for people."""
     of = frozenset(entry["of"])
     adjective = Adjective(
         es=entry["es"],

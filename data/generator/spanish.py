@@ -1,7 +1,7 @@
 """Spanish inflection: verbs, plurals, agreement, attached pronouns.
 
-Regular forms are made by rule, spelling changes included; the verbs whose stem changes under stress
-and those with irregular forms stand in the tables below.
+Rules give the regular forms, spelling changes included. Tables list the verbs whose stem changes
+under stress and those with irregular forms.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _STRONG_PRETERITE = ("e", "iste", "o", "imos", "isteis", "ieron")
 _FUTURE = ("é", "ás", "á", "emos", "éis", "án")
 _CONDITIONAL = ("ía", "ías", "ía", "íamos", "íais", "ían")
 
-# Whole paradigms that follow no rule, in the order of the persons.
+# Irregular paradigms, in the order of the persons.
 _PARADIGMS = {
     ("ser", "present"): "soy eres es somos sois son",
     ("ser", "preterite"): "fui fuiste fue fuimos fuisteis fueron",
@@ -187,10 +187,10 @@ class Verb:
         """Return the verb of a dictionary form: ``comer``, ``levantarse``, ``irse``.
 
         Raises:
-            ValueError: it is no infinitive.
+            ValueError: the name is not an infinitive.
         """
         if not re.search("[aeií]r(se)?$", name):
-            raise ValueError(f"{name} is no Spanish infinitive")
+            raise ValueError(f"{name} is not a Spanish infinitive")
         reflexive = name.endswith("se")
         return cls(name.removesuffix("se") if reflexive else name, reflexive)
 
@@ -386,7 +386,7 @@ def plural(word: str) -> str:
         return word[:-1] + "ces"
     if re.search("[aeo][íú][ns]$", word):  # the accent parts two vowels: país
         return word + "es"
-    if re.search("[áéíóú][ns]$", word):  # the accent is no longer needed: canción, inglés
+    if re.search("[áéíóú][ns]$", word):  # the accent disappears: canción, inglés
         return word[:-2] + _plain(word[-2]) + word[-1] + "es"
     if word[-1] in "sx" and len(re.findall("[aeiouáéíóú]+", word)) > 1:
         return word  # unstressed: lunes
@@ -424,11 +424,11 @@ def attach(form: str, *pronouns: str) -> str:
         form = form[:-1]  # levantaos
     elif pronouns[:1] == ("nos",) and form.endswith("mos"):
         form = form[:-1]  # vámonos
-    whole = form + "".join(pronouns)
-    plain = _without_accent(whole, stress)
+    word = form + "".join(pronouns)
+    plain = _without_accent(word, stress)
     if _stress(plain) == stress:
         return plain
-    return whole[:stress] + _ACCENTS.get(whole[stress], whole[stress]) + whole[stress + 1 :]
+    return word[:stress] + _ACCENTS.get(word[stress], word[stress]) + word[stress + 1 :]
 
 
 _ACCENTS = dict(zip("aeiou", "áéíóú", strict=True))
@@ -450,7 +450,7 @@ def _nuclei(word: str) -> list[int]:
         text, start = run.group(), run.start()
         index = 0
         while index < len(text):
-            # i and u without an accent lean on the vowel beside them.
+            # i and u without an accent join the adjacent vowel.
             end = index + 1
             main = index
             while end < len(text):

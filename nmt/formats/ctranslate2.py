@@ -1,8 +1,7 @@
-"""CTranslate2: the export that its own translator reads, and that `load` searches with."""
+"""CTranslate2: an export for `ctranslate2.Translator`, and for `load`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -13,12 +12,14 @@ from nmt.config import Config, files
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.formats.folder import CONFIG_FILE, check_files
+from nmt.formats.comparison import Rescore
+from nmt.formats.manifest import check_files
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
+from nmt.runs.folder import CONFIG_FILE
 
 QUANTIZATIONS = ("float32", "int8", "float16")
 
@@ -26,14 +27,14 @@ QUANTIZATIONS = ("float32", "int8", "float16")
 def write(
     model: Model, tokenizer: Tokenizer, config: Config, folder: Path, quantization: str
 ) -> None:
-    """Write a folder that `load` reads, and CTranslate2's own translator too.
+    """Write a folder that `load` and `ctranslate2.Translator` read.
 
     Args:
-        model: in float32.
+        model: the model, in float32.
         tokenizer: its tokenizer.
-        config: its ``decoding`` is what `load` searches with.
-        folder: exists.
-        quantization: one of `QUANTIZATIONS`, of the weights.
+        config: the configuration; `load` searches by its ``decoding``.
+        folder: an existing folder.
+        quantization: of the weights, one of `QUANTIZATIONS`.
 
     Raises:
         UserError: see `nmt.formats.weights.ctranslate2.check_supported`.
@@ -52,10 +53,10 @@ def write(
 
 
 def load(folder: str | Path) -> Translator:
-    """Return a translator over an exported folder, which is all that it needs.
+    """Return a translator for an exported folder, without the run.
 
     Raises:
-        UserError: the folder is no such export, or a damaged one.
+        UserError: the folder is not such an export, or is damaged.
     """
     folder = Path(folder)
     check_files(folder)
@@ -65,8 +66,8 @@ def load(folder: str | Path) -> Translator:
     return Translator.from_config(engine, tokenizer, config)
 
 
-def make_rescore(translator: Translator) -> Callable[[str, Translation], float]:
-    """Return a function: the log-probability that an export gives to any translation, in nats."""
+def make_rescore(translator: Translator) -> Rescore:
+    """Return a function that scores a translation with an export."""
 
     def rescore(source: str, translation: Translation) -> float:
         ids = translator.tokenizer.encode([clean_text(source)])

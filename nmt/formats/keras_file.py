@@ -13,15 +13,16 @@ import keras
 from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.formats.folder import CONFIG_FILE, check_files
+from nmt.formats.manifest import check_files
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.model.recurrent import Recurrent
 from nmt.model.transformer import Transformer
+from nmt.runs.folder import CONFIG_FILE
 
 MODEL_FILE = "model.keras"
-# What a model of this program names in its file, as (module, class).
+# (module, class) of everything that the file of a model of this package names.
 _KNOWN_CLASSES = {
     *((model.__module__, model.__name__) for model in (Recurrent, Transformer)),
     ("keras", keras.DTypePolicy.__name__),
@@ -29,13 +30,13 @@ _KNOWN_CLASSES = {
 
 
 def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
-    """Write the model, and beside it what a translator needs too.
+    """Write the model with its tokenizer and configuration.
 
     Args:
-        model: in float32.
+        model: the model, in float32.
         tokenizer: its tokenizer.
-        config: its ``decoding`` is what `load` searches with.
-        folder: exists.
+        config: the configuration; `load` searches by its ``decoding``.
+        folder: an existing folder.
     """
     model.save(folder / MODEL_FILE)
     tokenizer.save(folder)
@@ -43,11 +44,11 @@ def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> N
 
 
 def load(folder: str | Path) -> Translator:
-    """Return a translator over an exported folder.
+    """Return a translator for an exported folder.
 
     Raises:
-        UserError: the folder is no such export, or a damaged one, or its model is not one of this
-            program: what else Keras would make of a file may be code.
+        UserError: the folder is not such an export or is damaged, or its file names other classes
+            than a model of this package needs: Keras could run code of the file.
     """
     folder = Path(folder)
     if not (folder / MODEL_FILE).is_file():
@@ -60,22 +61,23 @@ def load(folder: str | Path) -> Translator:
 
 
 def _check_architecture(path: Path) -> None:
-    """Check that a file names nothing but a model of this program and its dtype policy."""
+    """Check that a file names only a model of this package and its dtype policy."""
     try:
         with zipfile.ZipFile(path) as archive:
-            named = list(_list_classes(json.loads(archive.read("config.json"))))
+            classes = list(_list_classes(json.loads(archive.read("config.json"))))
     except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} is damaged: {error}") from error
-    for module, name in named:
+    for module, name in classes:
         if (module, name) not in _KNOWN_CLASSES:
-            raise UserError(f"{path} is not a model of this program: it names {module}.{name}")
+            raise UserError(f"{path} is not a model of this package: it names {module}.{name}")
 
 
 def _list_classes(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (module, class) of every object in a nested configuration."""
     if isinstance(node, dict):
         if "class_name" in node or "module" in node:
             yield node.get("module"), node.get("class_name")
         node = list(node.values())
     if isinstance(node, list):
-        for inner in node:
-            yield from _list_classes(inner)
+        for child in node:
+            yield from _list_classes(child)

@@ -1,7 +1,6 @@
 """SavedModel: strings in, strings out, with cleaning, tokenizer and beam search inside the graph.
 
-Whatever loads it needs TensorFlow and the operations of tensorflow-text, and nothing of this
-package.
+It needs TensorFlow and the operations of tensorflow-text, but not this package.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SIGNATURE = "serving_default"
 
 
 def describe_signature(max_length: int) -> dict[str, Any]:
-    """Return what goes in and out, for the manifest; a SavedModel has no place for it."""
+    """Describe inputs and outputs for the manifest, since a SavedModel cannot hold descriptions."""
     return {
         "name": SIGNATURE,
         "inputs": {
@@ -45,20 +44,20 @@ def describe_signature(max_length: int) -> dict[str, Any]:
 
 
 def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
-    """Write a SavedModel whose one signature translates a batch, see `describe_signature`.
+    """Write a SavedModel with one signature, which translates a batch: see `describe_signature`.
 
     Args:
-        model: in float32, on the TensorFlow backend.
-        tokenizer: its tokenizer; the operations that run it become part of the graph.
-        decoding: the search, fixed from here on.
-        folder: exists.
+        model: the model, in float32 and on the TensorFlow backend.
+        tokenizer: its tokenizer, which becomes part of the graph.
+        decoding: the search, which becomes part of the graph.
+        folder: an existing folder.
     """
     import tensorflow as tf
 
     beam = Beam(decoding.beam_size, decoding.length_penalty)
-    in_graph = tokenizer.in_graph()
-    clean, join = _cleaner(), _joiner()
-    encode, decode = _coders(tokenizer)
+    graph_tokenizer = tokenizer.in_graph()
+    clean, join = _make_cleaner(), _make_joiner()
+    encode, decode = _make_coders(tokenizer)
 
     def translate(text: Any) -> dict[str, Any]:
         text = clean(text)
@@ -69,24 +68,24 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
         ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
         limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
         empty = tf.equal(lengths, 0)
-        # A limit of 1 leaves nothing but the end mark.
+        # A limit of 1 permits only the end mark.
         limits = tf.where(empty, 1, tf.minimum(limits, model.max_length))
-        room = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # of an empty batch: 1
-        found = search_in_graph(model, source, limits, beam, room)
+        longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
+        hypotheses = search_in_graph(model, source, limits, beam, longest)
         return {
-            "translation": join(decode(found.tokens[:, 0])),
-            "score": tf.where(empty, 0.0, found.scores[:, 0]),
-            "log_prob": tf.where(empty, 0.0, found.log_probs[:, 0]),
+            "translation": join(decode(hypotheses.tokens[:, 0])),
+            "score": tf.where(empty, 0.0, hypotheses.scores[:, 0]),
+            "log_prob": tf.where(empty, 0.0, hypotheses.log_probs[:, 0]),
         }
 
     archive = ExportArchive()
-    archive.track(in_graph)
+    archive.track(graph_tokenizer)
     archive.add_endpoint(SIGNATURE, translate, [tf.TensorSpec([None], tf.string, name="text")])
     archive.write_out(str(folder), verbose=False)
 
 
 def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
-    """Load a SavedModel as anybody would, and translate; it gives no tokens."""
+    """Translate with a SavedModel, loaded as its users load it; translations have no tokens."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (its operations)
 
@@ -100,12 +99,12 @@ def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
     ]
 
 
-def _cleaner() -> Callable[[Any], Any]:
+def _make_cleaner() -> Callable[[Any], Any]:
     """Return `nmt.data.cleaning.clean_text` in graph operations: string [B] -> string [B]."""
     import tensorflow as tf
     import tensorflow_text
 
-    spaces, invisible = _class(str.isspace), _class(_is_removed)
+    spaces, invisible = _list_ranges(str.isspace), _list_ranges(_is_removed)
 
     def clean(text: Any) -> Any:
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
@@ -118,7 +117,7 @@ def _cleaner() -> Callable[[Any], Any]:
     return clean
 
 
-def _joiner() -> Callable[[Any], Any]:
+def _make_joiner() -> Callable[[Any], Any]:
     """Return `nmt.inference.results.join_lines` in graph operations: string [B] -> string [B]."""
     import tensorflow as tf
 
@@ -126,8 +125,8 @@ def _joiner() -> Callable[[Any], Any]:
     return lambda text: tf.strings.regex_replace(text, f"[{ends}]", " ")
 
 
-def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """Return a tokenizer in graph operations.
+def _make_coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return the functions of a tokenizer in graph operations.
 
     Returns:
         (encode: clean string [B] -> ragged int32 [B, S], decode: int32 [B, T] -> string [B]).
@@ -135,25 +134,25 @@ def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any],
     import tensorflow as tf
     import tensorflow_text
 
-    in_graph = tokenizer.in_graph()
+    graph_tokenizer = tokenizer.in_graph()
     if isinstance(tokenizer, SentencePieceTokenizer | PairedTokenizer):
 
         def decode(ids: Any) -> Any:
-            return in_graph.detokenize(tf.ragged.boolean_mask(ids, ids > UNK))
+            return graph_tokenizer.detokenize(tf.ragged.boolean_mask(ids, ids > UNK))
 
-        return in_graph.tokenize, decode
+        return graph_tokenizer.tokenize, decode
 
-    # Every character is part of a match, and a match is kept: nothing stands between matches.
-    letters = _class(_is_of_word)
+    # The pattern matches every character, and matches are the result: splitting loses nothing.
+    letters = _list_ranges(_is_word_character)
     word = f" ?(?:[{letters}]+|[^{letters} ])| "
 
     def encode(text: Any) -> Any:
-        begun = tf.where(tf.equal(text, ""), "", " " + text)
-        words = tensorflow_text.regex_split(begun, word, keep_delim_regex_pattern=word)
+        text = tf.where(tf.equal(text, ""), "", " " + text)
+        words = tensorflow_text.regex_split(text, word, keep_delim_regex_pattern=word)
         words = tf.ragged.map_flat_values(tf.strings.regex_replace, words, " ", SPACE_SIGN)
-        return in_graph.tokenize(words).merge_dims(1, 2)
+        return graph_tokenizer.tokenize(words).merge_dims(1, 2)
 
-    endings = tf.constant(
+    texts = tf.constant(
         [
             "" if i <= UNK else piece.removeprefix(SUFFIX)
             for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary_size)))
@@ -161,25 +160,25 @@ def _coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any],
     )
 
     def decode_pieces(ids: Any) -> Any:
-        joined = tf.strings.reduce_join(tf.gather(endings, ids), axis=1)
+        joined = tf.strings.reduce_join(tf.gather(texts, ids), axis=1)
         return tf.strings.strip(tf.strings.regex_replace(joined, SPACE_SIGN, " "))
 
     return encode, decode_pieces
 
 
 def _is_removed(sign: str) -> bool:
-    """Tell what cleaning removes."""
+    """Return whether cleaning removes a character."""
     return category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()
 
 
-def _is_of_word(sign: str) -> bool:
-    """Tell what a word is made of; anything else is a word of its own."""
+def _is_word_character(sign: str) -> bool:
+    """Return whether a character belongs to a word; every other one is a word by itself."""
     return sign.isalnum() or sign == "_"
 
 
 @cache
-def _class(belongs: Callable[[str], bool]) -> str:
-    """Return the inside of a regular expression's character class, as ranges of code points."""
+def _list_ranges(belongs: Callable[[str], bool]) -> str:
+    """Return characters as ranges of code points, for a regular expression's character class."""
     ranges: list[tuple[int, int]] = []
     for point in range(sys.maxunicode + 1):
         if not 0xD800 <= point <= 0xDFFF and belongs(chr(point)):  # UTF-8 has no surrogates

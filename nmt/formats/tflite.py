@@ -1,7 +1,7 @@
-"""LiteRT, once called TensorFlow Lite: ids in, ids out, for phones and small boards.
+"""LiteRT, formerly TensorFlow Lite: ids in, ids out, for phones and small boards.
 
-The beam search is inside the model, and every operation is one that LiteRT has built in. Tokenizers
-are not among those, so the tokenizer is a file beside the model.
+The model contains the beam search and uses only LiteRT's built-in operations. These include no
+tokenizer, so the tokenizer is a separate file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIGNATURE = "serving_default"
 
 
 def describe_signature(positions: int) -> dict[str, Any]:
-    """Return what goes in and out, for the manifest."""
+    """Describe inputs and outputs, for the manifest."""
     return {
         "name": SIGNATURE,
         "inputs": {
@@ -52,33 +52,33 @@ def write(
     positions: int,
     quantization: str,
 ) -> None:
-    """Write a model whose one signature translates one text, see `describe_signature`.
+    """Write a model with one signature, which translates one text: see `describe_signature`.
 
     Args:
-        model: in float32, on the TensorFlow backend.
+        model: the model, in float32 and on the TensorFlow backend.
         tokenizer: its tokenizer.
-        decoding: the search, fixed from here on.
-        folder: exists.
-        positions: S, of the source, end mark included.
-        quantization: of the weights: "float32", "float16" or "int8" (products are computed in
-            int8, too; activations are quantized as they come).
+        decoding: the search, which becomes part of the model.
+        folder: an existing folder.
+        positions: source length S, end mark included.
+        quantization: of the weights: "float32", "float16" or "int8", which also multiplies in int8
+            and quantizes activations dynamically.
     """
     import tensorflow as tf
     from keras.export import ExportArchive
 
     lengths = np.arange(positions) * decoding.max_length_ratio
     limits = np.minimum(lengths.astype(np.int32) + decoding.max_length_margin, model.max_length)
-    limits[0] = 1  # of an empty text nothing but the end mark is left
+    limits[0] = 1  # permits only the end mark for an empty text
     beam = Beam(decoding.beam_size, decoding.length_penalty)
 
     def translate(source: Any) -> dict[str, Any]:
         length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # [1]
         limit = tf.gather(tf.constant(limits), length)
-        found = search_in_graph(model, source, limit, beam, int(limits.max()))
+        hypotheses = search_in_graph(model, source, limit, beam, int(limits.max()))
         return {
-            "tokens": found.tokens[0, 0],
-            "score": found.scores[0, 0],
-            "log_prob": found.log_probs[0, 0],
+            "tokens": hypotheses.tokens[0, 0],
+            "score": hypotheses.scores[0, 0],
+            "log_prob": hypotheses.log_probs[0, 0],
         }
 
     archive = ExportArchive()
@@ -99,28 +99,28 @@ def write(
 
 
 def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
-    """Load a model as anybody would, and translate; texts longer than its positions are cut."""
+    """Translate with a model, loaded as its users load it; longer texts than it holds are cut."""
     import tensorflow as tf
 
     tokenizer = load_tokenizer(folder)
     with quiet_start(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its successor is a package of its own, with the same API
+        warnings.simplefilter("ignore")  # of deprecation; the new package has the same API
         interpreter = tf.lite.Interpreter(str(folder / MODEL_FILE))
     run = interpreter.get_signature_runner(SIGNATURE)
     positions = run.get_input_details()["source"]["shape"][1]
     translated = []
     for ids in tokenizer.encode([clean_text(text) for text in texts]):
         source = np.full((1, positions), PAD, np.int32)
-        kept = ids[: positions - 1]
-        source[0, : len(kept) + 1] = [*kept, EOS]
-        found = run(source=source)
-        tokens = found["tokens"]
+        cut = ids[: positions - 1]
+        source[0, : len(cut) + 1] = [*cut, EOS]
+        outputs = run(source=source)
+        tokens = outputs["tokens"]
         tokens = tokens[: int(np.argmax(tokens == EOS)) + 1]
         translated.append(
             Translation(
                 join_lines(tokenizer.decode([tokens])[0]),
-                float(found["log_prob"]),
-                float(found["score"]),
+                float(outputs["log_prob"]),
+                float(outputs["score"]),
                 tuple(map(int, tokens)),
             )
         )

@@ -1,7 +1,7 @@
-"""Every file of a run, read and judged: sound, damaged, or of a kind that nothing here reads.
+"""Verification of every file of a run: sound, damaged, or unknown.
 
-What has a checksum is compared with it: the configuration, the tokenizer, every array. Of the rest
-it is certain only that it can be read.
+The configuration, the tokenizer and all arrays are compared with their checksums. Other files have
+none: they are read. Unknown files are those that nothing in this package reads.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
 
-_NEEDED = (CONFIG_FILE, CORPUS_FILE)
-_TOKENIZER_FILES = set(TOKENIZER_FILES)
+_REQUIRED = (CONFIG_FILE, CORPUS_FILE)
+_EXPORTS = "exports/"  # verified by their manifests
 _MISSING = "it is missing"
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 class Verdict(NamedTuple):
-    """What was found of one file."""
+    """Result for one file."""
 
     name: str  # inside the folder
     verdict: str  # "sound", "damaged" or "unknown"
-    reason: str = ""  # why it is damaged
+    reason: str = ""  # of damage
 
 
 def list_files(folder: Path) -> list[str]:
@@ -45,45 +45,44 @@ def list_files(folder: Path) -> list[str]:
     )
 
 
-def verify_run(folder: Path, passed_over: str = "exports/") -> Iterator[Verdict]:
-    """Judge every file of a run, and what it lacks.
+def verify_run(folder: Path) -> Iterator[Verdict]:
+    """Verify every file of a run but its exports, and report missing files as damaged.
 
     Args:
-        folder: of the run.
-        passed_over: how the names of files begin that somebody else verifies.
+        folder: the run folder.
     """
     reader = _Reader(RunFolder(folder))
-    names = [name for name in list_files(folder) if not name.startswith(passed_over)]
+    names = [name for name in list_files(folder) if not name.startswith(_EXPORTS)]
     for name in names:
         try:
-            known = reader.read(name)
+            is_known = reader.read(name)
         except (UserError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             reason = " ".join(str(error).split()).removeprefix(f"{folder / name} is damaged: ")
             yield Verdict(name, "damaged", reason)
         else:
-            yield Verdict(name, "sound" if known else "unknown")
-    yield from (Verdict(name, "damaged", _MISSING) for name in _NEEDED if name not in names)
-    yield from reader.missing(names)
+            yield Verdict(name, "sound" if is_known else "unknown")
+    yield from (Verdict(name, "damaged", _MISSING) for name in _REQUIRED if name not in names)
+    yield from reader.find_missing(names)
 
 
 class _Reader:
-    """Reads files of a run as those read them who need them."""
+    """Reads files of a run with the functions that use them."""
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
 
     def read(self, name: str) -> bool:
-        """Read a file if its kind is known; return whether it is.
+        """Read a file, and return whether its kind is known.
 
         Raises:
-            UserError: it is damaged; or an `OSError`, `ValueError` or another of its reader.
+            UserError: it is damaged; readers may raise `OSError`, `ValueError` and others, too.
         """
         path = self._run.path / name
         if name == CONFIG_FILE:
             _ = self._run.config
         elif name == CORPUS_FILE:
             self._run.read_corpus_record()
-        elif name in _TOKENIZER_FILES:
+        elif name in TOKENIZER_FILES:
             self._run.load_tokenizer()
         elif name == METRICS_FILE:
             self._run.metrics.read()
@@ -96,15 +95,15 @@ class _Reader:
         elif path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))
         elif path.is_symlink() and not path.exists():
-            raise UserError("it is a link to nothing")
+            raise UserError("it is a broken link")
         else:
             return False
         return True
 
-    def missing(self, names: list[str]) -> Iterator[Verdict]:
-        """Yield what a run lacks: its tokenizer, or the best weights where there were any."""
-        if not _TOKENIZER_FILES & set(names):
-            yield Verdict(" or ".join(sorted(_TOKENIZER_FILES)), "damaged", _MISSING)
+    def find_missing(self, names: list[str]) -> Iterator[Verdict]:
+        """Report a missing tokenizer, and missing best weights if the run had any."""
+        if not set(TOKENIZER_FILES) & set(names):
+            yield Verdict(" or ".join(sorted(TOKENIZER_FILES)), "damaged", _MISSING)
         best = self._run.checkpoints.best
         if not best.is_file():
             try:
@@ -115,7 +114,7 @@ class _Reader:
 
     @cached_property
     def _shapes(self) -> Shapes | None:
-        """Shapes of the weights by name; None where what tells them is damaged itself."""
+        """Expected shapes of the weights; None if tokenizer or configuration are damaged."""
         from nmt.runs.building import build_model
 
         try:
@@ -126,31 +125,31 @@ class _Reader:
         return {name: tuple(weight.shape) for name, weight in model.named_weights().items()}
 
     def _read_checkpoint(self, path: Path) -> None:
-        """Read a checkpoint, and compare its names and shapes with the model's."""
+        """Read a checkpoint, and compare names and shapes of its arrays with the model's."""
         arrays, metadata = read_arrays(path)
         if not isinstance(metadata, dict):
-            raise UserError("its metadata is no object")
+            raise UserError("its metadata is not an object")
         for name, array in arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise UserError(f"{name} holds numbers that are not finite")
+                raise UserError(f"{name} holds NaN or infinity")
         if self._shapes is None:
             return
         start = self._run.checkpoints.read_start()
         for prefix in ("model/", "average/"):
-            found = _list_shapes(arrays, prefix)
-            if not found and prefix == "average/":
+            shapes = _list_shapes(arrays, prefix)
+            if not shapes and prefix == "average/":
                 continue
-            found |= _list_shapes(start, "model/")
-            if path == self._run.checkpoints.start:  # which lacks what is trained
-                found |= {name: shape for name, shape in self._shapes.items() if name not in found}
-            wrong = sorted(dict(self._shapes.items() ^ found.items()))
+            shapes |= _list_shapes(start, "model/")
+            if path == self._run.checkpoints.start:  # holds only weights that are not trained
+                shapes = self._shapes | shapes
+            wrong = sorted(dict(self._shapes.items() ^ shapes.items()))
             if wrong:
-                name, shape = wrong[0], self._shapes.get(wrong[0])
-                raise UserError(f"{prefix}{name} has shape {found.get(name)}, expected {shape}")
+                name, expected = wrong[0], self._shapes.get(wrong[0])
+                raise UserError(f"{prefix}{name} has shape {shapes.get(name)}, expected {expected}")
 
 
 def _list_shapes(arrays: dict[str, np.ndarray], prefix: str) -> Shapes:
-    """Return the shapes of the weights whose names begin so, adapters left out."""
+    """Return the shapes of the weights below a prefix, without adapters."""
     return {
         name.removeprefix(prefix): array.shape
         for name, array in arrays.items()
@@ -159,9 +158,9 @@ def _list_shapes(arrays: dict[str, np.ndarray], prefix: str) -> Shapes:
 
 
 def _read_samples(path: Path) -> None:
-    """Read dev translations: a line of titles, then as many columns on each."""
+    """Check that dev translations have a header, and as many columns on each line."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    titles = lines[0].count("\t") if lines else 0
+    tabs = lines[0].count("\t") if lines else 0
     for number, line in enumerate(lines, 1):
-        if line.count("\t") != titles or not titles:
+        if line.count("\t") != tabs or not tabs:
             raise UserError(f"line {number} has {line.count(chr(9)) + 1} columns")

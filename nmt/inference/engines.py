@@ -14,14 +14,14 @@ if TYPE_CHECKING:  # loads Keras
 
 
 class Engines:
-    """A preferred engine, and the Keras engine for what that one does not support.
+    """A preferred engine, and the Keras engine for requests that it does not support.
 
     May be used by several threads at a time.
 
     Args:
         preferred: serves every request that it supports.
-        load_keras_engine: loads the Keras model of the preferred engine; called once, when it is
-            first needed. None: there is no other engine.
+        load_keras_engine: loads the Keras engine with the same weights; called at most once. None:
+            the preferred engine is the only one.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Engines:
             feature: what needs it, for the message.
 
         Raises:
-            UserError: there is no Keras engine, or it cannot be loaded.
+            UserError: the Keras engine is missing or cannot be loaded.
         """
         with self._lock:
             if self._keras_engine is None:
@@ -60,7 +60,7 @@ class Engines:
         """Return the first engine that supports the options; the Keras engine supports all.
 
         Raises:
-            UserError: there is none.
+            UserError: no engine supports them.
         """
         if self.preferred.supports(options):
             return self.preferred

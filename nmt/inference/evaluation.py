@@ -152,7 +152,7 @@ def evaluate(
         search: see `SearchRequest`.
 
     Raises:
-        UserError: there are no pairs.
+        UserError: ``pairs`` is empty.
     """
     if not pairs:
         raise UserError("there is nothing to evaluate: the test split is empty")

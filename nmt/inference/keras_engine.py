@@ -16,7 +16,6 @@ from nmt.inference.contract import Beam, Hypothesis, Sampling
 from nmt.inference.programs import (
     LENGTH_STEP,
     OneCallPrograms,
-    Programs,
     SteppedPrograms,
     pad_sequences,
 )
@@ -37,7 +36,6 @@ class KerasEngine:
         on_tensorflow = keras.config.backend() == "tensorflow"
         self.parallel = cores() if on_tensorflow and not gpus() else 1
         self.max_length = model.max_length
-        self._programs: Programs
         self._programs = SteppedPrograms(model) if on_tensorflow else OneCallPrograms(model)
         self._attention = compile_over(model, self._weights, (2, 2))
         self._scores = compile_over(model, self._log_probs, (2, 2, 2))

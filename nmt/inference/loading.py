@@ -37,7 +37,8 @@ def load_engine(
         log: called with a line that names the engine.
 
     Returns:
-        (engine, loader of the Keras engine for what this one does not support; None: not allowed).
+        (engine, loader of the Keras engine for requests that the engine does not support; None:
+        the engine serves all, or no other is allowed).
 
     Raises:
         UserError: the weights are missing, the engine cannot hold them, the runs have different

@@ -77,10 +77,10 @@ def score_with_progress(
     """Score given translations, with a progress bar; pairs too long for the model have no score.
 
     Raises:
-        UserError: there are no pairs, or all are too long.
+        UserError: ``pairs`` is empty, or all pairs are too long.
     """
     if not pairs:
-        raise UserError("there is nothing to score: there are no pairs")
+        raise UserError("there is nothing to score: the set of pairs is empty")
     longest = translator.engine.max_length
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:

@@ -76,7 +76,11 @@ class Pipeline:
     def search_segments(
         self, segments: Sequence[np.ndarray], request: Request
     ) -> list[list[Translation]]:
-        """Return translations of each segment, int32 [S - 1] without end mark, best first."""
+        """Return translations of each segment, int32 [S - 1] without end mark, best first.
+
+        With `Segmenter.segment` before and `Joiner.join_best` after it, these make the translations
+        of texts.
+        """
         plan = self._plan(request)
         with ThreadPoolExecutor(plan.engine.parallel) as pool:
             return self._start_segments(segments, range(0), plan, pool)()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -22,31 +22,12 @@ _ROW_STEP, _WIDTH_STEP = 8, 4  # sentences and source positions by which larger 
 _SHRINK_SHARE = 0.75  # finished sentences leave the batch if at most this share is unfinished
 
 
-class Programs(Protocol):
-    """Compiled searches over one model.
+class OneCallPrograms:
+    """Programs that search from beginning to end, over few shapes: for JAX, which compiles each.
 
     Attributes:
         compiled: the programs, by the options that select them.
     """
-
-    compiled: dict[StaticOptions, Any]
-
-    def search(
-        self, options: StaticOptions, source: np.ndarray, constraints: Constraints, keys: np.ndarray
-    ) -> Hypotheses:
-        """Return the hypotheses of a batch as NumPy arrays.
-
-        Args:
-            options: select the program.
-            source: int32 [B, S], end marks included, padded.
-            constraints: NumPy arrays, and the search's parameters.
-            keys: int32 [B], random keys of the sentences; only sampling reads them.
-        """
-        ...
-
-
-class OneCallPrograms:
-    """Programs that search from beginning to end, over few shapes: for JAX, which compiles each."""
 
     def __init__(self, model: Model) -> None:
         self.compiled: dict[StaticOptions, Any] = {}
@@ -56,7 +37,14 @@ class OneCallPrograms:
     def search(
         self, options: StaticOptions, source: np.ndarray, constraints: Constraints, keys: np.ndarray
     ) -> Hypotheses:
-        """Search in one call: see `Programs.search`."""
+        """Return the hypotheses of a batch as NumPy arrays.
+
+        Args:
+            options: select the program.
+            source: int32 [B, S], end marks included, padded.
+            constraints: NumPy arrays, and the parameters of the search.
+            keys: int32 [B], random keys of the sentences; only sampling reads them.
+        """
         count, width = source.shape
         rows = 1 << (count - 1).bit_length()
         width = min(round_up(width), self._model.max_length)
@@ -90,6 +78,9 @@ class SteppedPrograms:
     """Programs that search a few positions at a time, for TensorFlow.
 
     Between two steps, finished sentences leave the batch and the cache grows.
+
+    Attributes:
+        compiled: the programs, by the options that select them.
     """
 
     def __init__(self, model: Model) -> None:
@@ -100,7 +91,7 @@ class SteppedPrograms:
     def search(
         self, options: StaticOptions, source: np.ndarray, constraints: Constraints, keys: np.ndarray
     ) -> Hypotheses:
-        """Search step by step: see `Programs.search`."""
+        """Return the hypotheses of a batch: see `OneCallPrograms.search`."""
         import tensorflow as tf
 
         with self._lock:

@@ -47,7 +47,7 @@ class Segmenter:
     Args:
         tokenizer: encodes the texts.
         max_tokens: most tokens of a segment, without end mark.
-        tags: words of which one may begin a text: it is repeated before every segment of it. The
+        tags: words that may begin a text, such as ``<2en>``: repeated before every segment. The
             language codes of a `PairedTokenizer` are repeated as well.
     """
 
@@ -62,7 +62,7 @@ class Segmenter:
         self._has_warned = False
 
     def segment(self, text: str) -> list[np.ndarray]:
-        """Return the ids int32 [length] of the segments of a text; an empty text has none."""
+        """Return the ids int32 [length] of the segments of a text: none for an empty text."""
         return self.segment_all([text])[0]
 
     def segment_all(self, texts: Sequence[str]) -> list[list[np.ndarray]]:

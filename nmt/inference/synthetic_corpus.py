@@ -68,7 +68,7 @@ class SyntheticCorpus:
         self._write_record(finished=False)
 
     def resume(self) -> None:
-        """Continue after the last recorded line; start if there is no record.
+        """Continue after the last recorded line; start if the record is missing.
 
         Raises:
             UserError: the table has another origin or is damaged.

@@ -32,9 +32,9 @@ class Translator:
         decoding: defaults of the search.
         longest: tokens, end mark included, of the longest sequence in training: longer texts are
             translated in segments. None: as many as the engine has positions.
-        load_keras_engine: loads the Keras model for what the engine does not support; called once,
-            when it is first needed. None: there is only the engine.
-        tags: words of which one may begin a text: it is repeated before every segment of it.
+        load_keras_engine: loads the Keras engine, for requests that the engine does not support;
+            called at most once, when it is first needed. None: ``engine`` is the only one.
+        tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         target_language: BCP 47 tag, which decides whether translations of segments are joined with
             spaces; "und" if it is unknown.
 
@@ -150,7 +150,7 @@ class Translator:
             feature: what needs it, for the message.
 
         Raises:
-            UserError: there is no Keras engine, or it cannot be loaded.
+            UserError: the Keras engine is missing or cannot be loaded.
         """
         return self.engines.keras(feature)
 
@@ -215,31 +215,6 @@ class Translator:
         """
         request = SearchRequest(beam_size, length_penalty, coverage_penalty, n_best, prefix)
         return self.run(texts, request)
-
-    def hypotheses_of_segments(
-        self,
-        segments: Sequence[np.ndarray],
-        *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int = 1,
-    ) -> list[list[Translation]]:
-        """Return up to ``n_best`` translations of each segment of a text, best first.
-
-        With `Segmenter.segment` before and `Joiner.join_best` after it, these are the `hypotheses`
-        of the text.
-
-        Args:
-            segments: ids int32 [S - 1] without end mark.
-            beam_size: see `hypotheses`.
-            length_penalty: see `hypotheses`.
-            n_best: translations per segment.
-
-        Raises:
-            UserError: as `hypotheses`.
-        """
-        request = SearchRequest(beam_size, length_penalty, n_best=n_best)
-        return self.pipeline.search_segments(segments, request)
 
     def samples(
         self,
@@ -324,7 +299,7 @@ class Translator:
             pairs: source and target texts.
 
         Raises:
-            UserError: there is no engine with attention, or a text has more tokens than the model
+            UserError: the Keras engine is missing, or a text has more tokens than the model
                 positions.
         """
         engine = self.keras_engine("attention")
@@ -341,7 +316,7 @@ class Translator:
             None if the text is empty or is translated in several segments.
 
         Raises:
-            UserError: there is no engine with attention.
+            UserError: the Keras engine is missing.
         """
         engine = self.keras_engine("attention")
         segments = self.segmenter.segment(text)

@@ -1,8 +1,11 @@
-"""The models, their parts in ``keras.ops``, and their contract; imports nothing else of `nmt`.
+"""The models and their layers, written in ``keras.ops``, and the interface that they share.
+
+This package imports nothing else of `nmt`.
 
 Dimensions, here and everywhere: ``B`` batch, ``S`` source length, ``T`` target length, ``D`` model
 width, ``H`` heads, ``K`` width of a head (D / H), ``G`` heads of keys and values, ``C`` width of a
-head's values, ``R`` width of a recurrent state, ``F`` feed-forward width, ``V`` vocabulary.
+head's values, ``R`` width of a recurrent state, ``F`` feed-forward width, ``V`` vocabulary, ``k``
+hypotheses per sentence.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nmt.model.attention import CausalSelfAttention, CrossAttention, SelfAttention
+    from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
     from nmt.model.recurrent import Recurrent
     from nmt.model.sizes import AttentionSizes, RecurrentSizes, Sizes
     from nmt.model.transformer import Transformer
@@ -29,18 +32,18 @@ __all__ = [
 
 _MODULES = {
     "AttentionSizes": "sizes",
-    "CausalSelfAttention": "attention",
-    "CrossAttention": "attention",
+    "CausalSelfAttention": "attention_roles",
+    "CrossAttention": "attention_roles",
     "Recurrent": "recurrent",
     "RecurrentSizes": "sizes",
-    "SelfAttention": "attention",
+    "SelfAttention": "attention_roles",
     "Sizes": "sizes",
     "Transformer": "transformer",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and Keras with it, only then: `contract` needs none."""
+    """Import a class on first use: some users of the package need no Keras."""
     if name in _MODULES:
         return getattr(import_module(f"nmt.model.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'nmt.model' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What search, training, inspection and exporters know of a model: this, and not which one it is.
+"""The interface of all models, for search, training, analysis and exporters.
 
 Importing this module loads no Keras.
 """
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, Protocol
 from nmt.model.sizes import RecurrentSizes, Sizes
 
 Tensor = Any
-State = Any  # a nest of tensors, each of which begins with the batch
+State = Any  # nested tensors, each with the batch as its first axis
 
 
 class AttentionKind(NamedTuple):
-    """One kind of attention that a model has."""
+    """One kind of attention of a model."""
 
     name: str  # key of its weights
     title: str
     rows: str  # tokens that attend: "source", "target_in" or "target_out"
     columns: str  # tokens attended to
-    causal: bool = False  # whether a row attends to itself and to what stands before it alone
+    causal: bool = False  # whether a row attends only to itself and to earlier tokens
 
     @property
     def is_cross(self) -> bool:
@@ -30,7 +30,7 @@ class AttentionKind(NamedTuple):
 
     @property
     def slug(self) -> str:
-        """The title, in file names and TensorBoard's tags."""
+        """The title, for file names and TensorBoard tags."""
         return self.title.replace(" ", "_").replace("-", "_")
 
 
@@ -38,12 +38,12 @@ ENCODER = AttentionKind("encoder", "encoder self-attention", "source", "source")
 DECODER = AttentionKind(
     "decoder", "decoder masked self-attention", "target_in", "target_in", causal=True
 )
-# Labelled with the token that a position writes: alignment is of what comes out.
+# Rows are labelled with the token that a position predicts: users align outputs, not inputs.
 CROSS = AttentionKind("cross", "cross-attention", "target_out", "source")
 
 
 class Decoder(Protocol):
-    """What a search needs of a model.
+    """The interface that search needs.
 
     Attributes:
         max_length: longest sequence in tokens, source or target.
@@ -61,52 +61,51 @@ class Decoder(Protocol):
         max_length: int | Tensor,
         track_coverage: bool = False,
     ) -> State:
-        """Read ``source`` int [B, S], padded with id 0, and get ready to write.
+        """Encode the source and return the state before the first target token.
 
         Args:
-            source: of B sentences.
+            source: int [B, S], padded with id 0.
             beam_size: k, hypotheses per sentence.
-            max_length: T, positions there is room for; `grow` makes more.
-            track_coverage: whether `coverage` will be asked for.
+            max_length: T, the capacity in target positions; `grow` adds more.
+            track_coverage: whether `coverage` will be called.
         """
         ...
 
     def step(self, tokens: Tensor, index: Tensor, state: State) -> tuple[Tensor, State]:
-        """Score what follows ``tokens`` int [B, k], which stand at position ``index``.
+        """Score the successors of ``tokens`` int [B, k], which stand at position ``index``.
 
         Returns:
-            (logits float32 [B, k, V], the state after it).
+            (logits float32 [B, k, V], the next state).
         """
         ...
 
     def reorder(self, state: State, parents: Tensor) -> State:
-        """Let the hypothesis in place i go on from the one in place ``parents`` int [B, k]."""
+        """Let hypothesis i continue hypothesis ``parents[i]``; parents are int [B, k]."""
         ...
 
     def capacity(self, state: State) -> Tensor:
-        """Return T, the positions that a state has room for: int scalar."""
+        """Return T, the number of target positions that a state can hold: int scalar."""
         ...
 
     def grow(self, state: State, positions: Tensor) -> State:
-        """Make room for more positions."""
+        """Increase the capacity by ``positions``."""
         ...
 
     def growing_axes(self, state: State) -> State:
-        """Return, for every tensor of a state, the axis that `grow` makes longer; -1: none."""
+        """Return, for every tensor of a state, the axis that `grow` lengthens; -1: no axis."""
         ...
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
-        """Return what a state that tracks it knows of the attention to the source.
+        """Return the attention that source tokens have received, from a state that tracks it.
 
         Returns:
-            (float32 [B, k, S], the attention that each token has received; bool [B, 1, S], False
-            for padding).
+            (float32 [B, k, S], the attention summed over steps; bool [B, 1, S], False for padding).
         """
         ...
 
 
 class Model(Decoder, Protocol):
-    """What everything else needs of a model, beside what every Keras model has."""
+    """The interface of a trainable model, in addition to that of `keras.Model`."""
 
     name: str
     sizes: Sizes | RecurrentSizes
@@ -114,14 +113,14 @@ class Model(Decoder, Protocol):
 
     @property
     def attention_kinds(self) -> tuple[AttentionKind, ...]:
-        """The kinds of attention it has, in the order in which they are shown."""
+        """The kinds of attention of the model, in display order."""
         ...
 
     def attention_layers(self, kind: str) -> Sequence[Any]:
         """Return the layers of one kind of attention, the first layer first.
 
-        Each has ``num_heads``, and ``head_weights(number)``: (variable, index) of the weights that
-        are to be zero for nothing of a head to come through, heads counted from 0.
+        Each has ``num_heads`` and ``head_weights(number)``: (variable, index) of the weights that
+        silence a head when they are set to zero; heads count from 0.
         """
         ...
 
@@ -135,18 +134,18 @@ class Model(Decoder, Protocol):
         """Return logits float32 [B, T, V], or (logits, attention weights per kind and layer).
 
         Args:
-            inputs: ``source`` int [B, S] and ``target`` int [B, T]; where rows hold several pairs
-                also ``source_segments``, ``source_positions`` [B, S], ``target_segments`` and
+            inputs: ``source`` int [B, S] and ``target`` int [B, T]; for packed rows also
+                ``source_segments``, ``source_positions`` [B, S], ``target_segments`` and
                 ``target_positions`` [B, T]. Without them, a row is one pair and id 0 is padding.
             dropout_key: see `nmt.model.dropout`; None: no dropout, unless Keras trains.
-            return_attention: whether a dictionary is returned too: of each kind a list of weights
-                float32 [B, H, rows, columns], one per layer.
-            training: passed by Keras; where it is true and no key is given, one is drawn.
+            return_attention: whether to return attention weights too: a dictionary with a list per
+                kind, of float32 [B, H, rows, columns] per layer.
+            training: passed by Keras; if true and without a key, the model draws a key.
         """
         ...
 
     def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two tensors [B, S, D] for int [B, S]: what the encoder reads, and tokens alone."""
+        """Return the encoder's input and the token embeddings, both [B, S, D], for int [B, S]."""
         ...
 
     def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
@@ -160,42 +159,50 @@ class Model(Decoder, Protocol):
         ...
 
     def token_table(self) -> Any:
-        """Return the vectors of tokens float32 [V, D]."""
+        """Return the token embeddings float32 [V, D]."""
         ...
 
     def position_table(self) -> Any:
-        """Return the vectors of positions float32 [max_length, D]; None if it has no such table."""
+        """Return the position embeddings float32 [max_length, D]; None for models without them."""
         ...
 
     def distance_profiles(self, length: int) -> dict[str, Any]:
-        """Return what the distance of two tokens does to their score, where it is known as that.
+        """Return the effect of the distance of two tokens on their attention score.
 
         Args:
-            length: L, distances from 1 - L (the key stands ahead) to L - 1.
+            length: L; distances run from 1 - L (the key is ahead) to L - 1.
 
         Returns:
-            By title, float32 [H or 1, 2 L - 1]; nothing where positions act otherwise.
+            By title, float32 [H or 1, 2 L - 1]; empty for models whose scores do not depend on
+            distances.
         """
         ...
 
     def trained_weights(self) -> dict[str, Any]:
-        """Return the weights that training changes, as `named_weights` does."""
+        """Return the trainable weights, named as in `named_weights`."""
         ...
 
-    def add_adapters(self, rank: int, parts: Sequence[str] | None = None) -> None:
-        """Train a product of two matrices of this rank beside those of ``parts``, and nothing else.
+    def add_adapters(self, rank: int, patterns: Sequence[str] | None = None) -> None:
+        """Train W + A B in place of W (Hu et al. 2021, section 4.1), and freeze all other weights.
 
-        Without parts, it is the model's to say: of a transformer those of values and feed-forward,
-        where as many numbers were found to do more than in queries and keys (He et al. 2022,
-        Towards a Unified View of Parameter-Efficient Transfer Learning), of a recurrent model all.
+        Every matching matrix of attention, feed-forward or recurrence gets A [in, r], initialised
+        at random, and B [r, out], initialised with zeros.
+
+        Args:
+            rank: r.
+            patterns: a matrix matches if any name on its path does. None: the model's default,
+                which for a transformer is values and feed-forward, where adapters were found to
+                achieve more per parameter than in queries and keys (He et al. 2022, Towards a
+                Unified View of Parameter-Efficient Transfer Learning), and for a recurrent model
+                every matrix.
 
         Raises:
-            ValueError: there is no such part.
+            ValueError: a pattern matches no matrix.
         """
         ...
 
     def named_weights(self) -> dict[str, Any]:
-        """Return every weight by its path inside the model, whatever the model is called."""
+        """Return every weight by its path inside the model, which omits the model's name."""
         ...
 
     def count_params(self) -> int:

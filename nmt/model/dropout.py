@@ -1,11 +1,11 @@
 """Dropout as a pure function of a key: the same key gives the same mask on every backend.
 
-Keras draws dropout masks from a counter that lives in the layer. Here the key is an argument, so a
-mask depends on (run seed, step, place in the network) alone: a resumed run draws what the killed
-one would have drawn, rematerialised blocks recompute the very mask of the forward pass, and
-TensorFlow and JAX agree. The bits come from an integer hash of (key, element index), which XLA
-fuses into the multiplication that uses them; a counter-based cryptographic generator costs up to a
-quarter of a training step on a CPU.
+Keras draws dropout masks from a counter inside the layer. Here the key is an argument, so a mask
+depends only on (run seed, step, layer index): a resumed run draws the masks that the interrupted
+run would have drawn, rematerialised blocks recompute the mask of the forward pass, and TensorFlow
+and JAX agree. The bits come from an integer hash of (key, element index), which XLA fuses into the
+multiplication that uses them; a counter-based cryptographic generator would take up to a quarter
+of a training step on a CPU.
 
 The hash is the 32-bit finaliser "lowbias32" found by Chris Wellons' search (Prospecting for Hash
 Functions, 2018): every input bit flips every output bit with a probability of 0.5 ± 0.002.
@@ -26,24 +26,22 @@ FULL_SHARE = 1 << 16  # see `DropoutKey`
 
 
 class DropoutKey(NamedTuple):
-    """What a mask is drawn from, and how far the rates have grown.
+    """The random bits of a mask, and the share of the full rate.
 
     Every layer knows its full rate; while training warms dropout up, masks are drawn at a share of
     it. The share is an integer because layers cast floating-point arguments to their own precision.
 
-    Masks belong to the rows of the whole batch: who works on some of them says where they begin.
-    What is drawn for a row then does not depend on how many devices, parts or micro-batches share
-    the batch.
+    Masks are defined on the rows of the full batch. ``first_row`` tells which of them a micro-batch
+    or device holds, so the mask of a row does not depend on how the batch is divided.
     """
 
     bits: Tensor  # uint32 scalar
-    share: Tensor  # uint32 scalar: of the full rate, in 1 / FULL_SHARE, at most FULL_SHARE
-    first_row: Tensor | int = 0  # uint32 scalar: of the whole batch, what row 0 here is
+    share: Tensor  # uint32 scalar: share of the full rate, from 0 to FULL_SHARE
+    first_row: Tensor | int = 0  # uint32 scalar: index of row 0 in the full batch
 
     def at_row(self, number: int | Tensor) -> DropoutKey:
-        """Return the key of rows that begin ``number`` rows further down."""
-        first = ops.add(_uint32(self.first_row), _uint32(number))
-        return self._replace(first_row=first)
+        """Return the key of the rows from ``number`` on, counted from ``first_row``."""
+        return self._replace(first_row=ops.add(_uint32(self.first_row), _uint32(number)))
 
 
 def _uint32(value: int | Tensor) -> Tensor:
@@ -59,107 +57,104 @@ def _mix(x: Tensor) -> Tensor:
     return ops.bitwise_xor(x, ops.right_shift(x, _uint32(16)))
 
 
-def fold(key: Tensor | None, place: int | Tensor) -> Tensor | None:
-    """Derive the key of one ``place`` (a layer, a step, a replica) from the key around it.
+def fold(key: Tensor | None, index: int | Tensor) -> Tensor | None:
+    """Derive the key of one layer, step or replica from the key of the model or run.
 
     Args:
-        key: uint32 scalar, or a `DropoutKey`; None, where dropout is off, stays None.
-        place: a non-negative integer, or an integer scalar tensor.
+        key: uint32 scalar or `DropoutKey`; None (dropout is off) stays None.
+        index: a non-negative integer, or an integer scalar tensor.
 
     Returns:
-        A key of the same kind, unrelated to the keys of other places.
+        A key of the same type, unrelated to the keys of other indices.
     """
     if key is None:
         return None
     if isinstance(key, DropoutKey):
-        return key._replace(bits=fold(key.bits, place))
-    number = ops.add(_uint32(place), _uint32(1))
+        return key._replace(bits=fold(key.bits, index))
+    number = ops.add(_uint32(index), _uint32(1))
     return _mix(ops.add(key, ops.multiply(number, _uint32(_GOLDEN))))
 
 
 def resolve_key(
     key: Tensor | None, generator: keras.random.SeedGenerator | None, training: bool | None
 ) -> Tensor | None:
-    """Return the key of dropout: ``key``, or while Keras trains one drawn from ``generator``.
+    """Return ``key`` or, while Keras trains, a new key from ``generator``.
 
     Args:
-        key: of a training that draws its own keys; None: no dropout, unless Keras trains.
-        generator: of the layer or model; None: it has no dropout, or is a part of a model.
+        key: the caller's key; None: no dropout, unless Keras trains.
+        generator: the layer's or model's; None: the layer has no dropout, or belongs to a model.
         training: Keras's argument of that name.
     """
     if key is not None or generator is None or not training:
         return key
-    drawn = ops.cast(generator.next(), "uint32")
-    return fold(drawn[0], drawn[1])
+    seed = ops.cast(generator.next(), "uint32")
+    return fold(seed[0], seed[1])
 
 
 def uniform(keys: Tensor) -> Tensor:
     """Return float32 numbers in (0, 1), one for each key: uint32 of any shape, from `fold`."""
-    # 24 bits are what a float32 holds; the half keeps 0 out. The largest of them, 2^24 - 0.5, is no
-    # float32 and is rounded up to 2^24.
+    # A float32 holds 24 bits; adding a half excludes 0. The largest sum, 2^24 - 0.5, is not a
+    # float32: it rounds up to 2^24, and `minimum` excludes 1.
     numbers = (ops.cast(ops.right_shift(keys, _uint32(8)), "float32") + 0.5) * 2.0**-24
     return ops.minimum(numbers, 1 - 2.0**-24)
 
 
-class Odds(NamedTuple):
-    """What decides which elements a mask keeps, and what those are multiplied by."""
+class MaskParameters(NamedTuple):
+    """The random bits and threshold of a mask, and the scale of the elements it keeps."""
 
     bits: Tensor  # uint32 scalar
-    threshold: Tensor  # uint32 scalar: the share that is dropped, in 2^-32
+    threshold: Tensor  # uint32 scalar: the share that is dropped, in units of 2^-32
     scale: Any  # 1 / (1 - that share): a number or a float32 scalar
 
 
-def odds(rate: float, key: Tensor, per_row: int | Tensor) -> Odds:
-    """Return the odds of a mask.
+def mask_parameters(rate: float, key: Tensor, row_size: int | Tensor) -> MaskParameters:
+    """Return the parameters of a mask.
 
     Args:
         rate: in (0, 1).
-        key: as for `dropout`, but not None.
-        per_row: elements of one row of the batch.
+        key: see `dropout`; not None.
+        row_size: number of elements in one row of the batch.
     """
-    whole = round(rate * 2**32)
+    full = round(rate * 2**32)
     if not isinstance(key, DropoutKey):
-        return Odds(key, _uint32(whole), 1.0 / (1.0 - rate))
-    high, low = (_uint32(part) for part in divmod(whole, FULL_SHARE))
+        return MaskParameters(key, _uint32(full), 1.0 / (1.0 - rate))
+    high, low = (_uint32(digit) for digit in divmod(full, FULL_SHARE))
     share = key.share
     threshold = high * share + ops.right_shift(low * share, _uint32(16))  # rate times share
     scale = 1.0 / (1.0 - ops.cast(threshold, "float32") * 2.0**-32)
-    # The rows before these come first in the count of elements.
-    before = ops.multiply(_uint32(key.first_row), _uint32(per_row))
-    return Odds(ops.add(key.bits, before), threshold, scale)
+    # Elements are counted from the first row of the full batch.
+    first_element = ops.multiply(_uint32(key.first_row), _uint32(row_size))
+    return MaskParameters(ops.add(key.bits, first_element), threshold, scale)
 
 
-def keeps(odds: Odds, counters: Tensor) -> Tensor:
-    """Tell which elements a mask keeps.
+def keep_mask(parameters: MaskParameters, counters: Tensor) -> Tensor:
+    """Return a mask: bool with the shape of ``counters``, False for dropped elements.
 
     Args:
-        odds: of the mask.
-        counters: uint32 of any shape, the elements' numbers, row of the batch by row, from 0.
-
-    Returns:
-        bool, of the shape of ``counters``.
+        parameters: from `mask_parameters`.
+        counters: uint32 of any shape: the elements' indices in the batch, from 0, row by row.
     """
-    return ops.greater_equal(_mix(ops.add(counters, odds.bits)), odds.threshold)
+    return ops.greater_equal(_mix(ops.add(counters, parameters.bits)), parameters.threshold)
 
 
 def dropout(x: Tensor, rate: float, key: Tensor | None, *, time_major: bool = False) -> Tensor:
     """Zero each element with probability ``rate`` and scale the rest by 1 / (1 - rate).
 
     Args:
-        x: float tensor of any shape, of fewer than 2^31 elements; rows of the batch come first.
+        x: float tensor with fewer than 2^31 elements; the batch is its first axis.
         rate: in [0, 1).
         key: from `fold` (masks of neighbouring raw keys are each other's shifts), a uint32 scalar
             or a `DropoutKey`; None switches dropout off (inference).
-        time_major: whether ``x`` is [T, B, ...]: what is dropped is then that of [B, T, ...].
+        time_major: whether ``x`` is [T, B, ...]; it gets the mask of [B, T, ...].
     """
     if key is None or rate == 0:
         return x
     shape = ops.shape(x)
     if time_major:
         shape = (shape[1], shape[0], *shape[2:])
-    chances = odds(rate, key, math.prod(shape[1:]))
+    parameters = mask_parameters(rate, key, math.prod(shape[1:]))
     counters = ops.cast(ops.arange(math.prod(shape), dtype="int32"), "uint32")
-    kept = ops.reshape(keeps(chances, counters), shape)
+    keep = ops.reshape(keep_mask(parameters, counters), shape)
     if time_major:
-        kept = ops.swapaxes(kept, 0, 1)
-    return ops.where(kept, x * ops.cast(chances.scale, x.dtype), ops.zeros_like(x))
+        keep = ops.swapaxes(keep, 0, 1)
+    return ops.where(keep, x * ops.cast(parameters.scale, x.dtype), ops.zeros_like(x))

@@ -1,4 +1,4 @@
-"""What every model is, whatever is between its embeddings: token ids in, next-token logits out."""
+"""The base of all models: token ids in, next-token logits out."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt.model.blocks import Sized
+from nmt.model.contract import AttentionKind
+from nmt.model.dropout import resolve_key
+from nmt.model.layers import SizedLayer
 
 Tensor = Any
 
-PAD = 0  # the id of padding, as every tokenizer here has it
-
+PAD = 0  # the id of padding in every tokenizer
 
 _RATES = ("dropout", "attention_dropout", "ffn_dropout")
 
 
 def _peek_seed() -> int:
-    """Return a seed that follows `keras.utils.set_random_seed`, and take no number from Python.
+    """Return a seed that follows `keras.utils.set_random_seed`, without advancing Python's random.
 
-    Keras draws the seeds of initial weights from Python's generator: those stay the same.
+    Keras draws the seeds of initial weights from Python's generator: those must not change.
     """
     generator = random.Random()
     generator.setstate(random.getstate())
@@ -33,97 +34,145 @@ def _peek_seed() -> int:
 
 
 def find_segments(ids: Tensor) -> Tensor:
-    """Return int32 [B, L] for rows of one text each: 1 for tokens, 0 for padding."""
+    """Return segment ids int32 [B, L] for rows of one text each: 1 for tokens, 0 for padding."""
     return ops.cast(ops.not_equal(ids, PAD), "int32")
 
 
 def take_positions(x: Tensor, positions: Tensor) -> Tensor:
-    """Return one position per row: of [B, T, D] and int [B], [B, D]."""
+    """Return one position per row: [B, T, D] and int [B] -> [B, D]."""
     return ops.take_along_axis(x, positions[:, None, None], axis=1)[:, 0]
 
 
-class EncoderDecoder(Sized, keras.Model):
-    """The base of all models: `nmt.model.contract.Model`, as far as it is the same for all.
+class EncoderDecoder(SizedLayer, keras.Model):
+    """The part of `nmt.model.contract.Model` that all models share; see there for its methods.
 
-    Weights exist as soon as a model is constructed. Dropout is on when a key is given, and when
-    Keras trains the model (``fit``). Its tokens are embedded by `embedding`.
+    Weights exist as soon as a model is constructed. Dropout is on when a key is passed, and when
+    Keras trains the model (``fit``). Subclasses have a `TokenEmbedding` called ``embedding``,
+    implement `forward`, and decode with states that have the methods `reorder`, `grow` and
+    `growing_axes`.
     """
 
-    adapted: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # see `add_adapters`
+    adapter_patterns: ClassVar[tuple[str, ...]] = ("value", "inner", "outer")  # of `add_adapters`
+    attention_kinds: tuple[AttentionKind, ...] = ()
 
     built: bool
 
     def __init__(self, sizes: Any, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
+        self.vocabulary_size = sizes.vocabulary_size
+        self.max_length = sizes.max_length
         rates = (getattr(sizes, name, 0.0) for name in _RATES)
         self.generator = keras.random.SeedGenerator(_peek_seed()) if any(rates) else None
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V."""
-        return self.sizes.vocabulary_size
-
-    @property
-    def max_length(self) -> int:
-        """Longest sequence in tokens, source or target."""
-        return self.sizes.max_length
-
-    @property
-    def inner_width(self) -> int:
-        """Of what layers hand to each other."""
-        raise NotImplementedError
 
     def build(self, *input_shapes: Any) -> None:
         """Create every weight; no shape depends on the input."""
         if self.built:
             return
         for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.build((None, None, self.inner_width))
+            layer.build((None, None, self.sizes.hidden_width))
         self.built = True
+
+    def call(
+        self,
+        inputs: dict[str, Tensor],
+        dropout_key: Tensor | None = None,
+        return_attention: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """See `Model.__call__`."""
+        dropout_key = resolve_key(dropout_key, self.generator, training)
+        source_segments = inputs.get("source_segments")
+        target_segments = inputs.get("target_segments")
+        if source_segments is None:
+            source_segments = find_segments(inputs["source"])
+        if target_segments is None:
+            target_segments = find_segments(inputs["target"])
+        logits, weights = self.forward(
+            inputs, source_segments, target_segments, dropout_key, return_attention
+        )
+        if not return_attention:
+            return logits
+        names = [kind.name for kind in self.attention_kinds]
+        return logits, dict(zip(names, weights, strict=True))
+
+    def forward(
+        self,
+        inputs: dict[str, Tensor],
+        source_segments: Tensor,
+        target_segments: Tensor,
+        dropout_key: Tensor | None,
+        return_attention: bool,
+    ) -> tuple[Tensor, tuple[list[Tensor], ...]]:
+        """Run encoder and decoder.
+
+        Args:
+            inputs: see `Model.__call__`.
+            source_segments: int [B, S]; 0 is padding.
+            target_segments: int [B, T].
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            return_attention: whether attention weights are needed.
+
+        Returns:
+            (logits float32 [B, T, V], for each of `attention_kinds` the weights of each layer).
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def reorder(state: Any, parents: Tensor) -> Any:
+        """See `Decoder.reorder`."""
+        return state.reorder(parents)
+
+    @staticmethod
+    def grow(state: Any, positions: Tensor) -> Any:
+        """See `Decoder.grow`."""
+        return state.grow(positions)
+
+    @staticmethod
+    def growing_axes(state: Any) -> Any:
+        """See `Decoder.growing_axes`."""
+        return state.growing_axes()
 
     @staticmethod
     def coverage(state: Any) -> tuple[Tensor, Tensor]:
-        """Return the attention received so far [B, k, S], and which tokens can receive any."""
+        """See `Decoder.coverage`."""
         return state.coverage, state.memory_mask[:, 0]
 
     def token_table(self) -> np.ndarray:
-        """Return the vectors of tokens, float32 [V, D]."""
+        """See `Model.token_table`."""
         return np.asarray(self.embedding.table, np.float32)
 
+    def position_table(self) -> np.ndarray | None:
+        """See `Model.position_table`."""
+        return None
+
+    def distance_profiles(self, length: int) -> dict[str, np.ndarray]:
+        """See `Model.distance_profiles`."""
+        return {}
+
     def named_weights(self) -> dict[str, keras.Variable]:
-        """Return every weight by its path inside the model, whatever the model is called."""
+        """See `Model.named_weights`."""
         return {weight.path.split("/", 1)[1]: weight for weight in self.weights}
 
     def trained_weights(self) -> dict[str, keras.Variable]:
-        """Return the weights that training changes, as `named_weights` does."""
+        """See `Model.trained_weights`."""
         return {name: weight for name, weight in self.named_weights().items() if weight.trainable}
 
-    def add_adapters(self, rank: int, parts: Sequence[str] | None = None) -> None:
-        """Train W + A B in place of W (Hu et al. 2021, section 4.1), and nothing else.
-
-        Such a matrix, of attention, feed-forward or recurrence, has its A [in, r], drawn at random,
-        and its B [r, out], which begins as zeros.
-
-        Args:
-            rank: r.
-            parts: patterns; a matrix counts if one of the names on its path fits one of them. None:
-                `adapted`.
-
-        Raises:
-            ValueError: a pattern fits none.
-        """
-        matrices = [one for one in self._flatten_layers() if isinstance(one, keras.layers.Dense)]
-        paths = [layer.path.split("/")[1:] for layer in matrices]
-        parts = self.adapted if parts is None else parts
-        for pattern in parts:
+    def add_adapters(self, rank: int, patterns: Sequence[str] | None = None) -> None:
+        """See `Model.add_adapters`."""
+        layers = [
+            layer for layer in self._flatten_layers() if isinstance(layer, keras.layers.Dense)
+        ]
+        paths = [layer.path.split("/")[1:] for layer in layers]
+        patterns = self.adapter_patterns if patterns is None else patterns
+        for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for path in paths for name in path):
-                known = sorted({name for path in paths for name in path})
-                raise ValueError(f"no part is called '{pattern}'; there are {', '.join(known)}")
+                names = ", ".join(sorted({name for path in paths for name in path}))
+                raise ValueError(f"no matrix matches {pattern!r}; choose from: {names}")
         for weight in self.weights:
             weight.trainable = False
-        for layer, path in zip(matrices, paths, strict=True):
-            if any(fnmatchcase(name, pattern) for name in path for pattern in parts):
-                with ExitStack() as scopes:  # so that its weights are called by their place
+        for layer, path in zip(layers, paths, strict=True):
+            if any(fnmatchcase(name, pattern) for name in path for pattern in patterns):
+                with ExitStack() as scopes:  # so that the adapters' paths begin with the layer's
                     for name in layer.path.split("/")[:-1]:
                         scopes.enter_context(keras.name_scope(name))
                     layer.enable_lora(rank)

@@ -1,4 +1,4 @@
-"""Products of half-precision numbers, added up and returned in float32 where the hardware can."""
+"""Products of half-precision matrices, summed and returned in float32 where the hardware can."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Tensor = Any
 def multiply_to_float32(x: Tensor, table: Tensor) -> Tensor:
     """Multiply in half precision, as tensor cores do, with a float32 result.
 
-    Products of two half-precision numbers are exact in float32, so the result is as good as that of
-    a float32 product. Its gradient is rounded to half precision before it is multiplied.
+    Products of two half-precision numbers are exact in float32, so the result is as accurate as a
+    float32 product. Its gradient is rounded to half precision before it is multiplied.
 
     Args:
         x: float16 or bfloat16 [..., D].
-        table: [V, D], of the same type.
+        table: [V, D], of the same dtype.
 
     Returns:
         float32 [..., V]
@@ -41,12 +41,12 @@ def multiply_to_float32(x: Tensor, table: Tensor) -> Tensor:
     return ops.reshape(logits, (*shape[:-1], table.shape[0]))
 
 
-def _contract(a: Tensor, b: Tensor, axis: int, other: int) -> Tensor:
+def _contract(a: Tensor, b: Tensor, a_axis: int, b_axis: int) -> Tensor:
     """Return the float32 product of two half-precision matrices over one axis of each."""
     if keras.config.backend() == "jax":
         from jax import lax
 
-        numbers = (((axis,), (other,)), ((), ()))
+        numbers = (((a_axis,), (b_axis,)), ((), ()))
         return lax.dot_general(a, b, numbers, preferred_element_type="float32")
     import tensorflow as tf
 
@@ -55,9 +55,9 @@ def _contract(a: Tensor, b: Tensor, axis: int, other: int) -> Tensor:
         from tensorflow.compiler.xla import xla_data_pb2
 
         numbers = xla_data_pb2.DotDimensionNumbers(
-            lhs_contracting_dimensions=[axis], rhs_contracting_dimensions=[other]
+            lhs_contracting_dimensions=[a_axis], rhs_contracting_dimensions=[b_axis]
         )
         return xla.dot_general(a, b, numbers, preferred_element_type=tf.float32)
-    # TensorFlow's own product returns the type of its operands, which would round the result.
+    # `tf.matmul` returns the dtype of its operands, which would round the result.
     a, b = tf.cast(a, tf.float32), tf.cast(b, tf.float32)
-    return tf.matmul(a, b, transpose_a=axis == 0, transpose_b=other == 1)
+    return tf.matmul(a, b, transpose_a=a_axis == 0, transpose_b=b_axis == 1)

@@ -1,15 +1,15 @@
-"""How a model knows the order of tokens: by vectors, by rotation, or by bias of attention.
+"""The ways in which a model encodes the order of tokens.
 
-- "sinusoidal", "sinusoidal_halves", "learned": a vector for each position is added to the
-  embeddings (`PositionEmbedding`).
-- "rotary": queries and keys of self-attention are turned by angles that grow with their position
+- "sinusoidal", "sinusoidal_halves", "learned": an embedding of the position is added to that of the
+  token (`PositionEmbedding`).
+- "rotary": queries and keys of self-attention are rotated by angles proportional to their position
   (`rotate`), so that a score depends on the distance between the two.
 - "relative", "alibi": a number for each distance and head is added to the scores of self-attention
   (`RelativeBias`, `LinearBias`).
-- "none": the order is known from the causal mask of the decoder alone.
+- "none": only the causal mask of the decoder tells the order.
 
-The last four know distances only. Within a packed row, the distance between two tokens of a segment
-is the distance between their places in the row, so they need no positions as an input.
+The last four depend only on distances. Within a packed row, the distance of two tokens of a segment
+equals that of their positions in the row, so these models need no positions as inputs.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from nmt.model.sizes import SINUSOIDAL
 
 Tensor = Any
 
-EMBEDDED = (*SINUSOIDAL, "learned")  # kinds with a vector for each position
+EMBEDDED = (*SINUSOIDAL, "learned")  # kinds with an embedding for each position
 
 
 @keras.saving.register_keras_serializable("nmt")
 class PositionEmbedding(keras.layers.Layer):
-    """Sinusoidal (fixed) or learned vectors for positions 0 … max_length - 1."""
+    """Sinusoidal (fixed) or learned embeddings of positions 0 … max_length - 1."""
 
     def __init__(self, kind: str, max_length: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kind not in EMBEDDED:
-            raise ValueError(f"positions={kind!r} is none of {', '.join(map(repr, EMBEDDED))}")
+            raise ValueError(
+                f"positions must be one of {', '.join(map(repr, EMBEDDED))}, got {kind!r}"
+            )
         self.kind = kind
         self.max_length = max_length
         self.d_model = d_model
 
     def build(self, *input_shapes: Any) -> None:
-        """Create the table, which is a weight only where it is learned."""
+        """Create the table, which is a weight only if it is learned."""
         if self.kind == "learned":
             self.table = self.add_weight(
                 shape=(self.max_length, self.d_model),
@@ -62,7 +64,7 @@ class PositionEmbedding(keras.layers.Layer):
         return ops.cast(rows, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
+        """Return the arguments that rebuild the layer."""
         return super().get_config() | {
             "kind": self.kind,
             "max_length": self.max_length,
@@ -71,16 +73,16 @@ class PositionEmbedding(keras.layers.Layer):
 
 
 def rotate(x: Tensor, positions: Tensor) -> Tensor:
-    """Turn every pair of numbers by position times frequency: Su et al. 2021, equation 34.
+    """Rotate every pair of elements by position times frequency: Su et al. 2021, equation 34.
 
-    Pair i is made of the numbers i and i + K / 2, and its frequency is 10000^(-2i / K).
+    Pair i consists of the elements i and i + K / 2; its frequency is 10000^(-2i / K).
 
     Args:
         x: [B, L, H, K], K even.
-        positions: int [L], or a scalar for all.
+        positions: int [L], or a scalar for all tokens.
 
     Returns:
-        [B, L, H, K], as long as they were.
+        [B, L, H, K], of unchanged norm.
     """
     half = x.shape[-1] // 2
     frequency = ops.convert_to_tensor(10000.0 ** (-np.arange(half, dtype=np.float32) / half))
@@ -91,12 +93,12 @@ def rotate(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def list_distances(queries: int | Tensor, keys: int | Tensor) -> Tensor:
-    """Return int32 [T + S - 1]: every distance t - s of a query and a key, the least one first."""
+    """Return int32 [T + S - 1]: every distance t - s of a query and a key, in rising order."""
     return ops.arange(queries + keys - 1, dtype="int32") - (keys - 1)
 
 
 def spread(bias: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
-    """Return [H, T, S] of what stands [H, T + S - 1] for each of `list_distances`."""
+    """Expand a bias per distance, [H, T + S - 1], to one per query and key: [H, T, S]."""
     rows, columns = ops.arange(queries, dtype="int32"), ops.arange(keys, dtype="int32")
     return ops.take(bias, rows[:, None] - columns + (keys - 1), axis=1)
 
@@ -104,9 +106,9 @@ def spread(bias: Tensor, queries: int | Tensor, keys: int | Tensor) -> Tensor:
 def bucket(distances: Tensor, *, causal: bool) -> Tensor:
     """Return the bucket of each distance: Raffel et al. 2020, section 2.1.
 
-    Half of the buckets are for one distance each, the others for ranges that grow in proportion,
-    up to `RELATIVE_FARTHEST`; the last one is for all beyond. Where tokens attend in both
-    directions, each has half of the buckets.
+    Half of the buckets hold one distance each. The others hold ranges that grow in proportion, up
+    to `RELATIVE_FARTHEST`; the last one holds all larger distances. Where tokens attend in both
+    directions, each direction has half of the buckets.
 
     Args:
         distances: int32, of any shape, t - s.
@@ -121,10 +123,10 @@ def bucket(distances: Tensor, *, causal: bool) -> Tensor:
     exact = buckets // 2
     ratio = ops.cast(ops.maximum(far, exact), "float32") / exact
     scale = (buckets - exact) / math.log(FARTHEST / exact)
-    # A little is added, so that no backend rounds the end of a range into the bucket before it.
+    # Adding 1e-5 keeps every backend from rounding the end of a range into the bucket below.
     ranged = exact + ops.cast(ops.floor(ops.log(ratio) * scale + 1e-5), "int32")
-    found = ops.where(far < exact, far, ops.minimum(ranged, buckets - 1))
-    return found if causal else found + ahead * buckets
+    index = ops.where(far < exact, far, ops.minimum(ranged, buckets - 1))
+    return index if causal else index + ahead * buckets
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -151,15 +153,15 @@ class RelativeBias(keras.layers.Layer):
         return ops.take(table, bucket(distances, causal=self.causal), axis=1)
 
     def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
+        """Return the arguments that rebuild the layer."""
         return super().get_config() | {"num_heads": self.num_heads, "causal": self.causal}
 
 
 def list_slopes(num_heads: int) -> list[float]:
     """Return the slope of each head: Press et al. 2022, section 3.
 
-    For H a power of 2 they are 2^(-8/H), 2^(-16/H), …, 2^-8. Otherwise those of the next lower
-    power come first, and then every second one of twice as many.
+    If H is a power of 2, they are 2^(-8/H), 2^(-16/H), …, 2^-8. Otherwise they are those of the
+    next lower power, followed by every second slope of twice that power.
     """
     power = 1 << (num_heads.bit_length() - 1)
     slopes = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
@@ -169,7 +171,7 @@ def list_slopes(num_heads: int) -> list[float]:
 
 @keras.saving.register_keras_serializable("nmt")
 class LinearBias(keras.layers.Layer):
-    """What is far counts less, in proportion to its distance, in each head by another slope."""
+    """A penalty proportional to the distance, with a different slope for each head."""
 
     def __init__(self, num_heads: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -181,12 +183,12 @@ class LinearBias(keras.layers.Layer):
         return -slopes[:, None] * ops.abs(ops.cast(distances, "float32"))
 
     def get_config(self) -> dict[str, Any]:
-        """Return what rebuilds the layer."""
+        """Return the arguments that rebuild the layer."""
         return super().get_config() | {"num_heads": self.num_heads}
 
 
 def make_bias(kind: str, num_heads: int, *, causal: bool, name: str) -> keras.layers.Layer | None:
-    """Return the layer that biases self-attention by distance, in float32; None: there is none."""
+    """Return the float32 layer that biases self-attention by distance; None for other kinds."""
     if kind == "relative":
         return RelativeBias(num_heads, causal=causal, name=name, dtype="float32")
     return LinearBias(num_heads, name=name, dtype="float32") if kind == "alibi" else None

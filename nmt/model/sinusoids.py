@@ -9,10 +9,10 @@ def sinusoids(length: int, width: int, *, halves: bool = False) -> np.ndarray:
     """Return the position table [length, width] of Vaswani et al. 2017, section 3.5.
 
     Args:
-        length: of positions.
+        length: number of positions.
         width: even.
-        halves: whether all sines stand before all cosines, not each before its own: as in
-            tensor2tensor, and in Marian.
+        halves: whether all sines precede all cosines, as in tensor2tensor and Marian, instead of
+            alternating with them.
     """
     position = np.arange(length)[:, None]
     frequency = 10000.0 ** (-np.arange(0, width, 2) / width)

@@ -1,4 +1,4 @@
-"""All that tells one model from another, in one object that is handed down."""
+"""The hyperparameters of a model, in one object. Importing this loads no Keras."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ KERNELS = ("explicit", "fused", "chunked")
 HEADS = ("split", "own", "pooled")
 CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general", "cross")
-RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # of relative positions, as in T5
-NORM_EPSILON = 1e-6  # of every layer normalisation that is not told another
+RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # as in T5
+NORM_EPSILON = 1e-6  # default of all normalisation layers
 
 
 class _Sizes:
-    """What both objects of sizes have."""
+    """The methods that all sizes share."""
 
     @classmethod
-    def split_off(cls, config: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Return the sizes out of a layer's configuration, and what else is in it."""
+    def split_config(cls, config: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
+        """Split a layer's configuration into its sizes and the arguments of every Keras layer."""
         names = {item.name for item in dataclasses.fields(cls)}  # type: ignore[arg-type]
         sizes = cls(**{key: value for key, value in config.items() if key in names})
         return sizes, {key: value for key, value in config.items() if key not in names}
 
 
-def _check_words(sizes: _Sizes, **known: tuple[str, ...]) -> None:
-    for name, words in known.items():
-        if (value := getattr(sizes, name)) not in words:
-            raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, words))}")
+def _check_choices(sizes: _Sizes, **choices: tuple[str, ...]) -> None:
+    for name, values in choices.items():
+        if (value := getattr(sizes, name)) not in values:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -44,26 +44,26 @@ class AttentionSizes(_Sizes):
 
     Attributes:
         d_model: D.
-        num_heads: H; 1 is plain single-head attention. A head is K = D / H wide.
+        num_heads: H; 1 is single-head attention. A head is K = D / H wide.
         dropout: rate on the attention weights.
         kernel: "explicit", "fused" or "chunked", see
             `nmt.model.attention.scaled_dot_product_attention`.
-        heads: how heads are made of the model's width. "split": one matrix [D, D] for all of them,
-            whose columns they share out; "own": a matrix [D, K] for each, which is the same
-            function; "pooled": values of a head are D wide, [D, D] for each, and what the heads
-            read is added up instead of put side by side.
+        heads: how heads are projected. "split": one matrix [D, D], whose columns are divided among
+            the heads; "own": a matrix [D, K] for each, which is the same function; "pooled": the
+            values of each head are D wide, with a matrix [D, D] each, and the heads' outputs are
+            added instead of concatenated.
         key_value_heads: G, heads of keys and values, each shared by H / G heads of queries
             (Ainslie et al. 2023); 1: multi-query attention (Shazeer 2019); None: H.
         biases: whether the projections have biases.
-        output: whether what the heads read passes through an output projection [D, D].
+        output: whether there is an output projection [D, D].
         qk_norm: whether the queries and keys of each head are normalised to unit mean square, with
             a learned scale (Henry et al. 2020, Dehghani et al. 2023, section 2).
-        rotary: whether queries and keys are turned by their positions (Su et al. 2021).
+        rotary: whether queries and keys are rotated by their positions (Su et al. 2021).
 
     Raises:
-        ValueError: a word is none of those above; D, H or G is not positive, or the rate not in
-            [0, 1); H does not divide D, or G does not divide H; heads share values that are pooled,
-            or that no projection tells apart; rotary heads of odd width.
+        ValueError: an unsupported choice; D, H or G is not positive, or the rate not in [0, 1); H
+            does not divide D, or G does not divide H; shared values are pooled, or not followed by
+            an output projection; rotary heads have an odd width.
     """
 
     d_model: int
@@ -81,14 +81,14 @@ class AttentionSizes(_Sizes):
         sizes = {"d_model": self.d_model, "num_heads": self.num_heads}
         for name, size in (sizes | {"key_value_heads": self.groups}).items():
             if size < 1:
-                raise ValueError(f"{name}={size} must be positive")
+                raise ValueError(f"{name} must be at least 1, got {size}")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} is not in [0, 1)")
+            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
         if self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
             )
-        _check_words(self, kernel=KERNELS, heads=HEADS)
+        _check_choices(self, kernel=KERNELS, heads=HEADS)
         if self.num_heads % self.groups:
             raise ValueError(
                 f"num_heads={self.num_heads} is not divisible by key_value_heads={self.groups}"
@@ -96,14 +96,14 @@ class AttentionSizes(_Sizes):
         if self.groups < self.num_heads and (self.heads == "pooled" or not self.output):
             raise ValueError(
                 f"key_value_heads={self.groups}: heads that share values need heads='split' or "
-                "'own', and an output projection to tell them apart"
+                "'own', and an output projection"
             )
         if self.rotary and self.head_width % 2:
-            raise ValueError(f"rotary heads must have an even width, not {self.head_width}")
+            raise ValueError(f"rotary heads must have an even width, got {self.head_width}")
 
     @property
     def head_width(self) -> int:
-        """K, of a query and a key."""
+        """K, the width of a query and a key."""
         return self.d_model // self.num_heads
 
     @property
@@ -113,7 +113,7 @@ class AttentionSizes(_Sizes):
 
     @property
     def value_width(self) -> int:
-        """Of the values of a head: K, or D where heads are pooled."""
+        """C, the width of a value: K, or D where heads are pooled."""
         return self.d_model if self.heads == "pooled" else self.head_width
 
 
@@ -133,8 +133,8 @@ class Sizes(_Sizes):
         ffn_width: F.
         encoder_layers: number of encoder blocks.
         decoder_layers: number of decoder blocks.
-        norm: "pre" or "post" (the paper's).
-        norm_epsilon: added to the variances of layer normalisation.
+        norm: "pre" or "post" (as in the paper).
+        norm_epsilon: added to the variance in layer normalisation.
         positions: "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi" or
             "none", see `nmt.model.positions`.
         activation: "relu", "relu2", "gelu", "silu" or "swiglu".
@@ -147,7 +147,7 @@ class Sizes(_Sizes):
         remat: recompute each block in the backward pass instead of keeping its activations.
 
     Raises:
-        ValueError: a word is none of those above, or see `AttentionSizes`.
+        ValueError: an unsupported choice; see also `AttentionSizes`.
     """
 
     vocabulary_size: int
@@ -174,19 +174,24 @@ class Sizes(_Sizes):
     remat: bool
 
     def __post_init__(self) -> None:
-        _check_words(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
-        _ = self.cross_attention, self.self_attention  # which check the rest
+        _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
+        _ = self.cross_attention, self.self_attention  # they check the other fields
+
+    @property
+    def hidden_width(self) -> int:
+        """D, the width of the layers' inputs and outputs."""
+        return self.d_model
 
     @property
     def costs(self) -> Costs:
-        """What such a model costs."""
+        """The costs of such a model: parameters, arithmetic, memory."""
         from nmt.model.transformer_costs import TransformerCosts
 
         return TransformerCosts(self)
 
     @property
     def cross_attention(self) -> AttentionSizes:
-        """Of every attention to the other side."""
+        """The sizes of cross-attention."""
         return AttentionSizes(
             self.d_model,
             self.num_heads,
@@ -201,7 +206,7 @@ class Sizes(_Sizes):
 
     @property
     def self_attention(self) -> AttentionSizes:
-        """Of every attention within a side: positions that turn queries and keys act here alone."""
+        """The sizes of self-attention, which is the only kind that rotary positions act on."""
         return dataclasses.replace(self.cross_attention, rotary=self.positions == "rotary")
 
 
@@ -211,24 +216,24 @@ class RecurrentSizes(_Sizes):
 
     Attributes:
         vocabulary_size: V, shared by source and target; embeddings and output are tied.
-        d_model: D, of embeddings, and of what the decoder writes from.
-        state_width: R, of a decoder's state and of what it attends to; each direction of the
+        d_model: D, the width of embeddings and of the attentional states.
+        state_width: R, the width of the decoder's and the encoder's states; each direction of the
             encoder has R / 2.
         cell: "gru" or "lstm".
         encoder_layers: bidirectional layers of the encoder.
         decoder_layers: layers of the decoder.
         attention: "additive", "dot", "general" or "cross" (the transformer's own layer).
-        num_heads: H, of "cross"; 1 for the others.
-        input_feeding: whether the decoder reads what it last attended to (Luong et al. 2015,
+        num_heads: H of "cross"; 1 for the others.
+        input_feeding: whether the decoder reads its previous attentional state (Luong et al. 2015,
             section 3.3).
-        bridge: whether the decoder begins with what a projection makes of the encoder's last
-            states; otherwise with zeros.
+        bridge: whether the decoder's initial states are a projection of the encoder's final
+            states; otherwise they are zeros.
         dropout: rate on embeddings, between layers and before the output.
         attention_dropout: rate on attention weights.
         max_length: longest sequence in tokens, source or target.
 
     Raises:
-        ValueError: a word is none of those above, R is odd, or see `AttentionSizes`.
+        ValueError: an unsupported choice, or an odd R; see also `AttentionSizes`.
     """
 
     vocabulary_size: int
@@ -246,21 +251,28 @@ class RecurrentSizes(_Sizes):
     max_length: int
 
     def __post_init__(self) -> None:
-        _check_words(self, cell=CELLS, attention=SCORES)
+        _check_choices(self, cell=CELLS, attention=SCORES)
         if self.state_width % 2:
-            raise ValueError(f"state_width={self.state_width} must be even")
+            raise ValueError(f"state_width must be even, got {self.state_width}")
         if self.attention != "cross" and self.num_heads != 1:
-            raise ValueError(f"attention={self.attention!r} has one head, not {self.num_heads}")
+            raise ValueError(
+                f"attention={self.attention!r} needs num_heads=1, got {self.num_heads}"
+            )
         _ = self.cross_attention
 
     @property
+    def hidden_width(self) -> int:
+        """R, the width of the layers' outputs."""
+        return self.state_width
+
+    @property
     def costs(self) -> Costs:
-        """What such a model costs."""
+        """The costs of such a model: parameters, arithmetic, memory."""
         from nmt.model.recurrent_costs import RecurrentCosts
 
         return RecurrentCosts(self)
 
     @property
     def cross_attention(self) -> AttentionSizes:
-        """Of attention "cross"."""
+        """The sizes of attention "cross"."""
         return AttentionSizes(self.state_width, self.num_heads, self.attention_dropout)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 
@@ -22,10 +28,14 @@ class SegmentTranslator:
         self.decoding = translator.decoding
         self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
-        self.hypotheses = translator.hypotheses_of_segments
         self.segment = translator.segmenter.segment
         self._keras_engine = translator.keras_engine
+        self._search = translator.pipeline.search_segments
         self._join_best = translator.joiner.join_best
+
+    def hypotheses(self, segments: Sequence[np.ndarray], **options: Any) -> list[list[Translation]]:
+        """Return translations of each segment, best first; ``options`` of `SearchRequest`."""
+        return self._search(segments, SearchRequest(**options))
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that its first call is fast.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# One training on several machines of a SLURM cluster, one process on each with all of its GPUs:
+# Train on several machines of a SLURM cluster, with one process per machine that has all of its GPUs:
 #   sbatch --nodes=4 scripts/launch/slurm.sh data=tsv data.path=/shared/corpus.tsv \
 #     data.source_language=de data.target_language=en model=base
-# Everything behind the script is an override of nmt.train. The checkout, its .venv, the corpus and
-# runs/ must be on a file system that all machines see. Two minutes before its time is up, the job
-# saves and is queued again; so it is when a machine is lost. It then goes on from its last checkpoint.
-# KERAS_BACKEND chooses the engine: tf.distribute, or jax.distributed.
+# The arguments are overrides of nmt.train. The checkout, its .venv, the corpus and runs/ must be on a
+# file system that all machines share. Two minutes before its time limit, the job saves and is requeued;
+# it is also requeued if a machine is lost. It then resumes from its last checkpoint. KERAS_BACKEND
+# selects tf.distribute or jax.distributed.
 #SBATCH --job-name=nmt
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -17,7 +17,7 @@
 #SBATCH --output=%x_%j.log
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:?this script is for sbatch}"
-runs="runs/slurm_$SLURM_JOB_ID" # of this job alone, however often it is queued
+runs="runs/slurm_$SLURM_JOB_ID" # the same after every requeue
 
 overrides=(training.devices=multiworker "runs_dir=$runs")
 if compgen -G "$runs/latest/checkpoints/step_*.npz" >/dev/null; then

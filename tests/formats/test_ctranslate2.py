@@ -19,7 +19,7 @@ from nmt.config import Config
 from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
-from nmt.formats.manifest import read_samples
+from nmt.formats.comparison import read_samples
 from nmt.inference.contract import Beam, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.keras_engine import KerasEngine
@@ -325,7 +325,7 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
             found = loaded.translate(texts, beam_size=beam)
             assert found == translator.translate(texts, beam_size=beam)
     assert len(set(loaded.translate(sentences))) == len(sentences) > 10
-    with pytest.raises(UserError, match="only the engine of this program gives a coverage penalty"):
+    with pytest.raises(UserError, match="a coverage penalty needs the Keras engine"):
         loaded.translate(sentences, coverage_penalty=0.2)
     rescore = ctranslate2.make_rescore(loaded)
     for candidate in translator.hypotheses(sentences[:1])[0]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nmt.errors import UserError
-from nmt.formats.folder import MANIFEST_FILE, check_files, check_output, find_damage, replace_folder
+from nmt.formats.folder import check_output, replace_folder
+from nmt.formats.manifest import MANIFEST_FILE, check_files, find_damage
 
 
 def names(folder: Path) -> list[str]:

@@ -16,7 +16,7 @@ from made_exports import TEXTS, load_run, make_tokenizer, make_wordpiece
 from nmt import Translator
 from nmt.data.cleaning import clean_text
 from nmt.formats import savedmodel
-from nmt.formats.manifest import read_samples
+from nmt.formats.comparison import read_samples
 from nmt.inference.results import LINE_ENDS, join_lines
 
 pytestmark = pytest.mark.xdist_group("exports")
@@ -103,7 +103,7 @@ def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
 def test_cleaning_in_the_graph_is_clean_text() -> None:
     import tensorflow as tf
 
-    clean = tf.function(savedmodel._cleaner())
+    clean = tf.function(savedmodel._make_cleaner())
     # Marks, spaces, control and format characters, and what NFC rewrites into another.
     signs = st.sampled_from(
         "a .é\u0301\u0327▁\t\n\x00\x1c\x7f\x85\u00a0\u00ad\u034f\u061c\u180e\u2000\u200b\u200c"
@@ -127,7 +127,7 @@ def test_tokenizing_in_the_graph_is_the_tokenizers_own(kind: str) -> None:
     import tensorflow as tf
 
     tokenizer = make_tokenizer(kind)
-    encode, decode = map(tf.function, savedmodel._coders(tokenizer))
+    encode, decode = map(tf.function, savedmodel._make_coders(tokenizer))
     lines = [clean_text(line) for line in corpus_lines(50)]
     texts = [*lines, *map(clean_text, ODD), "a-b_c 3.5%", "Ⅷ½²٣ ßŞ ー、", "x" * 300, "? ¿ .."]
     expected = [ids.tolist() for ids in tokenizer.encode(texts)]
@@ -140,8 +140,8 @@ def test_a_decoded_byte_that_ends_a_line_leaves_one_line() -> None:
     import tensorflow as tf
 
     tokenizer = make_tokenizer("unigram")
-    _, decode = savedmodel._coders(tokenizer)
-    join = savedmodel._joiner()
+    _, decode = savedmodel._make_coders(tokenizer)
+    join = savedmodel._make_joiner()
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     for end in LINE_ENDS:
         ids = [pieces.index(f"<0x{byte:02X}>") for byte in end.encode()]

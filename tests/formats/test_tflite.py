@@ -14,7 +14,7 @@ from nmt import Translator
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS
 from nmt.formats import tflite
-from nmt.formats.manifest import read_samples
+from nmt.formats.comparison import read_samples
 from nmt.inference.results import Translation
 
 pytestmark = pytest.mark.xdist_group("exports")

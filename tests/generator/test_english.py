@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from generator import english
 
+pytestmark = pytest.mark.long
+
 # base, past, participle
 IRREGULAR = """
     be was been

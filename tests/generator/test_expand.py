@@ -16,6 +16,8 @@ from generator.spanish import Verb
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
+pytestmark = pytest.mark.long
+
 Write = Callable[..., Path]
 
 WORDS = {
@@ -141,9 +143,9 @@ def test_expressions(write: Write, slots: str, es: str, en: str, expected: str) 
 
 
 def test_two_slots_do_not_name_the_same(write: Write) -> None:
-    found = expand(write(pattern("{s} y {p}", "{s} and {p}", "s: subject, p: subject")), 100)
-    assert found
-    for pair in found:
+    pairs = expand(write(pattern("{s} y {p}", "{s} and {p}", "s: subject, p: subject")), 100)
+    assert pairs
+    for pair in pairs:
         left, right = pair.target.casefold().split(" and ")
         assert left != right
 
@@ -168,26 +170,26 @@ def test_fewer_pairs_are_the_beginning_of_more(write: Write) -> None:
 
 
 def test_another_pattern_changes_no_stream(write: Write) -> None:
-    alone = expand(write(BUYS), 100)
+    expected = expand(write(BUYS), 100)
     for folder in (write(BUYS, RED), write(RED, BUYS)):
-        together = [pair for pair in expand(folder, 100) if "?" not in pair.source]
-        assert together == alone
+        pairs = [pair for pair in expand(folder, 100) if "?" not in pair.source]
+        assert pairs == expected
 
 
 def test_patterns_take_turns(write: Write) -> None:
-    found = expand(write(BUYS, RED), 8)
-    assert sum("?" in pair.source for pair in found) == 4
+    pairs = expand(write(BUYS, RED), 8)
+    assert sum("?" in pair.source for pair in pairs) == 4
 
 
 def test_exhausted_patterns_give_way(write: Write) -> None:
-    found = expand(write(BUYS, RED), 1000)
-    assert len(found) == 24 + 6
+    pairs = expand(write(BUYS, RED), 1000)
+    assert len(pairs) == 24 + 6
 
 
 def test_pairs_are_distinct_across_patterns(write: Write) -> None:
     again = BUYS.replace("name: buys", "name: again")
-    found = expand(write(BUYS, again), 1000)
-    assert len(found) == len(set(found)) == 24
+    pairs = expand(write(BUYS, again), 1000)
+    assert len(pairs) == len(set(pairs)) == 24
 
 
 def test_no_more_than_asked_for(write: Write) -> None:
@@ -196,7 +198,7 @@ def test_no_more_than_asked_for(write: Write) -> None:
 
 
 def test_patterns_are_read_in_the_order_of_their_files(write: Write) -> None:
-    assert [found.name for found in load_patterns(write(RED, BUYS))] == ["red", "buys"]
+    assert [pattern.name for pattern in load_patterns(write(RED, BUYS))] == ["red", "buys"]
 
 
 # -- tidy sentences ------------------------------------------------------------------------------
@@ -352,7 +354,7 @@ def test_the_grammar_gives_what_is_asked_for(pairs: list[Pair]) -> None:
 
 
 def test_every_pattern_expands() -> None:
-    """No pattern asks for what does not exist."""
+    """Every pattern gives at least one pair."""
     patterns = load_patterns(GRAMMAR_DIR)
     assert len(expand(GRAMMAR_DIR, len(patterns))) == len(patterns)
 
@@ -380,10 +382,10 @@ IRREGULAR = """
 
 
 def test_the_verbs_of_the_patterns_are_known() -> None:
-    known = {}
+    expected_forms = {}
     for entry in IRREGULAR.strip().replace("\n", ",").split(","):
         infinitive, present, preterite = entry.split()
-        known[infinitive] = (present, preterite)
+        expected_forms[infinitive] = (present, preterite)
     used = {verb.es for verb in load_words(GRAMMAR_DIR).verbs}
     for template in load_patterns(GRAMMAR_DIR):
         names = re.findall(r"\{(\w+)\.\w+", template.es)
@@ -391,9 +393,9 @@ def test_the_verbs_of_the_patterns_are_known() -> None:
     assert len(used) >= 150
     for verb in used:
         assert re.search("[aeií]r$", verb.infinitive), verb
-        if verb.infinitive in known:
+        if verb.infinitive in expected_forms:
             forms = (verb.conjugate("present", 2), verb.conjugate("preterite", 2))
-            assert forms == known[verb.infinitive]
+            assert forms == expected_forms[verb.infinitive]
 
 
 def test_final_punctuation_matches(pairs: list[Pair]) -> None:

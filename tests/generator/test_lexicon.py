@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -25,6 +26,8 @@ from generator.lexicon import (
 )
 
 from nmt.errors import UserError
+
+pytestmark = pytest.mark.long
 
 FILES = ("nouns", "adjectives", "verbs", "words")
 
@@ -315,8 +318,8 @@ def test_unknown_forms_are_refused() -> None:
 def test_spanish_verbs(
     verb: str, form: str, subject: Subject | Noun | None, pronouns: str, expected: str
 ) -> None:
-    found = conjugated(spanish.Verb.named(verb), form, subject, tuple(pronouns.split()))
-    assert found == expected
+    pronoun_list = tuple(pronouns.split())
+    assert conjugated(spanish.Verb.named(verb), form, subject, pronoun_list) == expected
 
 
 @pytest.mark.parametrize(
@@ -403,7 +406,7 @@ def test_there_are_enough_patterns() -> None:
 
 
 def test_no_entry_has_a_key_that_nothing_reads() -> None:
-    known = {
+    keys = {
         "nouns": {"es", "en", "gender", "mass", "plural_only", "el", "es_plural", "en_plural"},
         "adjectives": {
             *("es", "en", "with", "of", "es_f", "es_plural", "en_comparative", "en_person"),
@@ -412,15 +415,15 @@ def test_no_entry_has_a_key_that_nothing_reads() -> None:
         "verbs": {"es", "en", "frame", "objects", "dynamic"},
         "words": {"es", "en"},
     }
-    found = {
+    entries_by_file = {
         "nouns": [entry for _, entry in noun_entries()],
         "adjectives": entries("adjectives"),
         "verbs": entries("verbs"),
         "words": [entry for _, entry in phrase_entries()],
     }
-    for name, members in found.items():
+    for name, members in entries_by_file.items():
         for entry in members:
-            assert set(entry) <= known[name], f"{name}: {entry}"
+            assert set(entry) <= keys[name], f"{name}: {entry}"
 
 
 def test_texts_are_clean() -> None:
@@ -483,9 +486,8 @@ def test_verbs_are_infinitives(words: Words) -> None:
 
 
 def test_no_entry_stands_twice(words: Words) -> None:
-    def check(found: list[Any]) -> None:
-        repeated = {repr(item) for item in found if found.count(item) > 1}
-        assert not repeated
+    def check(items: list[Any]) -> None:
+        assert not [item for item, count in Counter(items).items() if count > 1]
 
     check([(group, entry["es"], entry["en"]) for group, entry in noun_entries()])
     check([(word.es, word.en, word.copula) for word in words.adjectives if not word.of & {"body"}])
@@ -589,8 +591,8 @@ def test_english_verbs_are_known(words: Words) -> None:
     for verb in words.verbs:
         head, _, rest = verb.en.partition(" ")
         if head in irregular:
-            found = (inflected(verb.en, "past", I), inflected(verb.en, "participle", None))
-            assert found == tuple(f"{form} {rest}".strip() for form in irregular[head])
+            forms = (inflected(verb.en, "past", I), inflected(verb.en, "participle", None))
+            assert forms == tuple(f"{form} {rest}".strip() for form in irregular[head])
 
 
 # -- pools ---------------------------------------------------------------------------------------
@@ -634,8 +636,7 @@ def test_pools_of_subjects(words: Words) -> None:
 
 
 def test_groups_of_subjects_weigh_the_same(words: Words) -> None:
-    found = words.pool("subject", ("he", "name"))
-    groups = [subject.group for subject in found]
+    groups = [subject.group for subject in words.pool("subject", ("he", "name"))]
     assert groups.count("he") == groups.count("name")
 
 
@@ -645,7 +646,7 @@ def test_unknown_kinds_give_nothing(words: Words) -> None:
     assert list(words.pool("adverb", ("all",))) == []
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------
 
 
 SUBJECT = "subjects: {i: [{es: '', en: I, person: 1s, gender: m}]}"

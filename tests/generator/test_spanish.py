@@ -15,6 +15,8 @@ TENSES = (
     "past_subjunctive",
 )
 
+pytestmark = pytest.mark.long
+
 # A line per tense, in the order of TENSES; yo, tú, él, nosotros, vosotros, ellos.
 PARADIGMS = {
     "hablar": """

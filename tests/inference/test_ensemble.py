@@ -26,7 +26,7 @@ NOTHING = np.zeros(0, np.int32)
 SOURCES = [np.array(ids, np.int32) for ids in ([5, 6, 7, 8], [9, 4], [10, 11, 12])]
 
 
-def made(seed: int, layers: int = 1) -> Model:
+def make_model(seed: int, layers: int = 1) -> Model:
     keras.utils.set_random_seed(seed)
     return transformer(
         **{"vocabulary_size": VOCABULARY, "d_model": 12, "num_heads": 3, "ffn_width": 16},
@@ -49,11 +49,11 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 
 @pytest.mark.backend
 def test_logits_are_means_of_log_probabilities() -> None:
-    models = [made(1), made(2, layers=2), recurrent(3)]
+    models = [make_model(1), make_model(2, layers=2), recurrent(3)]
     batch: dict[str, Any] = {"source": np.array([[5, 6, 2]]), "target": np.array([[1, 7, 8, 9]])}
-    alone = [log_softmax(keras.ops.convert_to_numpy(model(batch))) for model in models]
-    together = keras.ops.convert_to_numpy(Ensemble(models)(batch))
-    np.testing.assert_allclose(together, np.mean(alone, axis=0), atol=1e-5)
+    log_probs = [log_softmax(keras.ops.convert_to_numpy(model(batch))) for model in models]
+    logits = keras.ops.convert_to_numpy(Ensemble(models)(batch))
+    np.testing.assert_allclose(logits, np.mean(log_probs, axis=0), atol=1e-5)
 
 
 @pytest.mark.backend
@@ -67,40 +67,40 @@ def test_logits_are_means_of_log_probabilities() -> None:
 )
 def test_what_is_found_has_the_score_of_its_forced_decoding(beam: Beam) -> None:
     """Of models of several kinds, whose states are of no one shape."""
-    together = engine(made(1), made(2, layers=2), recurrent(3))
+    ensemble = engine(make_model(1), make_model(2, layers=2), recurrent(3))
     limits = np.array([9, 6, 12], np.int32)
-    found = together.search(SOURCES, limits, beam, NOTHING)
-    outputs = [np.array(best[0].tokens[:-1], np.int32) for best in found]
-    for (best, *_), forced in zip(found, together.score(SOURCES, outputs), strict=True):
+    hypotheses = ensemble.search(SOURCES, limits, beam, NOTHING)
+    outputs = [np.array(best[0].tokens[:-1], np.int32) for best in hypotheses]
+    for (best, *_), forced in zip(hypotheses, ensemble.score(SOURCES, outputs), strict=True):
         assert best.log_prob == pytest.approx(float(forced.sum()), abs=1e-4)
 
 
 def test_a_model_twice_is_the_model() -> None:
-    model, limits = made(1), np.array([8, 8, 8], np.int32)
-    alone = KerasEngine(model).search(SOURCES, limits, Beam(2, 0.6), NOTHING)
+    model, limits = make_model(1), np.array([8, 8, 8], np.int32)
+    single = KerasEngine(model).search(SOURCES, limits, Beam(2, 0.6), NOTHING)
     twice = engine(model, model).search(SOURCES, limits, Beam(2, 0.6), NOTHING)
-    assert [best[0].tokens for best in alone] == [best[0].tokens for best in twice]
-    assert [best[0].log_prob for best in alone] == pytest.approx(
+    assert [best[0].tokens for best in single] == [best[0].tokens for best in twice]
+    assert [best[0].log_prob for best in single] == pytest.approx(
         [best[0].log_prob for best in twice], abs=1e-4
     )
 
 
 def test_attention_is_of_one_model() -> None:
     with pytest.raises(UserError, match="an ensemble has no attention"):
-        engine(made(1), made(2)).attention(SOURCES[:1], SOURCES[:1])
+        engine(make_model(1), make_model(2)).attention(SOURCES[:1], SOURCES[:1])
 
 
 # --- Runs. ----------------------------------------------------------------------------------------
 
 
 def test_runs_translate_together(parrot_run: Path) -> None:
-    said: list[str] = []
-    alone = Translator.load(parrot_run, engine="keras")
-    together = Translator.load([parrot_run, parrot_run], log=said.append)
-    assert said == ["engine: Keras, an ensemble of 2 models"]
-    assert together.segmenter.max_tokens == alone.segmenter.max_tokens
+    log_lines: list[str] = []
+    single = Translator.load(parrot_run, engine="keras")
+    ensemble = Translator.load([parrot_run, parrot_run], log=log_lines.append)
+    assert log_lines == ["engine: Keras, an ensemble of 2 models"]
+    assert ensemble.segmenter.max_tokens == single.segmenter.max_tokens
     texts = ["Hoy hace frío.", "¿Dónde está la estación?"]
-    assert together.translate(texts) == alone.translate(texts)
+    assert ensemble.translate(texts) == single.translate(texts)
     with pytest.raises(UserError, match="--engine ctranslate2 holds one run"):
         Translator.load([parrot_run, parrot_run], engine="ctranslate2")
 
@@ -114,19 +114,19 @@ def test_the_mean_of_runs_is_a_run(tiny_run: Path, tmp_path: Path) -> None:
     run = RunFolder.open(tiny_run)
     steps = run.checkpoints.steps()
     origins = [run.checkpoints.path(steps[-1]), tiny_run]
-    found = average(origins, tmp_path / "mean")
-    assert found.path == (tmp_path / "mean").resolve()
+    averaged = average(origins, tmp_path / "mean")
+    assert averaged.path == (tmp_path / "mean").resolve()
     from nmt.runs.building import choose_weights
     from nmt.runs.checkpoint import read_arrays
 
     last, best = (
         choose_weights(read_arrays(path)[0]) for path in (origins[0], run.checkpoints.best)
     )
-    mean = choose_weights(found.load_weights()[0])
+    mean = choose_weights(averaged.load_weights()[0])
     for name, array in mean.items():
         np.testing.assert_allclose(array, (last[name] + best[name]) / 2, atol=1e-6)
         assert array.dtype == np.float32
-    assert len(Translator.load(found.path).translate(["Sí."])) == 1
+    assert len(Translator.load(averaged.path).translate(["Sí."])) == 1
     with pytest.raises(UserError, match="exists already"):
         average(origins, tmp_path / "mean")
     with pytest.raises(UserError, match="needs two or more"):

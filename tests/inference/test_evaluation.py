@@ -24,21 +24,21 @@ def evaluation(lengths: list[int]) -> Evaluation:
 
 
 def test_every_sentence_is_in_the_class_of_its_source_length() -> None:
-    found = evaluation([1, 5, 6, 10, 11, 20, 21, 90, 4]).by_length
-    counts = {part.words: part.sentences for part in found}
+    classes = evaluation([1, 5, 6, 10, 11, 20, 21, 90, 4]).by_length
+    counts = {lengths.words: lengths.sentences for lengths in classes}
     assert counts == {"1-5": 3, "6-10": 2, "11-20": 2, "over 20": 2}
 
 
 def test_classes_without_sentences_are_left_out() -> None:
-    assert [part.words for part in evaluation([7, 30]).by_length] == ["6-10", "over 20"]
+    assert [lengths.words for lengths in evaluation([7, 30]).by_length] == ["6-10", "over 20"]
 
 
 def test_a_class_is_scored_on_its_own_sentences() -> None:
-    found = evaluation([12, 7, 13, 8])
-    classes = {part.words: part for part in found.by_length}
+    evaluated = evaluation([12, 7, 13, 8])
+    classes = {lengths.words: lengths for lengths in evaluated.by_length}
     for words, chosen in (("6-10", (1, 3)), ("11-20", (0, 2))):
-        outputs = [found.outputs[i] for i in chosen]
-        references = [[found.pairs[i].target for i in chosen]]
+        outputs = [evaluated.outputs[i] for i in chosen]
+        references = [[evaluated.pairs[i].target for i in chosen]]
         bleu, chrf = classes[words].scores
         assert bleu.value == pytest.approx(BLEU().corpus_score(outputs, references).score)
         assert chrf.value == pytest.approx(
@@ -51,17 +51,17 @@ def test_a_class_is_scored_on_its_own_sentences() -> None:
 def test_the_worst_sentences_come_worst_first() -> None:
     pairs = [Pair("a", "the cat sat on the mat"), Pair("b", "good morning"), Pair("c", "thank you")]
     outputs = ["the cat sat on a mat", "good morning", "zzz"]
-    found = Evaluation(pairs, outputs, [], "en")
-    worst = found.worst(2)
-    assert [(one.source, one.reference, one.output) for one in worst] == [
+    evaluated = Evaluation(pairs, outputs, [], "en")
+    worst = evaluated.worst(2)
+    assert [(scored.source, scored.reference, scored.output) for scored in worst] == [
         ("c", "thank you", "zzz"),
         ("a", "the cat sat on the mat", "the cat sat on a mat"),
     ]
     expected = CHRF(word_order=2).sentence_score(outputs[0], [pairs[0].target]).score
     assert worst[0].score == 0
     assert worst[1].score == pytest.approx(expected)
-    assert len(found.worst(10)) == 3
-    assert found.worst(0) == []
+    assert len(evaluated.worst(10)) == 3
+    assert evaluated.worst(0) == []
 
 
 def test_the_file_holds_the_classes() -> None:

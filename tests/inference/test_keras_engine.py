@@ -98,14 +98,14 @@ class Walk:
     def logits(self, source: Sequence[int], tokens: Tokens) -> Array:
         read = (BOS, *tokens)
         row = sum(source) * 131 + sum(token * (7 * t + 31) for t, token in enumerate(read))
-        found = np.float64(self.table[row % self.SIZE])
+        logits = np.float64(self.table[row % self.SIZE])
         if B in read:
-            found[B] = -1e9
-        return found
+            logits[B] = -1e9
+        return logits
 
     def log_probs(self, source: Sequence[int], tokens: Tokens) -> Array:
-        found = self.logits(source, tokens)
-        return found - np.log(np.exp(found).sum())
+        logits = self.logits(source, tokens)
+        return logits - np.log(np.exp(logits).sum())
 
     def everything(self, source: Sequence[int], limit: int) -> Iterator[tuple[Tokens, float]]:
         """Yield all outputs of up to ``limit`` tokens, and their log-probabilities."""
@@ -125,14 +125,14 @@ class Walk:
         self, source: Sequence[int], limit: int, alpha: float, beta: float, count: int
     ) -> list[Hypothesis]:
         """Return the best of all outputs."""
-        found = []
+        hypotheses = []
         for tokens, log_prob in self.everything(source, limit):
             score = log_prob / ((5 + len(tokens)) / 6) ** alpha
             for s in range(len(source)):
                 received = sum(t % 4 == s for t in range(len(tokens))) / 3
                 score += beta * math.log(min(max(received, 1e-6), 1)) if beta else 0
-            found.append(Hypothesis(tokens, log_prob, score))
-        return sorted(found, key=lambda one: -one.score)[:count]
+            hypotheses.append(Hypothesis(tokens, log_prob, score))
+        return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[:count]
 
     def greedy(self, source: Sequence[int], limit: int) -> Hypothesis:
         tokens: Tokens = ()
@@ -172,11 +172,11 @@ class Weightless(Walk):
     weights = ()
 
 
-def folded(key: int, *places: int) -> int:
+def folded(key: int, *numbers: int) -> int:
     """The hash of `nmt.model.dropout`, in Python's own integers."""
     low = 0xFFFFFFFF
-    for place in places:
-        key = key + (place + 1) * 0x9E3779B9 & low
+    for number in numbers:
+        key = key + (number + 1) * 0x9E3779B9 & low
         key ^= key >> 16
         key = key * 0x7FEB352D & low
         key ^= key >> 15
@@ -199,18 +199,22 @@ def whole(source: Array) -> list[int]:
     return [*map(int, source), EOS]
 
 
-def check(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
-    assert [one.tokens for one in found] == [one.tokens for one in expected]
+def check(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    assert [hypothesis.tokens for hypothesis in hypotheses] == [
+        hypothesis.tokens for hypothesis in expected
+    ]
     for name in ("log_prob", "score"):
-        ours, theirs = ([getattr(one, name) for one in side] for side in (found, expected))
+        ours, theirs = (
+            [getattr(hypothesis, name) for hypothesis in side] for side in (hypotheses, expected)
+        )
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-5)
 
 
 def padded() -> Array:
-    found = np.full((len(SOURCES), 4), PAD, np.int32)
-    for row, source in zip(found, SOURCES, strict=True):
+    padded_sources = np.full((len(SOURCES), 4), PAD, np.int32)
+    for row, source in zip(padded_sources, SOURCES, strict=True):
         row[: len(source) + 1] = whole(source)
-    return found
+    return padded_sources
 
 
 @pytest.fixture(scope="module")
@@ -223,12 +227,12 @@ def engine() -> KerasEngine:
 def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
     engine: KerasEngine, size: int
 ) -> None:
-    found = engine.search(SOURCES, LIMITS, Beam(size, 0.6, n_best=size), NO_PREFIX)
-    for one, source, limit in zip(found, SOURCES, LIMITS, strict=True):
+    outputs = engine.search(SOURCES, LIMITS, Beam(size, 0.6, n_best=size), NO_PREFIX)
+    for hypotheses, source, limit in zip(outputs, SOURCES, LIMITS, strict=True):
         if size == 1:
-            check(one, [WALK.greedy(whole(source), limit)])
+            check(hypotheses, [WALK.greedy(whole(source), limit)])
         else:
-            check(one, WALK.best(whole(source), limit, 0.6, 0.0, size))
+            check(hypotheses, WALK.best(whole(source), limit, 0.6, 0.0, size))
 
 
 @pytest.mark.backend
@@ -243,13 +247,13 @@ def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> N
     tokens, lengths, log_probs, scores = fast(padded(), LIMITS)
     expected = engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     for row, best in enumerate(expected):
-        found = [
+        hypotheses = [
             Hypothesis(tuple(map(int, ids[:length])), float(log_prob), float(score))
             for ids, length, log_prob, score in zip(
                 tokens[row], lengths[row], log_probs[row], scores[row], strict=True
             )
         ]
-        check(found[: len(best)], best)
+        check(hypotheses[: len(best)], best)
 
 
 @pytest.mark.backend
@@ -257,7 +261,7 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     """In pieces or in one: by the same keys the same, with the decoder's own probabilities."""
     count = 400
     sampling = Sampling(count)
-    found = engine.search(SOURCES, LIMITS, sampling, NO_PREFIX)
+    samples = engine.search(SOURCES, LIMITS, sampling, NO_PREFIX)
 
     def draw(source: Any, limits: Any, keys: Any) -> Any:
         state = start_state(WALK, source, sampling.static_options, ROOM)
@@ -271,17 +275,17 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
         everything = dict(WALK.everything(whole(source), limit))
         assert sum(map(math.exp, everything.values())) < 1  # the rest is padding and begin marks
-        drawn = Counter(one.tokens for one in found[row])
-        for one in found[row]:
-            assert one.log_prob == pytest.approx(everything[one.tokens], abs=1e-4)
+        counts = Counter(sample.tokens for sample in samples[row])
+        for sample in samples[row]:
+            assert sample.log_prob == pytest.approx(everything[sample.tokens], abs=1e-4)
         lengths = at_once.lengths[row]
         tokens = [tuple(map(int, t[:n])) for t, n in zip(at_once.tokens[row], lengths, strict=True)]
-        assert drawn == Counter(tokens)
+        assert counts == Counter(tokens)
         # The first token is the end mark as often as it should be.
         following = np.exp(WALK.log_probs(whole(source), ()))
         share = following[EOS] / following[[EOS, A, B]].sum() if limit > 1 else 1.0
         spread = math.sqrt(count * share * (1 - share))
-        assert abs(drawn[EOS,] - count * share) <= 4 * spread
+        assert abs(counts[EOS,] - count * share) <= 4 * spread
 
 
 def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> None:
@@ -289,11 +293,11 @@ def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> No
     beam = Beam(WIDE, 0.6, n_best=WIDE)
     engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     begin, advance = engine._programs.compiled[beam.static_options]
-    seen = []
+    calls = []
 
     def watched(progress: Any, *more: Any) -> Any:
         rows, until = more[-2:]
-        seen.append((int(WALK.capacity(progress.state)), len(rows), int(until)))
+        calls.append((int(WALK.capacity(progress.state)), len(rows), int(until)))
         return advance(progress, *more)
 
     engine._programs.compiled[beam.static_options] = begin, watched
@@ -301,7 +305,7 @@ def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> No
         engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     finally:
         engine._programs.compiled[beam.static_options] = begin, advance
-    room, rows, until = zip(*seen, strict=True)
+    room, rows, until = zip(*calls, strict=True)
     assert (room, until) == ((0, 8, 16), (8, 16, 24))
     assert len(SOURCES) == rows[0] > rows[1] > rows[2]
 
@@ -314,15 +318,15 @@ def compilations() -> Iterator[Callable[[], int]]:
         return
     import jax
 
-    seen = []
+    compiled = []
 
     def listen(event: str, duration: float, **_: Any) -> None:
         if listening and event.endswith("backend_compile_duration"):
-            seen.append(event)
+            compiled.append(event)
 
     listening = True
     jax.monitoring.register_event_duration_secs_listener(listen)
-    yield lambda: len(seen)
+    yield lambda: len(compiled)
     listening = False
 
 
@@ -339,18 +343,18 @@ def test_numbers_are_inputs_of_a_compiled_search(compilations: Callable[[], int]
         top_p, n_best = rng.uniform(0.3, 0.99), 1 + number % WIDE
         for weight in (0.0, beta):
             beam = Beam(WIDE, alpha, weight, n_best)
-            found = engine.search(sources, limits, beam, NO_PREFIX)
-            for one, text, limit in zip(found, texts, limits, strict=True):
-                check(one, WALK.best(text, limit, alpha, weight, n_best))
+            outputs = engine.search(sources, limits, beam, NO_PREFIX)
+            for hypotheses, text, limit in zip(outputs, texts, limits, strict=True):
+                check(hypotheses, WALK.best(text, limit, alpha, weight, n_best))
         for share in (1.0, top_p):
             sampling = Sampling(3, temperature, top_p=share)
-            drawn = engine.search(sources, limits, sampling, NO_PREFIX)
-            for some, text, limit, key in zip(drawn, texts, limits, keys, strict=True):
+            sampled = engine.search(sources, limits, sampling, NO_PREFIX)
+            for samples, text, limit, key in zip(sampled, texts, limits, keys, strict=True):
                 expected = [
                     WALK.sample(text, limit, folded(int(key), n), temperature, share)
                     for n in range(3)
                 ]
-                check(some, sorted(expected, key=lambda one: -one.log_prob))
+                check(samples, sorted(expected, key=lambda hypotheses: -hypotheses.log_prob))
         if number < 2:  # one wanted, then several
             compiled_so_far = compilations()
     # With and without coverage, one wanted or several; and with and without a nucleus.

@@ -68,7 +68,7 @@ def translated(path: Path, output: Path, done: int = 0, begin: int | None = None
             path,
             done,
             partial(in_turn, shorten),
-            lambda found: print("\n".join(found), file=out),
+            lambda outputs: print("\n".join(outputs), file=out),
             shows_progress=False,
         )
     return output.read_text(encoding="utf-8").split("\n")
@@ -93,14 +93,14 @@ def test_translating_goes_on_around_huge_lines(
     """Those that are done are skipped, and the warning numbers the next as the file does."""
     output = tmp_path / "out.txt"
     with warnings.catch_warnings(record=True):
-        whole = translated(source, output)
-    kept = "".join(f"{line}\n" for line in whole[:done])
-    output.write_text(f"{kept}{whole[done][:3]}")
+        complete = translated(source, output)
+    resumed_text = "".join(f"{line}\n" for line in complete[:done])
+    output.write_text(f"{resumed_text}{complete[done][:3]}")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert count_done(output, source, shorten) == (done, len(kept))
+        assert count_done(output, source, shorten) == (done, len(resumed_text))
         assert caught == []
-        assert translated(source, output, done, len(kept)) == whole
+        assert translated(source, output, done, len(resumed_text)) == complete
     assert [str(each.message)[:7] for each in caught] == ([f"line {number} "] if number else [])
     assert peak() < 8 * MIB
 
@@ -133,10 +133,10 @@ def test_an_output_line_over_the_limit_is_gone_on_with(tmp_path: Path) -> None:
 def test_no_character_is_cut(tmp_path: Path, shift: int) -> None:
     path = tmp_path / "in.txt"
     path.write_text("a" * shift + "👍" * LONGEST_LINE + "\nb\n", encoding="utf-8")
-    found: list[str] = []
+    outputs: list[str] = []
     with pytest.warns(UserWarning, match="^line 1 is longer"):
-        translate_file(path, 0, partial(in_turn, list), found.extend, shows_progress=False)
-    assert found == ["a" * shift + "👍" * ((LONGEST_LINE - shift) // 4), "b"]
+        translate_file(path, 0, partial(in_turn, list), outputs.extend, shows_progress=False)
+    assert outputs == ["a" * shift + "👍" * ((LONGEST_LINE - shift) // 4), "b"]
 
 
 def test_a_huge_line_of_a_pipe_is_cut(
@@ -169,12 +169,12 @@ def test_lines_that_arrive_late_do_not_hold_back_those_before() -> None:
             yield str(number)
 
     groups = group_arriving(slow())
-    found: list[str] = []
+    arrived: list[str] = []
     for number in range(5):
         assert next(groups) == []  # nothing more has come: what has begun may be waited for
         turn.release()
-        found += next(groups)
-        assert found == [str(one) for one in range(number + 1)]
+        arrived += next(groups)
+        assert arrived == [str(i) for i in range(number + 1)]
     assert list(groups) in ([], [[]])
 
 
@@ -197,7 +197,7 @@ def test_what_goes_wrong_while_reading_is_raised_behind_what_was_read() -> None:
         raise OSError("the disk is gone")
 
     groups = group_arriving(broken())
-    found: list[str] = []
+    outputs: list[str] = []
     with pytest.raises(OSError, match="the disk is gone"):
-        found.extend(line for group in groups for line in group)
-    assert found == ["one"]
+        outputs.extend(line for group in groups for line in group)
+    assert outputs == ["one"]

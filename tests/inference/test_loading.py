@@ -37,19 +37,21 @@ def fast(parrot_run: Path) -> Translator:
 def test_auto_is_ctranslate2_and_loads_the_model_when_it_is_needed(
     parrot_run: Path, fast: Translator
 ) -> None:
-    said: list[str] = []
-    translator = Translator.load(parrot_run, log=said.append)
-    assert said == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
+    log_lines: list[str] = []
+    translator = Translator.load(parrot_run, log=log_lines.append)
+    assert log_lines == [f"engine: CTranslate2, float32, {translator.engine.parallel} threads"]
     assert translator.engine.keras_engine is None
     assert (parrot_run / "checkpoints" / CONVERTED_FILE).is_file()
-    own = fast.with_keras_engine()
-    assert isinstance(own.engine, KerasEngine)
-    assert own.engine is fast.keras_engine()
-    assert own.segmenter.max_tokens == translator.segmenter.max_tokens
+    with_keras = fast.with_keras_engine()
+    assert isinstance(with_keras.engine, KerasEngine)
+    assert with_keras.engine is fast.keras_engine()
+    assert with_keras.segmenter.max_tokens == translator.segmenter.max_tokens
     texts = [*known_sentences(parrot_run), ""]
-    for found, expected in zip(translator.hypotheses(texts), own.hypotheses(texts), strict=True):
-        assert found[0].text == expected[0].text
-        assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
+    for fast_output, keras_output in zip(
+        translator.hypotheses(texts), with_keras.hypotheses(texts), strict=True
+    ):
+        assert fast_output[0].text == keras_output[0].text
+        assert fast_output[0].log_prob == pytest.approx(keras_output[0].log_prob, abs=1e-3)
 
 
 def test_texts_are_translated_whole_as_far_as_the_model_goes(parrot_run: Path) -> None:
@@ -62,29 +64,31 @@ def test_texts_are_translated_whole_as_far_as_the_model_goes(parrot_run: Path) -
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_both_engines_give_the_same(parrot_run: Path, fast: Translator, beam: int) -> None:
-    own = fast.with_keras_engine()
+    with_keras = fast.with_keras_engine()
     lines = known_sentences(parrot_run)
-    begin = own.translate(lines[:1])[0].split()[0]
-    for how, texts in (
+    first_word = with_keras.translate(lines[:1])[0].split()[0]
+    for request, texts in (
         (SearchRequest(beam), lines),
         (SearchRequest(beam, 0.0), lines),
         (SearchRequest(beam, 1.0), lines),
-        (SearchRequest(beam, prefix=begin), lines[:1]),
+        (SearchRequest(beam, prefix=first_word), lines[:1]),
     ):
-        for found, expected in zip(fast.run(texts, how), own.run(texts, how), strict=True):
-            assert found[0].tokens == expected[0].tokens
-            assert found[0].log_prob == pytest.approx(expected[0].log_prob, abs=1e-3)
-            assert found[0].score == pytest.approx(expected[0].score, abs=1e-3)
+        for fast_output, keras_output in zip(
+            fast.run(texts, request), with_keras.run(texts, request), strict=True
+        ):
+            assert fast_output[0].tokens == keras_output[0].tokens
+            assert fast_output[0].log_prob == pytest.approx(keras_output[0].log_prob, abs=1e-3)
+            assert fast_output[0].score == pytest.approx(keras_output[0].score, abs=1e-3)
     pairs = [(line, "It is cold today.") for line in lines]
-    for found, expected in zip(fast.score(pairs), own.score(pairs), strict=True):
-        assert found.pieces == expected.pieces
-        assert found.log_probs == pytest.approx(expected.log_probs, abs=1e-3)
+    for fast_output, keras_output in zip(fast.score(pairs), with_keras.score(pairs), strict=True):
+        assert fast_output.pieces == keras_output.pieces
+        assert fast_output.log_probs == pytest.approx(keras_output.log_probs, abs=1e-3)
 
 
 def test_the_model_itself_where_it_is_asked_for(parrot_run: Path) -> None:
-    said: list[str] = []
-    translator = Translator.load(parrot_run, engine="keras", log=said.append)
-    assert said == ["engine: Keras"]
+    log_lines: list[str] = []
+    translator = Translator.load(parrot_run, engine="keras", log=log_lines.append)
+    assert log_lines == ["engine: Keras"]
     assert translator.with_keras_engine() is translator
 
 
@@ -98,20 +102,20 @@ def test_ctranslate2_alone_gives_nothing_else(parrot_run: Path) -> None:
 def test_where_keras_runs_on_another_backend_that_searches(
     parrot_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    log_lines: list[str] = []
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with monkeypatch.context() as patch:
         patch.setattr(
             "nmt.runs.folder.RunFolder.load_model", lambda self: pytest.fail("is loaded", False)
         )
         with pytest.raises(pytest.fail.Exception):
-            Translator.load(parrot_run, log=said.append)
+            Translator.load(parrot_run, log=log_lines.append)
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "keras")
         patch.setenv("KERAS_BACKEND", "tensorflow")
-        Translator.load(parrot_run, log=said.append)
-    assert said[0] == "engine: Keras, since Keras runs on jax"
-    assert said[1].startswith("engine: CTranslate2")
+        Translator.load(parrot_run, log=log_lines.append)
+    assert log_lines[0] == "engine: Keras, since Keras runs on jax"
+    assert log_lines[1].startswith("engine: CTranslate2")
 
 
 def test_a_quantization_that_is_not_followed_is_refused(
@@ -130,9 +134,9 @@ def test_what_cannot_be_held_is_left_to_the_model(parrot_run: Path, tmp_path: Pa
     run = shutil.copytree(parrot_run, tmp_path / "run")
     best = run / "checkpoints" / "best.npz"
     best.rename(best.with_name("step_00000100.npz"))
-    said: list[str] = []
-    assert Translator.load(run, log=said.append).engine.keras_engine is not None
-    assert said == ["engine: Keras: the run has no best weights yet"]
+    log_lines: list[str] = []
+    assert Translator.load(run, log=log_lines.append).engine.keras_engine is not None
+    assert log_lines == ["engine: Keras: the run has no best weights yet"]
     with pytest.raises(UserError, match="has no best weights yet"):
         Translator.load(run, engine="ctranslate2")
 

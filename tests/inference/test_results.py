@@ -92,8 +92,8 @@ def recorded(page: str) -> list[records.Decoded]:
 
 
 def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
-    made = attention(source=["▁La", HOSTILE, "</s>"])
-    shown = Reader(made._repr_html_())
+    original = attention(source=["▁La", HOSTILE, "</s>"])
+    shown = Reader(original._repr_html_())
     assert shown.elements == ["iframe"]
     assert shown.text == ""
     page = shown.attributes["srcdoc"]
@@ -101,9 +101,9 @@ def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
     assert "default-src 'none'" in page  # it asks no server for anything
     assert "<script>alert" not in page
     assert not re.search(r""" (?:src|href)=["'](?!data:)""", page)
-    [found] = recorded(page)
-    assert found.tokens["source"] == made.source
-    np.testing.assert_allclose(found.weights["cross"], made.cross, atol=1e-3)
+    [restored] = recorded(page)
+    assert restored.tokens["source"] == original.source
+    np.testing.assert_allclose(restored.weights["cross"], original.cross, atol=1e-3)
 
 
 # --- A model with one kind of attention. ----------------------------------------------------------
@@ -136,8 +136,8 @@ class Pieces:
 def only() -> Attention:
     engine = KerasEngine(Aligner())  # type: ignore[arg-type]
     source, target = np.arange(5, 5 + 3), np.arange(9, 9 + 4)
-    [found] = engine.attention([source], [target])
-    return label_attention(engine, Pieces(), source, target, 2, found)  # type: ignore[arg-type]
+    [restored] = engine.attention([source], [target])
+    return label_attention(engine, Pieces(), source, target, 2, restored)  # type: ignore[arg-type]
 
 
 def test_one_kind_of_attention_is_labelled_recorded_and_shown(only: Attention) -> None:

@@ -12,18 +12,11 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 
-from nmt.model.attention import (
-    CausalSelfAttention,
-    CrossAttention,
-    KeyValues,
-    MultiHeadAttention,
-    SelfAttention,
-    ancestor_mask,
-    causal_mask,
-    scaled_dot_product_attention,
-    segment_mask,
-)
+from nmt.model.attention import KeyValues, scaled_dot_product_attention
+from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.dropout import dropout
+from nmt.model.masks import ancestor_mask, causal_mask, segment_mask
+from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.sizes import AttentionSizes
 
 pytestmark = pytest.mark.backend
@@ -503,7 +496,7 @@ def test_who_descends_from_whom_by_hand() -> None:
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="d_model=8 is not divisible by num_heads=3"):
         SelfAttention(AttentionSizes(8, 3))
-    with pytest.raises(ValueError, match="'flash' is none of 'explicit', 'fused', 'chunked'"):
+    with pytest.raises(ValueError, match="one of 'explicit', 'fused', 'chunked', got 'flash'"):
         CrossAttention(AttentionSizes(8, 2, kernel="flash"))
 
 

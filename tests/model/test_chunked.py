@@ -12,8 +12,9 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.model.attention import scaled_dot_product_attention
-from nmt.model.chunked import SegmentMask, chunked_attention
+from nmt.model.chunked import chunked_attention
 from nmt.model.dropout import FULL_SHARE, DropoutKey
+from nmt.model.masks import SegmentMask
 
 pytestmark = pytest.mark.backend
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from test_attention import differentiated
 from test_transformer import make
 
-from nmt.model.attention import causal_mask, scaled_dot_product_attention
+from nmt.model.attention import scaled_dot_product_attention
+from nmt.model.masks import causal_mask
 from nmt.model.positions import (
     BUCKETS,
     FARTHEST,
@@ -295,7 +296,7 @@ def test_layers_of_positions_serialise(made: Callable[[], Any]) -> None:
 
 
 def test_other_kinds_of_vectors_are_refused() -> None:
-    with pytest.raises(ValueError, match="positions='rotary' is none of 'sinusoidal'"):
+    with pytest.raises(ValueError, match=r"one of 'sinusoidal', .*, got 'rotary'"):
         PositionEmbedding("rotary", 12, 4)
 
 

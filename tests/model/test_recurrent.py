@@ -14,15 +14,21 @@ import pytest
 from conftest import RECURRENT
 from keras import ops
 from numpy.typing import NDArray
-from test_cells import automatically, run_by_hand, step_by_hand
-from test_scores import part, read_by_hand
+from test_recurrent_attention import part, read_by_hand
+from test_recurrent_layers import automatically, run_by_hand, step_by_hand
 from test_transformer import compiled, logits_and_gradients, randomised, stepper
 
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
 from nmt.inference.contract import Beam
 from nmt.inference.keras_engine import KerasEngine
-from nmt.model import cells, feeding, recurrent, scores
+from nmt.model import (
+    input_feeding,
+    recurrent,
+    recurrent_attention,
+    recurrent_layers,
+    scores,
+)
 from nmt.model.contract import CROSS
 from nmt.model.encoder_decoder import PAD
 from nmt.model.recurrent import Recurrent
@@ -261,7 +267,7 @@ def test_stated_gradients_are_the_automatic_ones(
     probe = np.random.default_rng(5).standard_normal((2, 4, 11)).astype(np.float32)
     probe *= (INPUTS["target_segments"] > 0)[..., None]
     logits, stated = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
-    for module in (cells, feeding, scores):
+    for module in (recurrent_layers, input_feeding, scores):
         monkeypatch.setattr(module, "call_with_gradient", automatically)
     same, automatic = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
     np.testing.assert_allclose(logits, same, atol=1e-6)
@@ -443,7 +449,7 @@ def test_dropout_has_its_places(variant: str, places: int, monkeypatch: pytest.M
 
     def run_without(chosen: Any) -> Any:
         found.clear()
-        for module in (recurrent, scores):
+        for module in (recurrent, recurrent_attention):
             monkeypatch.setattr(module, "dropout", functools.partial(zero_one, chosen=chosen))
         return model(INPUTS, dropout_key=key_of(3)), tuple(found)
 
@@ -504,10 +510,10 @@ def test_what_it_says_of_itself() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cell": "rnn"}, "cell='rnn' is none of 'gru', 'lstm'"),
-        ({"attention": "luong"}, "attention='luong' is none of"),
-        ({"state_width": 7}, "state_width=7 must be even"),
-        ({"num_heads": 2}, "attention='additive' has one head, not 2"),
+        ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm', got 'rnn'"),
+        ({"attention": "luong"}, "attention must be one of .*, got 'luong'"),
+        ({"state_width": 7}, "state_width must be even, got 7"),
+        ({"num_heads": 2}, "attention='additive' needs num_heads=1, got 2"),
         ({"attention": "cross", "num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
     ],
 )

@@ -65,7 +65,7 @@ def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
 
     costs = sizes.costs.count_state()
     states = [tensor for layer in state.layers for tensor in layer]
-    assert count(*states, state.written) == 3 * costs.hypothesis
+    assert count(*states, state.attentional) == 3 * costs.hypothesis
     assert count(*state.memory) == 5 * costs.source
     assert costs.target == 0
 

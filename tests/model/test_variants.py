@@ -23,15 +23,11 @@ from test_transformer import (
     stepper,
 )
 
-from nmt.model.attention import (
-    CausalSelfAttention,
-    CrossAttention,
-    KeyValues,
-    MultiHeadAttention,
-    SelfAttention,
-    ancestor_mask,
-)
+from nmt.model.attention import KeyValues
+from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.encoder_decoder import PAD
+from nmt.model.masks import ancestor_mask
+from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.sizes import AttentionSizes, Sizes
 from nmt.model.transformer import Transformer
 
@@ -346,10 +342,10 @@ def test_steps_with_a_cache_equal_the_whole_sequence_for(variant: str) -> None:
         )
         found = ops.convert_to_numpy(output).reshape(B, 2, D)
         np.testing.assert_allclose(found, whole[:, :, index], atol=2e-5, err_msg=str(index))
-    kept = layer.keep(x)
-    assert tuple(kept.keys.shape) == (B, groups, D // heads, T)
-    assert tuple(kept.values.shape) == (B, groups, T, width)
-    for part, expected, axis in zip(cache, kept, (3, 2), strict=True):
+    parallel = KeyValues.from_heads(*layer.project(x))
+    assert tuple(parallel.keys.shape) == (B, groups, D // heads, T)
+    assert tuple(parallel.values.shape) == (B, groups, T, width)
+    for part, expected, axis in zip(cache, parallel, (3, 2), strict=True):
         of_first = np.take(ops.convert_to_numpy(part), range(0, slots, 2), axis)
         np.testing.assert_allclose(of_first, ops.convert_to_numpy(expected), atol=1e-5)
 
@@ -361,8 +357,11 @@ def test_looking_up_what_was_kept_equals_attending(variant: str) -> None:
     x, memory = normal(34, B, T, D), normal(35, B, S, D)
     mask = random_mask(36, B, 1, 1, S)
     expected, shares = layer(x, memory, attention_mask=mask, return_weights=True)
-    output, weights = layer.look_up(
-        ops.convert_to_tensor(x.reshape(-1, D)), layer.keep(memory), ops.convert_to_tensor(mask), T
+    output, weights = layer.attend_to_cache(
+        ops.convert_to_tensor(x.reshape(-1, D)),
+        KeyValues.from_heads(*layer.project(memory)),
+        ops.convert_to_tensor(mask),
+        T,
     )
     np.testing.assert_allclose(
         ops.convert_to_numpy(output).reshape(B, T, D), ops.convert_to_numpy(expected), atol=1e-5
@@ -399,18 +398,18 @@ def test_a_head_without_its_parts_is_left_out(variant: str) -> None:
     ("changes", "message"),
     [
         ({"num_heads": 3}, "d_model=8 is not divisible by num_heads=3"),
-        ({"num_heads": 0}, "num_heads=0 must be positive"),
-        ({"d_model": 0}, "d_model=0 must be positive"),
-        ({"key_value_heads": 0}, "key_value_heads=0 must be positive"),
+        ({"num_heads": 0}, "num_heads must be at least 1, got 0"),
+        ({"d_model": 0}, "d_model must be at least 1, got 0"),
+        ({"key_value_heads": 0}, "key_value_heads must be at least 1, got 0"),
         ({"key_value_heads": 3}, "num_heads=4 is not divisible by key_value_heads=3"),
         ({"key_value_heads": 8}, "num_heads=4 is not divisible by key_value_heads=8"),
         ({"key_value_heads": 2, "heads": "pooled"}, "key_value_heads=2: heads that share values"),
         ({"key_value_heads": 2, "output": False}, "key_value_heads=2: .* an output projection"),
-        ({"heads": "two"}, "heads='two' is none of 'split', 'own', 'pooled'"),
-        ({"kernel": "flash"}, "kernel='flash' is none of 'explicit', 'fused', 'chunked'"),
-        ({"num_heads": 8, "rotary": True}, "rotary heads must have an even width, not 1"),
-        ({"dropout": 1.0}, r"dropout=1.0 is not in \[0, 1\)"),
-        ({"dropout": -0.1}, "dropout=-0.1 is not in"),
+        ({"heads": "two"}, "heads must be one of 'split', 'own', 'pooled', got 'two'"),
+        ({"kernel": "flash"}, "kernel must be one of 'explicit', 'fused', 'chunked', got 'flash'"),
+        ({"num_heads": 8, "rotary": True}, "rotary heads must have an even width, got 1"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+        ({"dropout": -0.1}, r"dropout must be in .*, got -0.1"),
     ],
 )
 def test_impossible_sizes_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -738,10 +737,10 @@ def test_a_variant_that_is_saved_is_the_variant(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"heads": "two"}, "heads='two' is none of"),
+        ({"heads": "two"}, "heads must be one of .*, got 'two'"),
         ({"key_value_heads": 3}, "num_heads=2 is not divisible by key_value_heads=3"),
         ({"num_heads": 8, "positions": "rotary"}, "rotary heads must have an even width"),
-        ({"attention_dropout": 1.5}, "dropout=1.5 is not in"),
+        ({"attention_dropout": 1.5}, r"dropout must be in .*, got 1.5"),
     ],
 )
 def test_a_model_of_impossible_heads_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -161,7 +161,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 def read_others(path: Path) -> str:
     """Read the files of a run that other commands read."""
-    from nmt.formats.manifest import read_samples
+    from nmt.formats.comparison import read_samples
     from nmt.runs.folder import RunFolder
 
     folder = RunFolder.open(path)

@@ -259,7 +259,7 @@ def test_adapters_of_some_parts() -> None:
     model.add_adapters(2, ["value", "inn*"])
     found = {name.split("/")[-2] for name in model.trained_weights()}
     assert found == {"value", "inner"}
-    with pytest.raises(ValueError, match="no part is called 'values'; there are"):
+    with pytest.raises(ValueError, match="no matrix matches 'values'; choose from: "):
         transformer(**SIZES).add_adapters(2, ["values"])
 
 

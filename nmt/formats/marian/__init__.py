@@ -1,1 +1,1 @@
-"""MarianMT's folders, as `transformers` reads and writes them: into runs, and out of them."""
+"""MarianMT folders of `transformers`, converted to runs and from runs."""

@@ -1,4 +1,4 @@
-"""What MarianMT's weights are called there, and here."""
+"""Names of MarianMT's weights and settings, and of ours."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 TABLE, BIAS = "model.shared.weight", "final_logits_bias"
 OUR_TABLE, OUR_BIAS = "embedding/table", "embedding/bias"
-# By key of its configuration: what this program's models are in its terms.
-FORM = {
+# Settings of MarianMT, by key of its configuration, that our models fix.
+FIXED_CONFIG = {
     "scale_embedding": True,
     "static_position_embeddings": True,
     "normalize_before": False,
@@ -16,9 +16,9 @@ FORM = {
     "share_encoder_decoder_embeddings": True,
     "tie_word_embeddings": True,
 }
-EPSILON = 1e-5  # of every layer normalisation there: PyTorch's default
+EPSILON = 1e-5  # of MarianMT's layer normalisations: PyTorch's default
 
-# The same functions under other names. Its "gelu" is exact; Keras's default is the approximation.
+# MarianMT's activations by ours. Its "gelu" is exact, while Keras's default is the approximation.
 ACTIVATIONS = {
     "swish": "silu",
     "silu": "silu",
@@ -37,7 +37,7 @@ _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output":
 
 
 def list_dense(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, str]]:
-    """Yield each dense layer's name here, and there; a kernel there is the transpose of ours."""
+    """Yield each dense layer's name in our and in MarianMT's weights, which transpose kernels."""
     for stack, here, there in _list_layers(encoder_layers, decoder_layers):
         for ours, theirs in _ATTENTIONS[stack].items():
             for projection, name in _PROJECTIONS.items():
@@ -47,7 +47,7 @@ def list_dense(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, 
 
 
 def list_norms(encoder_layers: int, decoder_layers: int) -> Iterator[tuple[str, str]]:
-    """Yield each layer normalisation's name here, and there."""
+    """Yield each layer normalisation's name in our and in MarianMT's weights."""
     for stack, here, there in _list_layers(encoder_layers, decoder_layers):
         for ours, theirs in _ATTENTIONS[stack].items():
             yield f"{here}/{ours}_norm", f"{there}.{theirs}_layer_norm"

@@ -1,4 +1,4 @@
-"""A MarianMT folder as published, into a run."""
+"""Conversion of a published MarianMT folder to a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.errors import UserError, attach_filename
 from nmt.formats.marian.names import (
     ACTIVATIONS,
     BIAS,
-    FORM,
+    FIXED_CONFIG,
     OUR_BIAS,
     OUR_TABLE,
     TABLE,
@@ -38,18 +38,26 @@ CONFIG, GENERATION, TOKENIZER_CONFIG = (
 )
 VOCABULARY, MODELS = "vocab.json", ("source.spm", "target.spm")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
-# Nothing there is padding that is scored: it has no logit.
-_NEVER = -1e9
+_PADDING_LOGIT = -1e9  # MarianMT never writes padding
+# A folder has no corpus: a file of this name, added later, is what the run is scored on.
 _NO_CORPUS = "pairs.tsv"
-_MANY = 10**6  # pairs, of whatever it was trained on: it settles how much dropout there is
-# What must be so, by key of its configuration, if the key is there.
-_EXPECTED: dict[str, Any] = {"model_type": "marian", **FORM}
-_DEFAULTS = {"scale_embedding": False}  # theirs, where they are not what must be
+_ASSUMED_PAIRS = 10**6  # size of the unknown training corpus, from which dropout is resolved
+# Required values by key of MarianMT's configuration; a missing key has its default.
+_REQUIRED: dict[str, Any] = {"model_type": "marian", **FIXED_CONFIG}
+_OTHER_DEFAULTS = {"scale_embedding": False}  # MarianMT's, if they are not the required values
+# Our keys by MarianMT's.
+_SIZES = {
+    "d_model": "d_model",
+    "encoder_layers": "encoder_layers",
+    "decoder_layers": "decoder_layers",
+    "max_position_embeddings": "max_length",
+}
+_SIZES_PER_SIDE = {"attention_heads": "num_heads", "ffn_dim": "ffn_width"}
 
 
 @dataclass(frozen=True)
 class Marian:
-    """What a folder holds, in this program's terms."""
+    """The model of a folder, converted."""
 
     config: Config
     tokenizer: PairedTokenizer
@@ -57,26 +65,26 @@ class Marian:
 
 
 def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None) -> RunFolder:
-    """Write the run that a MarianMT folder is.
+    """Convert a MarianMT folder to a run.
 
     Args:
-        folder: as published, see `read_marian`.
-        output: a folder that is not there yet.
-        languages: BCP 47 tags of source and target; None: as the folder says.
+        folder: a published folder: see `read_marian`.
+        output: a folder that does not exist yet.
+        languages: BCP 47 tags of source and target; None: the folder's.
 
     Raises:
-        UserError: see `read_marian`; or the output is there.
+        UserError: see `read_marian`; or the output exists.
     """
     if output.exists():
         raise UserError(f"{output} exists already: choose another folder with --output")
-    found = read_marian(folder, languages)
+    marian = read_marian(folder, languages)
     with attach_filename(output):
         output.mkdir(parents=True)
-        found.tokenizer.save(output)
+        marian.tokenizer.save(output)
     run = RunFolder(output.resolve())
-    run.write_config(found.config)
+    run.write_config(marian.config)
     run.write_corpus_record({"converted_from": str(folder)})
-    arrays = {f"model/{name}": array for name, array in found.weights.items()}
+    arrays = {f"model/{name}": array for name, array in marian.weights.items()}
     run.checkpoints.folder.mkdir()
     write_arrays(run.checkpoints.best, arrays, {"converted_from": str(folder)})
     return run
@@ -85,49 +93,49 @@ def convert(folder: Path, output: Path, languages: tuple[str, str] | None = None
 def read_marian(folder: Path, languages: tuple[str, str] | None = None) -> Marian:
     """Read config.json, the weights, source.spm, target.spm and vocab.json.
 
-    Ids are put in this program's order: what decoding begins with there, the row of padding, is the
-    begin-of-sentence mark here.
+    Ids get our order. MarianMT starts decoding with padding: its row becomes the begin-of-sentence
+    mark.
 
     Args:
-        folder: of MarianMT.
-        languages: BCP 47 tags of source and target; None: as the folder says.
+        folder: the MarianMT folder.
+        languages: BCP 47 tags of source and target; None: the folder's.
 
     Raises:
-        UserError: a file is missing or damaged, or the model is one that this program cannot hold.
+        UserError: a file is missing or damaged, or the model is not supported.
     """
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}")
+        raise UserError(f"folder {folder} does not exist")
     stored = _read_json(folder / CONFIG)
     config = _translate_config(folder, stored, languages)
     vocabulary = _read_vocabulary(folder / VOCABULARY)
-    size = _number(folder, stored, "vocab_size")
+    size = _read_size(folder, stored, "vocab_size")
     if stored.get("decoder_vocab_size", size) not in (size, None):
-        raise UserError(f"{folder} has two tables of pieces; this program has one for both sides")
+        raise UserError(f"{folder} has two vocabularies; only one for both sides is supported")
     order = _order_ids(folder, stored, vocabulary, size)
-    by_id = {i: piece for piece, i in vocabulary.items()}
-    pieces = _name_pieces([by_id.get(i) for i in order])
-    tokenizer = PairedTokenizer(_read_models(folder), pieces)
+    by_id = {i: token for token, i in vocabulary.items()}
+    tokens = _name_tokens([by_id.get(i) for i in order])
+    tokenizer = PairedTokenizer(_read_models(folder), tokens)
     weights = _translate_weights(folder, read_weights(folder), config, order)
     return Marian(config, tokenizer, weights)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path} is damaged: it holds no table")
-    return found
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged: it is not a JSON object")
+    return content
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:
-    found = _read_json(path)
-    if not all(type(i) is int for i in found.values()) or len(set(found.values())) < len(found):
-        raise UserError(f"{path} is damaged: its ids are no whole numbers, or not all different")
-    return found
+    ids = _read_json(path)
+    if not all(type(i) is int for i in ids.values()) or len(set(ids.values())) < len(ids):
+        raise UserError(f"{path} is damaged: its ids are not distinct integers")
+    return ids
 
 
 def _read_models(folder: Path) -> tuple[bytes, bytes]:
@@ -139,10 +147,10 @@ def _read_models(folder: Path) -> tuple[bytes, bytes]:
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """Return the weights of a folder by their names there, in float32.
+    """Return the weights of a folder by MarianMT's names, in float32.
 
     Raises:
-        UserError: there are none, or they are damaged.
+        UserError: they are missing or damaged.
     """
     if (folder / SAFETENSORS).is_file():
         from safetensors import SafetensorError
@@ -152,7 +160,7 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
         try:
             arrays = load_file(path)
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is damaged, or of a kind unknown here: {error}") from error
+            raise UserError(f"{path} is damaged or not supported: {error}") from error
         return {
             name: array.astype(np.float32) if array.dtype.kind == "f" else array
             for name, array in arrays.items()
@@ -162,7 +170,7 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
     raise UserError(f"{folder} has neither {SAFETENSORS} nor {TORCH}")
 
 
-def _number(folder: Path, stored: Mapping[str, Any], key: str) -> int:
+def _read_size(folder: Path, stored: Mapping[str, Any], key: str) -> int:
     value = stored.get(key)
     if type(value) is not int or value < 0:
         raise UserError(f"{folder / CONFIG} is damaged: {key} is {value!r}")
@@ -172,56 +180,50 @@ def _number(folder: Path, stored: Mapping[str, Any], key: str) -> int:
 def _translate_config(
     folder: Path, stored: Mapping[str, Any], languages: tuple[str, str] | None
 ) -> Config:
-    """Return the configuration of such a model."""
+    """Return the run configuration of a MarianMT configuration."""
     from nmt.runs.resuming import compose_config
     from nmt.training.defaults import SPANISH_PROBES, resolve_config
 
-    for key, wanted in _EXPECTED.items():
-        value = stored.get(key, _DEFAULTS.get(key, wanted))
-        if value != wanted:
-            raise UserError(f"{folder} has {key}={value!r}; this program holds {wanted!r} alone")
-    sizes = {
-        key: _number(folder, stored, key)
-        for key in ("d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
+    for key, required in _REQUIRED.items():
+        value = stored.get(key, _OTHER_DEFAULTS.get(key, required))
+        if value != required:
+            raise UserError(f"{folder} has {key}={value!r}; only {required!r} is supported")
+    model: dict[str, Any] = {
+        ours: _read_size(folder, stored, theirs) for theirs, ours in _SIZES.items()
     }
-    for key in ("attention_heads", "ffn_dim"):
-        ours, theirs = (_number(folder, stored, f"{side}_{key}") for side in ("encoder", "decoder"))
-        if ours != theirs:
+    for key, ours in _SIZES_PER_SIDE.items():
+        encoder = _read_size(folder, stored, f"encoder_{key}")
+        decoder = _read_size(folder, stored, f"decoder_{key}")
+        if encoder != decoder:
             raise UserError(f"{folder} has another {key} in its decoder than in its encoder")
-        sizes[key] = ours
+        model[ours] = encoder
     activation = ACTIVATIONS.get(str(stored.get("activation_function")))
     if activation is None:
         raise UserError(
-            f"{folder} has activation_function={stored.get('activation_function')!r}; known are "
-            f"{', '.join(ACTIVATIONS)}"
+            f"{folder} has activation_function={stored.get('activation_function')!r}; supported "
+            f"are {', '.join(ACTIVATIONS)}"
         )
+    model["activation"] = activation
     generation = folder / GENERATION
     search = {**stored, **(_read_json(generation) if generation.is_file() else {})}
     beam = search.get("num_beams")
     source, target = languages or _find_languages(folder)
     config = compose_config(
         [
-            # No corpus comes with it: a file of this name, given later, is what it is scored on.
-            *("data=tsv", f"data.path={_NO_CORPUS}"),
+            *("data=tsv", f"data.path={_NO_CORPUS}", "model=marian"),
             *(f"data.source_language={source}", f"data.target_language={target}"),
-            *("model=marian", f"model.d_model={sizes['d_model']}"),
-            f"model.num_heads={sizes['attention_heads']}",
-            f"model.ffn_width={sizes['ffn_dim']}",
-            f"model.encoder_layers={sizes['encoder_layers']}",
-            f"model.decoder_layers={sizes['decoder_layers']}",
-            f"model.max_length={sizes['max_position_embeddings']}",
-            f"model.activation={activation}",
+            *(f"model.{key}={value}" for key, value in model.items()),
             *([f"decoding.beam_size={beam}"] if type(beam) is int and beam > 0 else []),
         ]
     )
-    # There is no dev split: exports are compared with the run on these sentences, in any language.
+    # Without a dev split, exports are compared with the run on these sentences, in any language.
     training = dataclasses.replace(config.training, probes=list(SPANISH_PROBES))
     config = dataclasses.replace(config, name=folder.resolve().name, training=training)
-    return resolve_config(config, pairs=_MANY)
+    return resolve_config(config, pairs=_ASSUMED_PAIRS)
 
 
 def _find_languages(folder: Path) -> tuple[str, str]:
-    """Return the tags that the folder names; "und", undetermined, where it names none."""
+    """Return the language tags that a folder names, or "und" (undetermined)."""
     path = folder / TOKENIZER_CONFIG
     stored = _read_json(path) if path.is_file() else {}
     source, target = (
@@ -233,10 +235,10 @@ def _find_languages(folder: Path) -> tuple[str, str]:
 def _order_ids(
     folder: Path, stored: Mapping[str, Any], vocabulary: Mapping[str, int], size: int
 ) -> list[int]:
-    """Return their id for each of ours; -1 for padding, which has no row there."""
-    pad, eos = (_number(folder, stored, f"{name}_token_id") for name in ("pad", "eos"))
+    """Return MarianMT's id for each of our ids; -1 for padding, which has no row there."""
+    pad, eos = (_read_size(folder, stored, f"{name}_token_id") for name in ("pad", "eos"))
     if stored.get("decoder_start_token_id", pad) != pad:
-        raise UserError(f"{folder} begins decoding with another id than that of padding")
+        raise UserError(f"{folder} begins decoding with another id than padding's")
     unk = vocabulary.get("<unk>")
     if unk is None or vocabulary.get("</s>") != eos or vocabulary.get("<pad>") != pad:
         raise UserError(f"{folder / VOCABULARY} lacks <unk>, </s> or <pad>, or has other ids")
@@ -247,54 +249,55 @@ def _order_ids(
     return order + [i for i in range(size) if i not in (pad, eos, unk)]
 
 
-def _name_pieces(pieces: Sequence[str | None]) -> list[str]:
-    """Name what has no name, so that no two are the same string."""
-    named = list(pieces)
+def _name_tokens(tokens: Sequence[str | None]) -> list[str]:
+    """Return tokens with distinct names for those that have none."""
+    named = list(tokens)
     named[PAD], named[BOS], named[EOS], named[UNK] = "<pad>", None, "</s>", "<unk>"
-    known = set(named)
-    for i, piece in enumerate(named):
-        if piece is None:
+    used = set(named)
+    for i, token in enumerate(named):
+        if token is None:
             name = "<s>" if i == BOS else f"<no piece {i}>"
-            while name in known:
+            while name in used:
                 name += "_"
             named[i] = name
-            known.add(name)
-    return [str(piece) for piece in named]
+            used.add(name)
+    return [str(token) for token in named]
 
 
 def _translate_weights(
-    folder: Path, found: Mapping[str, np.ndarray], config: Config, order: Sequence[int]
+    folder: Path, stored: Mapping[str, np.ndarray], config: Config, order: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Return the weights by our names, rows of pieces in our order."""
+    """Return the weights by our names, with the rows of tokens in our order."""
 
     def take(name: str, shape: tuple[int, ...]) -> np.ndarray:
-        check_weight(folder, name, found.get(name), shape)
-        return found[name]
+        check_weight(folder, name, stored.get(name), shape)
+        return stored[name]
 
     rows = np.array(order[PAD + 1 :])
     table = take(TABLE, (len(rows), config.model.d_model))
-    bias = found.get(BIAS, np.zeros((1, len(rows)), np.float32))
+    bias = stored.get(BIAS, np.zeros((1, len(rows)), np.float32))
     check_weight(folder, BIAS, bias, (1, len(rows)))
     for tied in (
         "model.encoder.embed_tokens.weight",
         "model.decoder.embed_tokens.weight",
         "lm_head.weight",
     ):
-        if tied in found and not np.array_equal(found[tied], table):
-            raise UserError(f"{folder} has vectors of its own in {tied}; here all are one table")
+        if tied in stored and not np.array_equal(stored[tied], table):
+            raise UserError(f"{folder} has another table in {tied}; only one shared is supported")
     weights = {
         OUR_TABLE: np.concatenate([np.zeros_like(table[:1]), table[rows]]),
-        OUR_BIAS: np.concatenate([np.full(1, _NEVER, bias.dtype), bias[0, rows]]),
+        OUR_BIAS: np.concatenate([np.full(1, _PADDING_LOGIT, bias.dtype), bias[0, rows]]),
     }
     sizes = make_sizes(config.model, len(order))
     assert isinstance(sizes, Sizes)
     layers = sizes.encoder_layers, sizes.decoder_layers
-    for here, there in list_dense(*layers):
-        out = sizes.ffn_width if here.endswith("/inner") else sizes.d_model
-        into = sizes.ffn_width if here.endswith("/outer") else sizes.d_model
-        weights[f"{here}/kernel"] = np.ascontiguousarray(take(f"{there}.weight", (out, into)).T)
-        weights[f"{here}/bias"] = take(f"{there}.bias", (out,))
-    for here, there in list_norms(*layers):
-        weights[f"{here}/gamma"] = take(f"{there}.weight", (sizes.d_model,))
-        weights[f"{here}/beta"] = take(f"{there}.bias", (sizes.d_model,))
+    for ours, theirs in list_dense(*layers):
+        outputs = sizes.ffn_width if ours.endswith("/inner") else sizes.d_model
+        inputs = sizes.ffn_width if ours.endswith("/outer") else sizes.d_model
+        kernel = take(f"{theirs}.weight", (outputs, inputs)).T
+        weights[f"{ours}/kernel"] = np.ascontiguousarray(kernel)
+        weights[f"{ours}/bias"] = take(f"{theirs}.bias", (outputs,))
+    for ours, theirs in list_norms(*layers):
+        weights[f"{ours}/gamma"] = take(f"{theirs}.weight", (sizes.d_model,))
+        weights[f"{ours}/beta"] = take(f"{theirs}.bias", (sizes.d_model,))
     return weights

@@ -1,4 +1,4 @@
-"""A run as a MarianMT folder, which `transformers` loads (``MarianMTModel.from_pretrained``)."""
+"""Export of a run as a MarianMT folder, for ``MarianMTModel.from_pretrained``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.formats.marian.names import (
     ACTIVATIONS_OUT,
     BIAS,
     EPSILON,
-    FORM,
+    FIXED_CONFIG,
     OUR_BIAS,
     OUR_TABLE,
     TABLE,
@@ -45,61 +45,70 @@ def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> N
     """Write config.json, model.safetensors, source.spm, target.spm and vocab.json.
 
     Args:
-        model: in float32.
+        model: the model, in float32.
         tokenizer: its tokenizer.
-        config: of the run.
-        folder: exists.
+        config: the run's configuration.
+        folder: an existing folder.
 
     Raises:
-        UserError: MarianMT has no such model, or no such tokenizer.
+        UserError: MarianMT does not support the model or the tokenizer.
     """
     from safetensors.numpy import save_file
 
-    sizes = _check(model.sizes)
-    models = _models_of(tokenizer)
+    sizes = _check_supported(model.sizes)
+    sentencepiece_models = _get_models(tokenizer)
     weights = {
         name: np.asarray(ops.convert_to_numpy(weight), np.float32)
         for name, weight in model.named_weights().items()
     }
-    # Theirs: end mark, unknown, all pieces, and padding, which decoding begins with.
+    # MarianMT's order: end mark, unknown, all tokens, and padding, with which decoding begins.
     order = [EOS, UNK, *range(UNK + 1, sizes.vocabulary_size), BOS]
-    pieces = tokenizer.pieces(order)
-    if len(set(pieces)) < len(pieces):
-        raise UserError("MarianMT knows pieces by their text, and this tokenizer has two of a kind")
+    tokens = tokenizer.pieces(order)
+    if len(set(tokens)) < len(tokens):
+        raise UserError(
+            "MarianMT identifies tokens by their text, and two tokens of this tokenizer have the "
+            "same text"
+        )
     save_file(_translate(weights, sizes, order), folder / SAFETENSORS, {"format": "pt"})
-    for name, content in zip(MODELS, models, strict=True):
+    for name, content in zip(MODELS, sentencepiece_models, strict=True):
         (folder / name).write_bytes(content)
-    named = ["</s>", "<unk>", *pieces[2:-1], "<pad>"]
-    _write_json(folder / VOCABULARY, {piece: i for i, piece in enumerate(named)})
+    vocabulary = ["</s>", "<unk>", *tokens[2:-1], "<pad>"]
+    _write_json(folder / VOCABULARY, {token: i for i, token in enumerate(vocabulary)})
     _write_json(folder / CONFIG, _make_config(sizes, pad=len(order) - 1))
     _write_json(folder / GENERATION, _make_search(config, sizes, pad=len(order) - 1))
     source, target = config.data.languages
-    described = {"source_lang": source, "target_lang": target, "model_max_length": sizes.max_length}
-    _write_json(folder / TOKENIZER_CONFIG, described | {"tokenizer_class": "MarianTokenizer"})
+    _write_json(
+        folder / TOKENIZER_CONFIG,
+        {
+            "source_lang": source,
+            "target_lang": target,
+            "model_max_length": sizes.max_length,
+            "tokenizer_class": "MarianTokenizer",
+        },
+    )
 
 
 def load(folder: Path) -> Translator:
-    """Return a translator over an exported folder, which is read as `nmt.convert` does.
+    """Return a translator for an exported folder, read as by `nmt.convert`.
 
     Raises:
         UserError: see `nmt.formats.marian.reading.read_marian`.
     """
-    found = read_marian(folder)
-    vocabulary_size = found.tokenizer.vocabulary_size
-    model = build_model(found.config, vocabulary_size, precision="float32")
-    assign_weights(model.named_weights(), found.weights, folder)
-    return Translator.from_config(KerasEngine(model), found.tokenizer, found.config)
+    marian = read_marian(folder)
+    model = build_model(marian.config, marian.tokenizer.vocabulary_size, precision="float32")
+    assign_weights(model.named_weights(), marian.weights, folder)
+    return Translator.from_config(KerasEngine(model), marian.tokenizer, marian.config)
 
 
-def _check(sizes: Any) -> Sizes:
-    """Return the sizes of a model that MarianMT has.
+def _check_supported(sizes: Any) -> Sizes:
+    """Return the sizes if MarianMT supports such a model.
 
     Raises:
-        UserError: it has no such model.
+        UserError: it does not.
     """
     if not isinstance(sizes, Sizes):
         raise UserError("MarianMT has no recurrent models: use --format savedmodel")
-    for has, key, needed in (
+    for is_supported, setting, supported in (
         (sizes.norm == "post", f"model.norm={sizes.norm}", "post"),
         (sizes.norm_epsilon == EPSILON, f"model.norm_epsilon={sizes.norm_epsilon}", EPSILON),
         (sizes.positions in SINUSOIDAL, f"model.positions={sizes.positions}", "sinusoidal"),
@@ -111,74 +120,75 @@ def _check(sizes: Any) -> Sizes:
         (sizes.heads != "pooled", "model.heads=pooled", "split, own"),
         (not sizes.qk_norm, "model.qk_norm=true", "false"),
     ):
-        if not has:
-            raise UserError(f"MarianMT has no {key}, only {needed}: train with model=marian")
+        if not is_supported:
+            raise UserError(f"MarianMT has no {setting}, only {supported}: train with model=marian")
     return sizes
 
 
-def _models_of(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
+def _get_models(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
     """Return the SentencePiece models of source and target."""
     if isinstance(tokenizer, SentencePieceTokenizer):
         return tokenizer.model, tokenizer.model
     if isinstance(tokenizer, PairedTokenizer):
         return tokenizer.models
-    raise UserError("MarianMT cuts text by SentencePiece models alone: tokenizer=unigram or bpe")
+    raise UserError("MarianMT needs SentencePiece models: tokenizer=unigram or bpe")
 
 
 def _translate(weights: Mapping[str, np.ndarray], sizes: Sizes, order: list[int]) -> Any:
-    """Return the weights by their names."""
-    # Sines and cosines in turn, as in Vaswani et al. 2017, are another order of the same numbers.
-    depth = np.arange(sizes.d_model)
+    """Return the weights by MarianMT's names."""
+    # MarianMT's positions are all sines, then all cosines. If this model has them in turn (Vaswani
+    # et al. 2017), all features are reordered.
+    features = np.arange(sizes.d_model)
     if sizes.positions == "sinusoidal":
-        depth = np.concatenate([depth[0::2], depth[1::2]])
+        features = np.concatenate([features[0::2], features[1::2]])
     bias = weights.get(OUR_BIAS, np.zeros(sizes.vocabulary_size, np.float32))
-    found = {TABLE: weights[OUR_TABLE][order][:, depth], BIAS: bias[order][None]}
+    translated = {TABLE: weights[OUR_TABLE][order][:, features], BIAS: bias[order][None]}
     layers = sizes.encoder_layers, sizes.decoder_layers
-    for here, there in list_dense(*layers):
-        kernel, offset = _take_dense(weights, here, sizes)
-        if here.endswith(("/output", "/outer")):
-            kernel, offset = kernel[:, depth], offset[depth]
+    for ours, theirs in list_dense(*layers):
+        kernel, bias = _take_dense(weights, ours, sizes)
+        if ours.endswith(("/output", "/outer")):
+            kernel, bias = kernel[:, features], bias[features]
         else:
-            kernel = kernel[depth]
-        found[f"{there}.weight"], found[f"{there}.bias"] = kernel.T, offset
-    for here, there in list_norms(*layers):
-        found[f"{there}.weight"] = weights[f"{here}/gamma"][depth]
-        found[f"{there}.bias"] = weights[f"{here}/beta"][depth]
-    return {name: np.ascontiguousarray(array) for name, array in found.items()}
+            kernel = kernel[features]
+        translated[f"{theirs}.weight"], translated[f"{theirs}.bias"] = kernel.T, bias
+    for ours, theirs in list_norms(*layers):
+        translated[f"{theirs}.weight"] = weights[f"{ours}/gamma"][features]
+        translated[f"{theirs}.bias"] = weights[f"{ours}/beta"][features]
+    return {name: np.ascontiguousarray(array) for name, array in translated.items()}
 
 
 def _take_dense(
     weights: Mapping[str, np.ndarray], name: str, sizes: Sizes
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return kernel [in, out] and bias [out], of whatever heads are made of."""
+    """Return kernel [in, out] and bias [out] of a dense layer, for heads of any kind."""
     if name.endswith("attention/output") and not sizes.attention_output:
         return np.eye(sizes.d_model, dtype=np.float32), np.zeros(sizes.d_model, np.float32)
-    projected = name.endswith(("/query", "/key", "/value"))
-    parts = [name]
-    if projected and sizes.heads == "own":
+    is_projection = name.endswith(("/query", "/key", "/value"))
+    layers = [name]
+    if is_projection and sizes.heads == "own":
         heads = sizes.num_heads if name.endswith("/query") else sizes.cross_attention.groups
-        parts = [f"{name}/head_{i}" for i in range(heads)]
-    kernel = np.concatenate([weights[f"{part}/kernel"] for part in parts], axis=1)
-    none = np.zeros(kernel.shape[1] // len(parts), np.float32)
-    bias = np.concatenate([weights.get(f"{part}/bias", none) for part in parts])
-    if projected and kernel.shape[1] < sizes.d_model:  # queries share keys and values
-        width, times = sizes.cross_attention.head_width, sizes.d_model // kernel.shape[1]
-        apart = kernel.reshape(len(kernel), -1, width).repeat(times, axis=1)
-        kernel = apart.reshape(len(kernel), sizes.d_model)
-        bias = bias.reshape(-1, width).repeat(times, axis=0).reshape(-1)
+        layers = [f"{name}/head_{i}" for i in range(heads)]
+    kernel = np.concatenate([weights[f"{layer}/kernel"] for layer in layers], axis=1)
+    no_bias = np.zeros(kernel.shape[1] // len(layers), np.float32)
+    bias = np.concatenate([weights.get(f"{layer}/bias", no_bias) for layer in layers])
+    if is_projection and kernel.shape[1] < sizes.d_model:  # heads share keys and values
+        width, repeats = sizes.cross_attention.head_width, sizes.d_model // kernel.shape[1]
+        heads_apart = kernel.reshape(len(kernel), -1, width).repeat(repeats, axis=1)
+        kernel = heads_apart.reshape(len(kernel), sizes.d_model)
+        bias = bias.reshape(-1, width).repeat(repeats, axis=0).reshape(-1)
     return kernel, bias
 
 
 def _make_config(sizes: Sizes, pad: int) -> dict[str, Any]:
-    both: dict[str, Any] = {}
+    sides: dict[str, Any] = {}
     for side, layers in (("encoder", sizes.encoder_layers), ("decoder", sizes.decoder_layers)):
-        both |= {
+        sides |= {
             f"{side}_layers": layers,
             f"{side}_attention_heads": sizes.num_heads,
             f"{side}_ffn_dim": sizes.ffn_width,
             f"{side}_layerdrop": 0.0,
         }
-    return both | {
+    return sides | {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
@@ -190,13 +200,13 @@ def _make_config(sizes: Sizes, pad: int) -> dict[str, Any]:
         "dropout": sizes.dropout,
         "attention_dropout": sizes.attention_dropout,
         "activation_dropout": sizes.ffn_dropout,
-        **FORM,
+        **FIXED_CONFIG,
         **_name_special_ids(pad),
     }
 
 
 def _name_special_ids(pad: int) -> dict[str, int]:
-    """Return what both files say of the ids of marks."""
+    """Return the special ids, which both config.json and generation_config.json hold."""
     return {
         "pad_token_id": pad,
         "bos_token_id": 0,
@@ -207,7 +217,7 @@ def _name_special_ids(pad: int) -> dict[str, int]:
 
 
 def _make_search(config: Config, sizes: Sizes, pad: int) -> dict[str, Any]:
-    """Return how it searches; padding is never written."""
+    """Return the settings of the search, which never writes padding."""
     return {
         "num_beams": config.decoding.beam_size,
         "max_length": sizes.max_length,

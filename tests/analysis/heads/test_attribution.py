@@ -13,7 +13,7 @@ from nmt.analysis.heads.attribution import Attribution, attribute, gradient_time
 from nmt.data.tokenizer import BOS, EOS
 from nmt.errors import UserError
 from nmt.inference.compiled import compile_over
-from nmt.model.attention import causal_mask
+from nmt.model.masks import causal_mask
 
 pytestmark = pytest.mark.backend
 

@@ -131,13 +131,13 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "unscaled": (configured(scale_embedding=False), "scale_embedding=False"),
     "learned positions": (configured(static_position_embeddings=False), "static_position"),
     "pre-norm": (configured(normalize_before=True), "normalize_before=True"),
-    "two tables": (configured(decoder_vocab_size=50), "two tables of pieces"),
+    "two tables": (configured(decoder_vocab_size=50), "two vocabularies"),
     "tables of their own": (configured(share_encoder_decoder_embeddings=False), "share_encoder"),
     "another activation": (configured(activation_function="gelu"), "activation_function='gelu'"),
     "other heads": (configured(decoder_attention_heads=4), "another attention_heads"),
     "another beginning": (configured(decoder_start_token_id=3), "begins decoding with another id"),
     "other ids": (configured(eos_token_id=5), "or has other ids"),
-    "no number": (configured(d_model="8"), "d_model is '8'"),
+    "not a number": (configured(d_model="8"), "d_model is '8'"),
     "more layers": (
         configured(encoder_layers=3),
         r"layers\.2\.self_attn\.q_proj\.weight is missing",
@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "vectors of its own": (
         weighing(lambda arrays: arrays.update({"lm_head.weight": np.zeros((100, 8))})),
-        "vectors of its own in lm_head.weight",
+        "another table in lm_head.weight",
     ),
 }
 

@@ -211,7 +211,7 @@ def test_a_configuration_names_every_field() -> None:
         again = kind.from_config(config)
         assert again.get_config() == config
         assert again.sizes == layer.sizes
-        assert (again.name, again.seed, again.alone) == ("mine", 3, True)
+        assert (again.name, again.seed, again.standalone) == ("mine", 3, True)
 
 
 # --- Precision. -----------------------------------------------------------------------------------
@@ -291,9 +291,9 @@ def test_what_does_not_fit_is_said() -> None:
         layer(x[0])
     with pytest.raises(ValueError, match="axis -1 of input shape to have value 16"):
         cross(x, x[..., :8])
-    with pytest.raises(ValueError, match="are 16 wide, not 8"):
+    with pytest.raises(ValueError, match="must be 16 wide, got 8"):
         SelfAttention(d_model=D, num_heads=H).build((None, None, 8))
-    with pytest.raises(ValueError, match=r"attention_mask is \[B, T, S\] .* not \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"attention_mask must be \[B, T, S\] .* got \(2, 5\)"):
         layer(x, attention_mask=IDS != 0)
     with pytest.raises(TypeError, match="d_model=16"):
         SelfAttention(D)

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from test_attention import differentiated, normal, randomised
 from test_transformer import compiled
 
-from nmt.model import cells, loops
-from nmt.model.cells import BidirectionalLayer, RecurrentLayer, find_begins, keep_within
+from nmt.model import loops, recurrent_layers
+from nmt.model.recurrent_layers import (
+    BidirectionalLayer,
+    RecurrentLayer,
+    find_starts,
+    make_carry_mask,
+)
 
 pytestmark = pytest.mark.backend
 
@@ -84,18 +89,18 @@ def exactly(layer: Any) -> dict[str, Array]:
     }
 
 
-def begin_states() -> Array:
+def initial_states() -> Array:
     """Return what segments begin with [T, B, R], zero elsewhere."""
-    begins = keras.ops.convert_to_numpy(find_begins(SEGMENTS)).T[..., None]
+    begins = keras.ops.convert_to_numpy(find_starts(SEGMENTS)).T[..., None]
     return normal(7, T, B, R) * begins
 
 
 def test_segments_begin_where_their_number_changes() -> None:
-    begins = keras.ops.convert_to_numpy(find_begins(SEGMENTS))
+    begins = keras.ops.convert_to_numpy(find_starts(SEGMENTS))
     assert begins.astype(int).tolist() == [[1, 0, 1, 0, 0], [1, 1, 0, 1, 1]]
-    ends = keras.ops.convert_to_numpy(find_begins(SEGMENTS, reverse=True))
+    ends = keras.ops.convert_to_numpy(find_starts(SEGMENTS, reverse=True))
     assert ends.astype(int).tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 1, 1]]
-    kept = keras.ops.convert_to_numpy(keep_within(SEGMENTS, "float32"))
+    kept = keras.ops.convert_to_numpy(make_carry_mask(SEGMENTS, "float32"))
     np.testing.assert_array_equal(kept[..., 0].T, 1 - begins)
 
 
@@ -103,8 +108,8 @@ def test_segments_begin_where_their_number_changes() -> None:
 @each_way
 def test_a_layer_is_a_loop_over_tokens(cell: str, reverse: bool) -> None:
     layer, x = layer_of(cell), normal(1, T, B, M)
-    keep = keep_within(SEGMENTS, "float32", reverse=reverse)
-    begin: Any = () if reverse else begin_states()
+    keep = make_carry_mask(SEGMENTS, "float32", reverse=reverse)
+    begin: Any = () if reverse else initial_states()
     run = compiled(lambda x, keep, begin: layer(x, keep, begin, reverse=reverse))
     outputs = keras.ops.convert_to_numpy(run(x, keep, begin))
     for b in range(B):
@@ -126,7 +131,7 @@ def test_a_layer_is_that_of_keras(cell: str) -> None:
         bias = np.stack([bias, arrays["recurrent/bias"]])
     other.set_weights([arrays["inputs/kernel"], arrays["recurrent/kernel"], bias])
     x = normal(2, T, B, M)
-    everywhere = keep_within(np.ones((B, T), np.int32), "float32")
+    everywhere = make_carry_mask(np.ones((B, T), np.int32), "float32")
     found = compiled(lambda x: layer(x, everywhere))(x)
     expected = compiled(other)(x.transpose(1, 0, 2))
     np.testing.assert_allclose(
@@ -140,14 +145,14 @@ def test_stated_gradients_are_the_automatic_ones(
     cell: str, begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer, probe, reverse = layer_of(cell), normal(3, T, B, R), not begun
-    keep = keep_within(SEGMENTS, "float32", reverse=reverse)
+    keep = make_carry_mask(SEGMENTS, "float32", reverse=reverse)
 
     def run(x: Any, begin: Any) -> Any:
         return layer(x, keep, begin if begun else (), reverse=reverse)
 
-    tensors = normal(1, T, B, M), begin_states()
+    tensors = normal(1, T, B, M), initial_states()
     output, stated = differentiated(run, probe, layer.trainable_variables)(*tensors)
-    monkeypatch.setattr(cells, "call_with_gradient", automatically)
+    monkeypatch.setattr(recurrent_layers, "call_with_gradient", automatically)
     same, automatic = differentiated(run, probe, layer.trainable_variables)(*tensors)
     np.testing.assert_allclose(output, same, atol=1e-6)
     # What is handed in where no segment begins is added there, but nobody does.
@@ -204,5 +209,5 @@ def test_layers_are_rebuilt_from_their_configuration(kind: Any) -> None:
 
 def test_what_stands_before_the_first_is_nothing() -> None:
     x = np.array([[1.0], [2.0], [3.0]], np.float32)
-    assert np.asarray(loops.earlier(x)).ravel().tolist() == [0, 1, 2]
-    assert np.asarray(loops.earlier(x, reverse=True)).ravel().tolist() == [2, 3, 0]
+    assert np.asarray(loops.previous(x)).ravel().tolist() == [0, 1, 2]
+    assert np.asarray(loops.previous(x, reverse=True)).ravel().tolist() == [2, 3, 0]

@@ -11,11 +11,12 @@ import pytest
 from keras import ops
 from numpy.typing import NDArray
 from test_attention import differentiated, normal, random_mask, randomised
-from test_cells import exactly
+from test_recurrent_layers import exactly
 from test_transformer import compiled
 
 from nmt.model.dropout import fold
-from nmt.model.scores import Reading, Sum
+from nmt.model.recurrent_attention import Reading
+from nmt.model.scores import AdditiveScore
 from nmt.model.sizes import RecurrentSizes
 
 pytestmark = pytest.mark.backend
@@ -62,7 +63,7 @@ def inputs() -> tuple[Array, Array, Array]:
 
 
 def read(layer: Reading, h: Any, states: Any, mask: Any, **arguments: Any) -> tuple[Any, Any]:
-    return layer(h, layer.remember(states), mask, **arguments)
+    return layer(h, layer.project(states), mask, **arguments)
 
 
 def run(layer: Reading, *tensors: Any) -> tuple[Array, Array]:
@@ -161,8 +162,8 @@ def test_sums_state_the_gradient_that_the_backend_finds() -> None:
     """One position after another, or all at once by automatic differentiation."""
     tensors = normal(1, B, 1, T, R), normal(2, B, 1, S, R), normal(3, R)
     probe = normal(4, B, 1, T, S)
-    one_by_one, stated = differentiated(Sum.scores_of_all, probe, [])(*tensors)
-    at_once, automatic = differentiated(Sum.scores, probe, [])(*tensors)
+    one_by_one, stated = differentiated(AdditiveScore.scores_by_position, probe, [])(*tensors)
+    at_once, automatic = differentiated(AdditiveScore.scores, probe, [])(*tensors)
     np.testing.assert_allclose(one_by_one, at_once, atol=1e-6)
     for one, other in zip(stated, automatic, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-6)
@@ -176,7 +177,7 @@ def test_a_step_reads_what_a_whole_target_does(score: str) -> None:
     whole, weights = run(layer, h, states, mask)
 
     def step(h: Any, states: Any) -> Any:
-        return layer.step(ops.reshape(h, (-1, R)), layer.remember(states), mask, T)
+        return layer.step(ops.reshape(h, (-1, R)), layer.project(states), mask, T)
 
     stepped, of_step = compiled(step)(h, states)
     np.testing.assert_allclose(np.asarray(stepped).reshape(B, T, D), whole, atol=1e-6)

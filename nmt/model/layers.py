@@ -1,0 +1,115 @@
+"""Layers that all models share: the base of sized layers, dense layers, token embeddings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+import keras
+from keras import ops
+
+from nmt.model.mixed import multiply_to_float32
+from nmt.model.sizes import RecurrentSizes, Sizes
+
+Tensor = Any
+
+
+class SizedLayer(keras.layers.Layer):
+    """A layer built from a sizes object, whose fields are its configuration."""
+
+    sizes_class: ClassVar[type[Sizes] | type[RecurrentSizes]] = Sizes
+    sizes: Any
+
+    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.sizes = sizes
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that rebuild the layer."""
+        return super().get_config() | dataclasses.asdict(self.sizes)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Rebuild the layer."""
+        sizes, layer_config = cls.sizes_class.split_config(config)
+        return cls(sizes, **layer_config)
+
+
+@keras.saving.register_keras_serializable("nmt")
+class Dense(keras.layers.Dense):
+    """`keras.layers.Dense`, which on JAX multiplies all rows of a batch as one matrix.
+
+    XLA computes the gradient of a kernel more slowly where the input has more than two axes, and
+    attention to short sequences is little else than such products.
+    """
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """[.., I] -> [.., units]."""
+        if len(inputs.shape) == 2 or keras.config.backend() != "jax":
+            return super().call(inputs, training=training)
+        shape = ops.shape(inputs)
+        rows = super().call(ops.reshape(inputs, (-1, shape[-1])), training=training)
+        return ops.reshape(rows, (*shape[:-1], self.units))
+
+
+@keras.saving.register_keras_serializable("nmt")
+class TokenEmbedding(keras.layers.Layer):
+    """One table [V, D] for source tokens, target tokens and output logits (Press & Wolf 2017).
+
+    Args:
+        vocabulary_size: V.
+        d_model: D.
+        output_bias: whether logits have a bias [V].
+        **kwargs: the arguments of every Keras layer.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, d_model: int, *, output_bias: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.d_model = d_model
+        self.output_bias = output_bias
+        self.bias: Any = None
+
+    def build(self, *input_shapes: Any) -> None:
+        """Create the table."""
+        self.table = self.add_weight(
+            shape=(self.vocabulary_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            name="table",
+        )
+        if self.output_bias:
+            self.bias = self.add_weight(
+                shape=(self.vocabulary_size,), initializer="zeros", name="bias"
+            )
+        self.built = True
+
+    def call(self, ids: Tensor) -> Tensor:
+        """Return the rows of ``ids``, times sqrt(D): [B, L] -> [B, L, D]."""
+        rows = ops.take(ops.convert_to_tensor(self.table), ids, axis=0)
+        return ops.cast(rows, self.compute_dtype) * self.d_model**0.5
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Score every token of the vocabulary: [..., D] -> float32 [..., V].
+
+        Products are summed, and stay, in float32 whatever the compute dtype: bfloat16 would round
+        a logit near 10 by up to 0.03.
+        """
+        table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)
+        if self.compute_dtype in ("float16", "bfloat16"):
+            logits = multiply_to_float32(ops.cast(x, self.compute_dtype), table)
+        else:
+            x, table = ops.cast(x, "float32"), ops.cast(table, "float32")
+            logits = ops.matmul(x, ops.transpose(table))
+        if self.bias is None:
+            return logits
+        return logits + ops.cast(ops.convert_to_tensor(self.bias), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that rebuild the layer."""
+        return super().get_config() | {
+            "vocabulary_size": self.vocabulary_size,
+            "d_model": self.d_model,
+            "output_bias": self.output_bias,
+        }
