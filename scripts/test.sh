@@ -23,9 +23,11 @@ cheap="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=tr
 export XLA_FLAGS="--xla_cpu_use_fusion_emitters=false $cheap ${XLA_FLAGS:-}"
 "$bin/ruff" check .
 "$bin/ruff" format --check .
-"$bin/mypy" nmt scripts data tests/robustness tests/fuzz
+"$bin/mypy" nmt scripts data tests/robustness tests/fuzz &
+types=$!
 # JAX first: that run is short.
 mapfile -t on_every_backend < <(grep -rl --include='test_*.py' 'mark\.backend' tests)
 KERAS_BACKEND=jax "$bin/python" -m pytest -q -n 2 \
   --dist loadgroup -m "$which" "${on_every_backend[@]}"
+wait "$types"
 "$bin/python" -m pytest -q -n 2 --dist loadgroup "${all[@]}" "$@"

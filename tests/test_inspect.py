@@ -22,7 +22,7 @@ from nmt.inspect.verify import verify
 from nmt.runs.checkpoint import read_arrays, write_arrays
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 SENTENCE = "¿Dónde está la estación?"
 

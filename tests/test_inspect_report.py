@@ -18,7 +18,7 @@ from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 SOURCES = ["¿Dónde está la estación?", "", "Me gusta el café, Ana.", "Sí."]
 TARGETS = ["Where is the station?", "", "I like coffee, Ana.", "Yes."]
@@ -140,8 +140,8 @@ def test_error_rates_of_every_method(tiny_run: Path, tmp_path: Path) -> None:
     [
         (["align"], "give sentences, or --source"),
         (["align", "Sí.", "--gold", "x"], "give sentences, or --source"),
-        (["align", "--source", "x"], "go together"),
-        (["align", "Sí.", "--head", "1"], "--head 1 needs its --layer"),
+        (["align", "--source", "x"], "need each other"),
+        (["align", "Sí.", "--head", "1"], "--head 1 needs --layer"),
         (["align", "Sí.", "--layer", "1", "--head", "1", "--best-head"], "not both"),
         (["align", "--gold", "x", "--shifted"], "--gold compares all methods"),
         (["align", "Sí.", "--run", "no/run"], "run no/run does not exist"),
@@ -210,11 +210,11 @@ def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None
         inspected("align", "--run", tiny_run, "Sí.", "--output", tmp_path)
     gold = tmp_path / "gold.tsv"
     gold.write_text("Sí .\tYes .\t0-0 1-1\n", encoding="utf-8")
-    with pytest.raises(UserError, match="holds one pair"):
+    with pytest.raises(UserError, match="has one pair"):
         inspected("align", "--run", tiny_run, "--gold", gold)
     gold.write_text(f"Sí\tYes\t0-0\n{'a ' * 400}\tYes\t0-0\n", encoding="utf-8")
     with pytest.raises(UserError, match="pair 2 is too long"):
         inspected("align", "--run", tiny_run, "--gold", gold)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be created"):
         inspected("report", "--run", tiny_run, "--output", tmp_path / "file")

@@ -13,7 +13,7 @@ from nmt import synthesize
 from nmt.errors import UserError
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 
 def made(*arguments: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Translators that several tests of commands share: what was compiled for one serves the next."""
+"""Translators that tests of commands share, with their compiled searches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LOADED: dict[object, object] = {}
 
 
 @pytest.fixture
-def kept_translators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands that load the same run get the same translator."""
+def cached_translators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give commands that load the same run the same translator."""
     from nmt import Translator
 
     load = Translator.load

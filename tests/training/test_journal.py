@@ -18,7 +18,7 @@ from nmt.training.journal import DRAWN_PROBES, Journal, Validation
 from nmt.viewer import records
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 
 @pytest.fixture(scope="module")

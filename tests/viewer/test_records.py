@@ -79,7 +79,7 @@ def test_a_header_of_another_form_is_damage(header: str) -> None:
 def test_a_later_layout_is_named() -> None:
     record = bytearray(records.encode("x", attention()))
     record[4] = 2
-    with pytest.raises(ValueError, match="version 2; this program reads 1"):
+    with pytest.raises(ValueError, match="version 2 is unsupported: expected 1"):
         records.decode(bytes(record))
 
 

@@ -15,7 +15,7 @@ from tensorboard.default import get_static_plugins
 from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
-from nmt.analysis.dashboard.links import leads_to_another
+from nmt.analysis.dashboard.links import is_link_to_another
 from nmt.analysis.dashboard.plugin import SAMPLES, AttentionLoader, _sentences
 from nmt.viewer import records
 
@@ -120,7 +120,7 @@ def test_no_dashboard_shows_the_newest_run_twice(client: Client) -> None:
     assert [point[1:] for point in points] == [[10, 0.5]]
 
 
-def test_a_link_is_hidden_where_it_leads_to_another_folder_of_runs(tmp_path: Path) -> None:
+def test_a_link_is_hidden_where_it_is_link_to_another_folder_of_runs(tmp_path: Path) -> None:
     for folder in ("runs/a/logs", "elsewhere/logs"):
         (tmp_path / folder).mkdir(parents=True)
     runs = tmp_path / "runs"
@@ -132,11 +132,11 @@ def test_a_link_is_hidden_where_it_leads_to_another_folder_of_runs(tmp_path: Pat
         hidden = [
             run
             for run in (".", "a/logs", "latest/logs", "gone/logs", "other/logs", "unknown")
-            if leads_to_another(logdir, run)
+            if is_link_to_another(logdir, run)
         ]
         assert hidden == ["latest/logs", "gone/logs"]
-    assert not leads_to_another(runs / "latest", "logs")
-    assert not leads_to_another(Path("gs://bucket/runs"), "a/logs")
+    assert not is_link_to_another(runs / "latest", "logs")
+    assert not is_link_to_another(Path("gs://bucket/runs"), "a/logs")
 
 
 def test_what_others_log_for_the_plugin_is_left_out() -> None:

@@ -27,7 +27,7 @@ from nmt.model.attention import scaled_dot_product_attention
 from nmt.model.transformer import Transformer
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 PAIRS = [
     Pair("¿Dónde está la estación?", "Where is the station?"),

@@ -23,7 +23,7 @@ from nmt.analysis.heads.alignment import (
 )
 
 pytest_plugins = ("translators",)
-pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("kept_translators")]
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 
 def test_weights_of_words_are_sums_over_source_and_means_over_target_pieces() -> None:

@@ -74,11 +74,11 @@ def test_a_file_of_alignments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no sentence pair"),
-        ("# nothing but this\n", "holds no sentence pair"),
+        ("", "contains no sentence pair"),
+        ("# nothing but this\n", "contains no sentence pair"),
         ("a\tb\n", ":1: 2 columns"),
         ("# x\na b\tc\t0-0 2-0\n", ":2: 2-0 points beyond the 2 and 1 words"),
-        ("a\tb\t0:0\n", ":1: 0:0 is no link"),
+        ("a\tb\t0:0\n", ":1: 0:0 is not a link"),
         ("a\t \t0-0\n", ":1: a side without words"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No such file"):
         read_gold(tmp_path / "none.tsv")
     (tmp_path / "latin").write_bytes(b"\xe1\tb\t0-0\n")
-    with pytest.raises(UserError, match="no UTF-8"):
+    with pytest.raises(UserError, match="not UTF-8"):
         read_gold(tmp_path / "latin")
 
 
