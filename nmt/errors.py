@@ -109,7 +109,7 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # The reader of our output (`| head`) has exited, which is no error.
+        # The reader of our output (`| head`) has exited: that is not an error.
         sys.stderr.close()
         status = 0
     except Exception as error:

@@ -24,7 +24,7 @@ def run_job(composed: DictConfig) -> None:
 
 
 def run(composed: DictConfig, console: Console) -> None:
-    """Prepare what the command line names, and say what came of it."""
+    """Prepare the configured corpus, and print a summary."""
     from dataclasses import replace
 
     from nmt.data.prepared import load_prepared
@@ -41,10 +41,10 @@ def run(composed: DictConfig, console: Console) -> None:
     corpus = load_prepared(replace(config.data, prepared=str(folder)))
     console.print(rejection_table(corpus))
     tokens = sum(shard["tokens"] for shard in manifest["shards"])
-    long = sum(shard["too_long"] for shard in manifest["shards"])
+    too_long = sum(shard["too_long"] for shard in manifest["shards"])
     console.print(
         f"{len(manifest['shards']):,} shards, {tokens:,} tokens of {manifest['vocabulary_size']:,} "
-        f"kinds; {long:,} pairs too long for rows of {manifest['row_lengths'][-1]} tokens"
+        f"kinds; {too_long:,} pairs too long for rows of {manifest['row_lengths'][-1]} tokens"
     )
     console.print(f"train from it: python -m nmt.train data=prepared data.prepared={folder}")
 

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from nmt.config import Config
 from nmt.config.command_line import register_schemas
 from nmt.config.files import conf_dir, from_composed
+from nmt.runs.resuming import job_config
 
 # Overrides that incomplete files require, as their first line says.
 LANGUAGES = ("data.source_language=es", "data.target_language=en")
@@ -81,6 +82,11 @@ def compose_once(*overrides: str) -> DictConfig:
 def configured(*overrides: str) -> Config:
     """Return a configuration that tests share; do not change it."""
     return from_composed(composed(*overrides))
+
+
+def job(*overrides: str) -> Config:
+    """Return the checked configuration of a job of ``nmt.train``."""
+    return job_config(composed(*overrides), list(overrides))
 
 
 def changed(config: Config, changes: dict[str, Any]) -> Config:

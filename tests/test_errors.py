@@ -1,4 +1,4 @@
-"""A full disk is a mistake that a user can mend, wherever it is met."""
+"""A full disk ends a command in one line, wherever it occurs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
     disk = next(folder for folder in tmp_path.parents if folder.is_mount())
     assert f"{tmp_path / 'a' / 'file'} cannot be written, the disk at {disk}" in str(explained)
     assert explain_full_disk(PermissionError(errno.EACCES, "no")) is None
-    told = RuntimeError(f"{tmp_path / 'b'}; No space left on device\n [Op:some]")  # TensorFlow's
-    assert f"{tmp_path / 'b'} cannot be written, the disk at {disk}" in str(explain_full_disk(told))
+    reported = RuntimeError(
+        f"{tmp_path / 'b'}; No space left on device\n [Op:some]"
+    )  # TensorFlow's
+    assert f"{tmp_path / 'b'} cannot be written, the disk at {disk}" in str(
+        explain_full_disk(reported)
+    )
     assert explain_full_disk(ValueError("no")) is None
 
 

@@ -370,7 +370,7 @@ class Phrase:
 
 
 class Words:
-    """The lexicon, by what may fill a slot."""
+    """The lexicon; `pool` returns the words that fit a slot."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A progress bar around any work that comes in steps."""
+"""A progress bar around work in steps."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 def track(
-    steps: Iterable[T], total: int, what: str, console: Console, *, shown: bool = True
+    steps: Iterable[T], total: int, label: str, console: Console, *, shown: bool = True
 ) -> Iterator[T]:
-    """Yield the results of ``total`` steps, showing how many are done, how fast, and time left.
+    """Yield the results of ``total`` steps; show progress, speed and remaining time.
 
     Args:
-        steps: does one step of the work for each item asked of it.
-        total: how many there are.
-        what: name of the work.
-        console: where the bar is; it shows on terminals only.
-        shown: whether it shows at all.
+        steps: results of the steps, computed as they are iterated.
+        total: number of steps.
+        label: name of the work.
+        console: shows the bar if it is a terminal.
+        shown: False hides the bar.
     """
     columns = (
-        TextColumn(what),
+        TextColumn(label),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}/s, left"),
@@ -34,10 +34,9 @@ def track(
     hidden = not (shown and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("", total=total, rate="–")
-        begin = time.monotonic()
-        for done, result in enumerate(steps, start=1):
-            rate = done / (time.monotonic() - begin)
-            progress.update(
-                task, completed=done, rate=f"{rate:.2g}" if rate < 10 else f"{rate:.0f}"
-            )
+        start = time.monotonic()
+        for completed, result in enumerate(steps, start=1):
+            rate = completed / (time.monotonic() - start)
+            speed = f"{rate:.2g}" if rate < 10 else f"{rate:.0f}"
+            progress.update(task, completed=completed, rate=speed)
             yield result

@@ -1,4 +1,4 @@
-"""A table of a report: said once, shown on the console and in Markdown."""
+"""Tables of reports, for the console and as Markdown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-_BEGINS_NUMBER = frozenset("+-–0123456789")
-_WIDTH = 150  # characters; tables are not squeezed into less
+_NUMBER_STARTS = frozenset("+-–0123456789")
+_MIN_WIDTH = 150  # characters of a line; a narrower terminal wraps lines
 
 
 class Listing(NamedTuple):
-    """Rows under a title, and what their reader has to know."""
+    """A table with a title and a note to its reader."""
 
     title: str
     note: str  # may be empty
@@ -31,7 +31,7 @@ class Listing(NamedTuple):
             pad_edge=False,
             header_style="bold",
         )
-        for name, right in zip(self.header, self._right(), strict=True):
+        for name, right in zip(self.header, self._are_numbers(), strict=True):
             table.add_column(name, justify="right" if right else "left", no_wrap=right)
         for row in self.rows:
             table.add_row(*row)
@@ -43,32 +43,32 @@ class Listing(NamedTuple):
         def line(cells: Sequence[str]) -> str:
             return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
-        rule = "|" + "".join("---:|" if right else "---|" for right in self._right())
+        rule = "|" + "".join("---:|" if right else "---|" for right in self._are_numbers())
         note = [self.note, ""] if self.note else []
         lines = [line(self.header), rule, *map(line, self.rows)]
         return "\n".join([f"## {self.title}", "", *note, *lines, ""])
 
-    def _right(self) -> list[bool]:
-        """Say of each column whether it holds numbers: the first has names."""
+    def _are_numbers(self) -> list[bool]:
+        """Return whether each column holds numbers; the first column has names."""
         columns = zip(*self.rows, strict=True)
         numbers = [
-            all(not cell or cell[0] in _BEGINS_NUMBER for cell in cells) for cells in columns
+            all(not cell or cell[0] in _NUMBER_STARTS for cell in cells) for cells in columns
         ]
         return [False, *numbers[1:]]
 
 
 def print_listings(listings: Sequence[Listing], console: Console) -> None:
-    """Print tables, none squeezed: the terminal wraps what is too wide for it."""
-    wide = Console(file=console.file, width=max(console.width, _WIDTH), markup=False)
+    """Print tables at their full width; the terminal wraps lines that are too wide."""
+    wide = Console(file=console.file, width=max(console.width, _MIN_WIDTH), markup=False)
     for listing in listings:
         wide.print(listing.as_table())
         wide.print()
 
 
-def begin_table(first: str, *others: str) -> Table:
+def make_table(first: str, *others: str) -> Table:
     """Return an empty table: names on the left, numbers on the right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right")
+    for header in others:
+        table.add_column(header, justify="right")
     return table

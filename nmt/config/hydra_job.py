@@ -27,7 +27,7 @@ class HydraJob:
 
     @classmethod
     def current(cls) -> HydraJob:
-        """Return the job of which Hydra runs the function."""
+        """Return the job that Hydra is running."""
         job = HydraConfig.get()
         is_sweep = job.mode == RunMode.MULTIRUN
         number = job.job.num + 1 if is_sweep else 1

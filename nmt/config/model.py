@@ -32,7 +32,7 @@ class ModelConfig:
     dropout: float | None = MISSING
     max_length: int = MISSING  # longest sequence in tokens, end mark included
     # Rank of the adapters that are trained in place of the matrices; null: disabled. Loading
-    # merges them into the matrices, so the model itself has none.
+    # merges them into the matrices.
     lora_rank: int | None = MISSING
     # Name patterns of the matrices that have adapters. null: see `Model.add_adapters`.
     lora_on: list[str] | None = MISSING

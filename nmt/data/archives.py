@@ -47,11 +47,7 @@ def bounded(
 ) -> io.BufferedReader:
     """Return the content of a packed file; reading beyond `max_unpacked` bytes is a `UserError`.
 
-    Args:
-        unpacked: the open content.
-        path: of the packed file.
-        key: of the configuration, for messages.
-        label: name of the file in messages; None: its path.
+    Messages name the file by ``key``, of the configuration, and ``label``, by default its path.
     """
     return io.BufferedReader(_Bounded(unpacked, path, f"{key}={label or path}"))
 

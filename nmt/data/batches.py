@@ -101,7 +101,7 @@ class BatchPlan(ABC):
         """
 
     def array_shape(self, shape: int, rows: int | None = None) -> tuple[int, int]:
-        """Return the shape, or the shape of so many rows instead of R."""
+        """Return the shape of a batch, with this number of rows if it is given."""
         default_rows, length = self.shapes[shape]
         return default_rows if rows is None else rows, length
 

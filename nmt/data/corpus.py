@@ -164,14 +164,7 @@ def _read_splits(
 
 
 class _CorpusFilter:
-    """Accepts or rejects the lines of all sources, and counts them.
-
-    Args:
-        config: the ``data`` group.
-        file: takes rejected lines; None: they are only counted.
-        log: called with progress messages.
-        has_tests: whether there are ``data.tests``.
-    """
+    """Accepts or rejects the lines of all sources, counts them, and writes rejected ones."""
 
     def __init__(
         self,

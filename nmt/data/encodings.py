@@ -149,7 +149,7 @@ class _Recoded(io.RawIOBase):
 
 
 def _find_utf_16(beginning: bytes) -> str:
-    """Return the encoding of UTF-16 text without a byte order mark; empty: it is no such text.
+    """Return the encoding of UTF-16 text without a byte order mark; empty if it is another.
 
     It may be valid UTF-8. In most scripts, one byte of most UTF-16 characters is zero.
     """

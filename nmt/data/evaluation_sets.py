@@ -1,4 +1,4 @@
-"""Pairs to score on that are no split of a corpus: tables, aligned files, and joined sentences."""
+"""Pairs to score on besides the splits of a corpus: tables, aligned files, joined sentences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from nmt.errors import UserError
 
 
 def read_parallel(source: Path, reference: Path, encoding: str | None = None) -> list[Pair]:
-    """Read two aligned files without cleaning them; every line is a pair.
-
-    Args:
-        source: the file of sources.
-        reference: the file of their translations.
-        encoding: of both; None: UTF-8.
+    """Read two aligned files, by default in UTF-8, without cleaning; every line is a pair.
 
     Raises:
         UserError: a file is missing, damaged or in another encoding, a line is over 1 MiB, or the
@@ -36,11 +31,9 @@ def read_parallel(source: Path, reference: Path, encoding: str | None = None) ->
 
 
 def read_pairs(path: Path, key: str) -> list[Pair]:
-    """Read and clean a table of source TAB target; invalid lines are left out.
+    """Read and clean a table of source TAB target, which ``key`` of the configuration names.
 
-    Args:
-        path: of the table.
-        key: of the configuration, for messages.
+    Invalid lines are left out.
 
     Raises:
         UserError: the table is missing or damaged, or has no pair.

@@ -78,10 +78,7 @@ def clean_pair(line: Line) -> Pair | str:
 def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | str:
     """Return the cleaned pair to train on, or the reason for rejecting the line.
 
-    Args:
-        line: as read.
-        config: the ``data`` group, with the limits.
-        length_ratio: usual target characters by source characters.
+    The length ratio is the usual number of target characters by source characters.
     """
     pair = clean_pair(line)
     if isinstance(pair, str):

@@ -226,7 +226,7 @@ class _RowIndex:
 
 
 def _allow_open_files(count: int, folder: Path) -> None:
-    """Allow this process to open so many more files, as each mapping keeps one open.
+    """Raise the limit of open files for so many mappings, each of which keeps a file open.
 
     Raises:
         UserError: the system's limit is lower.

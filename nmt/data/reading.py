@@ -11,7 +11,7 @@ import gzip
 import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
@@ -116,14 +116,12 @@ def read_rows(
         key = source_key(sources, name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
         if source.url and not source.archive:
-            inspected: AbstractContextManager[Archive] = fetch_archive(
+            opened: AbstractContextManager[Archive] = fetch_archive(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            path = _source_files(sources, name, "archive")[0]
-            with _explain_errors(path, key):
-                inspected = nullcontext(inspect_archive(path, key))
-        with inspected as archive:
+            opened = _open_archive(_source_files(sources, name, "archive")[0], key)
+        with opened as archive:
             if sha256 not in (None, archive.sha256):
                 raise UserError(
                     f"{key}={archive.path} has the SHA-256 {archive.sha256}, and {sha256} is "
@@ -139,6 +137,13 @@ def read_rows(
         yield from _aligned_rows(sources, name, on_open)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+@contextmanager
+def _open_archive(path: Path, key: str) -> Iterator[Archive]:
+    with _explain_errors(path, key):
+        archive = inspect_archive(path, key)
+    yield archive
 
 
 def _archive_rows(
@@ -211,12 +216,7 @@ def parse_row(row: Row, columns: Sequence[int]) -> Line:
 
 
 def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:
-    """Yield the lines of a table: see `parse_row`.
-
-    Args:
-        path: of the table.
-        key: of the configuration, for messages.
-        columns: as in `parse_row`.
+    """Yield the lines of a table, which ``key`` of the configuration names: see `parse_row`.
 
     Raises:
         UserError: the file is missing or damaged.

@@ -99,7 +99,7 @@ class _RecordLayout:
     Args:
         begins: int64 [rows], of the records.
         per_row: int64 [rows], pairs of each.
-        words: units of the record's type that a weight takes; 0: there are no weights.
+        words: size of a weight, in units of the record's type; 0: no weights.
     """
 
     def __init__(self, begins: np.ndarray, per_row: np.ndarray, words: int) -> None:
@@ -114,5 +114,5 @@ class _RecordLayout:
         return ranges(self._begins + 1 + 2 * self._per_row, self._words * self._per_row)
 
     def ids(self, before: np.ndarray | int) -> np.ndarray:
-        """Return the index of each row's id that has so many before it: int64 [rows]."""
+        """Return the index of each row's id number ``before``, from 0: int64 [rows]."""
         return self._begins + 1 + (2 + self._words) * self._per_row + before

@@ -49,17 +49,10 @@ def rejection_table(corpus: Corpus) -> Table:
 def check_accepted(
     config: DataConfig, name: str, pairs: int, lines: int, rejected: Counter[str]
 ) -> None:
-    """Warn if a source gives few pairs.
-
-    Args:
-        config: the ``data`` group.
-        name: of the source.
-        pairs: accepted lines.
-        lines: all lines.
-        rejected: reason -> lines.
+    """Warn if few lines of a source are accepted as pairs.
 
     Raises:
-        UserError: the source gives no pair.
+        UserError: none is.
     """
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
     if not lines:

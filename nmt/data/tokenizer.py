@@ -74,11 +74,7 @@ class Tokenizer(Protocol):
 
 
 class SentencePieceTokenizer:
-    """A SentencePiece model (unigram or BPE).
-
-    Args:
-        model: in SentencePiece's own format.
-    """
+    """A SentencePiece model (unigram or BPE), in SentencePiece's own format."""
 
     def __init__(self, model: bytes) -> None:
         import sentencepiece

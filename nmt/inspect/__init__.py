@@ -1,1 +1,1 @@
-"""Look inside a model: one module per subcommand of ``python -m nmt.inspect``."""
+"""Analyse models and runs: one module per subcommand of ``python -m nmt.inspect``."""

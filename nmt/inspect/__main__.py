@@ -1,4 +1,4 @@
-"""Look inside a model: ``python -m nmt.inspect trace "Hoy hace frío."``."""
+"""Analyse models and runs: ``python -m nmt.inspect trace "Hoy hace frío."``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUBCOMMANDS = (
 
 def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
-    parser = Parser(prog="python -m nmt.inspect", description="Look inside.")
+    parser = Parser(prog="python -m nmt.inspect", description="Analyse models and runs.")
     subcommands = parser.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(subcommands)

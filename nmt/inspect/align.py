@@ -1,4 +1,4 @@
-"""``nmt.inspect align``: which word was translated into which."""
+"""``nmt.inspect align``: word alignments."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ if TYPE_CHECKING:
     from nmt.analysis.heads.alignment import Method
     from nmt.inference.translator import Translator
 
-_JUDGED = 256  # pairs by which a head is chosen
+_SAMPLED = 256  # pairs by which a head is chosen
 
 
 def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "align",
-        help="which word was translated into which",
+        help="word alignments: which source word became which target word",
         description="Word alignments from cross-attention, one line per pair in Pharaoh format: "
-        "0-0 2-1 links source words 0 and 2 to target words 0 and 1. Words are set apart by white "
-        "space, with punctuation marks as words of their own.",
+        "0-0 2-1 links source words 0 and 2 to target words 0 and 1. Words are separated by white "
+        "space; a punctuation mark is a separate word.",
     )
-    parser.add_argument("sentences", nargs="*", help="the run translates them, and aligns both")
+    parser.add_argument("sentences", nargs="*", help="sentences to translate and align")
     add_run(parser)
-    parser.add_argument("--source", type=Path, metavar="FILE", help="align these lines ...")
+    parser.add_argument(
+        "--source", type=Path, metavar="FILE", help="align the lines of this file ..."
+    )
     parser.add_argument(
         "--reference", type=Path, metavar="FILE", help="... with their translations, line by line"
     )
@@ -50,38 +52,38 @@ def add(subcommands: Subcommands) -> None:
         "--gold",
         type=Path,
         metavar="FILE",
-        help="compare all methods with alignments made by hand: lines of source TAB target TAB "
-        "links (0-1 sure, 0?1 possible), words set apart by spaces",
+        help="compare all methods with manual alignments: lines of source TAB target TAB links "
+        "(0-1 sure, 0?1 possible), words separated by spaces",
     )
     parser.add_argument("--words", action="store_true", help="print source ||| target ||| links")
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="write there, not to standard output; with --gold, as JSON too",
+        help="write to this file instead of standard output; with --gold, also as JSON",
     )
     method = parser.add_argument_group(
         "method",
-        "The mean of all layers and heads, unless one is named or chosen.",
+        "Default: the mean of all layers and heads.",
     )
     method.add_argument("--layer", type=int, metavar="N", help="this layer, from 1")
     method.add_argument("--head", type=int, metavar="N", help="this head of it, from 1")
     method.add_argument(
         "--best-head",
         action="store_true",
-        help="the head, of the layer or of all, that tells the source words best apart (mutual "
-        f"information, on the first {_JUDGED} pairs)",
+        help="the head, of the layer or of all layers, with the most mutual information of source "
+        f"and target words on the first {_SAMPLED} pairs",
     )
     method.add_argument(
         "--shifted",
         action="store_true",
-        help="read the position that reads a word, not the one that writes it (Chen et al. 2020)",
+        help="use the position that reads a word, not the one that writes it (Chen et al. 2020)",
     )
     parser.set_defaults(run_command=run)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Align what the command line names."""
+    """Align sentences or files, or compare methods with manual alignments."""
     check_arguments(arguments)
     folder = RunFolder.open(arguments.run)
     pairs = []
@@ -100,7 +102,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
         translator = Translator.load(folder.path, engine="keras")
     if arguments.gold is not None:
-        judge(arguments, translator, console)
+        compare_with_gold(arguments, translator, console)
         return
     candidates = list_candidates(arguments, translator)
     if arguments.sentences:
@@ -109,48 +111,49 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     texts = [Sentences.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
     notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
     with open_output(arguments.output) as out:
-        # On one terminal, a bar would stand between the lines.
+        # No bar between the lines of the output if both go to the terminal.
         shown = out is not sys.stdout or not out.isatty()
         steps = track(align(translator, texts), len(texts), "aligning", notes, shown=shown)
-        first = list(islice(steps, _JUDGED))
-        method = choose_most_informative([one for one in first if one is not None], candidates)
+        first = list(islice(steps, _SAMPLED))
+        sample = [weights for weights in first if weights is not None]
+        method = choose_most_informative(sample, candidates)
         notes.print(f"links by {method}")
-        without = 0
-        for pair, one in zip(texts, chain(first, steps), strict=True):
-            found = frozenset() if one is None else find_links(select(one, method))
-            without += one is None and bool(pair.source_words and pair.target_words)
-            line = format_links(found)
+        too_long = 0
+        for pair, weights in zip(texts, chain(first, steps), strict=True):
+            links = frozenset() if weights is None else find_links(select(weights, method))
+            too_long += weights is None and bool(pair.source_words and pair.target_words)
+            line = format_links(links)
             if arguments.words:
                 line = " ||| ".join([*map(" ".join, pair.words()), line])
             print(line, file=out)
-    if without:
+    if too_long:
         warnings.warn(
-            f"{without:,} pairs are longer than the {translator.engine.max_length} positions of "
+            f"{too_long:,} pairs are longer than the {translator.engine.max_length} positions of "
             "the model: their lines have no links",
             stacklevel=1,
         )
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Check what the command line says against itself.
+    """Check that the options fit together.
 
     Raises:
-        UserError: there is nothing to align, or too much, the method is not told apart, or the
-            output is one of the inputs.
+        UserError: the inputs are missing or ambiguous, options of the method contradict each other,
+            or the output is one of the inputs.
     """
-    given = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
-    if sum(given) != 1:
+    inputs = [bool(arguments.sentences), arguments.source is not None, arguments.gold is not None]
+    if sum(inputs) != 1:
         raise UserError("give sentences, or --source with --reference, or --gold")
     if (arguments.source is None) != (arguments.reference is None):
-        raise UserError("--source and --reference go together")
+        raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
-        raise UserError("--encoding is that of --source and --reference: give them too")
+        raise UserError("--encoding needs --source and --reference")
     if arguments.head is not None and arguments.layer is None:
-        raise UserError(f"--head {arguments.head} needs its --layer")
+        raise UserError(f"--head {arguments.head} needs --layer")
     if arguments.head is not None and arguments.best_head:
         raise UserError("give --head or --best-head, not both")
-    chosen = arguments.layer is not None or arguments.best_head or arguments.shifted
-    if arguments.gold is not None and (chosen or arguments.words):
+    has_method = arguments.layer is not None or arguments.best_head or arguments.shifted
+    if arguments.gold is not None and (has_method or arguments.words):
         raise UserError(
             "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
             "--words out"
@@ -159,7 +162,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
 
 
 def list_candidates(arguments: argparse.Namespace, translator: Translator) -> list[Method]:
-    """Return the methods that the command line leaves to choose from.
+    """Return the methods among which the best one is chosen.
 
     Raises:
         UserError: the model has no such layer or head.
@@ -170,8 +173,8 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     crossing = [kind for kind in model.attention_kinds if kind.is_cross]
     attention = model.attention_layers(crossing[0].name)
     layers, heads = len(attention), attention[0].num_heads
-    wanted = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))
-    for name, value, most in wanted:
+    limits = (("--layer", arguments.layer, layers), ("--head", arguments.head, heads))
+    for name, value, most in limits:
         if value is not None and not 1 <= value <= most:
             raise UserError(f"{name} {value}: the run's cross-attention has 1 to {most}")
     return [
@@ -185,24 +188,28 @@ def list_candidates(arguments: argparse.Namespace, translator: Translator) -> li
     ]
 
 
-def judge(arguments: argparse.Namespace, translator: Translator, console: Console) -> None:
-    """Print the error rates of every method on alignments made by hand.
+def compare_with_gold(
+    arguments: argparse.Namespace, translator: Translator, console: Console
+) -> None:
+    """Print the error rates of every method on manual alignments.
 
     Raises:
-        UserError: the file is no such file, holds one pair only, or one too long for the model.
+        UserError: the file is malformed, has fewer than two pairs, or a pair is too long for the
+            model.
     """
     from nmt.analysis.heads.alignment import align
     from nmt.analysis.heads.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
     if len(gold) < 2:
-        raise UserError(f"{arguments.gold} holds one pair: choosing on one half needs two")
+        raise UserError(f"{arguments.gold} has one pair: cross-validation needs at least two")
     weights = []
-    for number, one in enumerate(align(translator, [pair.sentences for pair in gold]), start=1):
-        if one is None:
+    aligned = align(translator, [pair.sentences for pair in gold])
+    for number, pair_weights in enumerate(aligned, start=1):
+        if pair_weights is None:
             raise UserError(f"{arguments.gold}: pair {number} is too long for the model")
-        weights.append(one)
-    found = Comparison(gold, weights)
-    print_listings(found.tabulate(), console)
+        weights.append(pair_weights)
+    comparison = Comparison(gold, weights)
+    print_listings(comparison.tabulate(), console)
     if arguments.output is not None:
-        write_json(arguments.output, found.as_json())
+        write_json(arguments.output, comparison.as_json())

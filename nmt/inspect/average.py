@@ -1,4 +1,4 @@
-"""``nmt.inspect average``: one model of several."""
+"""``nmt.inspect average``: the mean of several models."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "average",
-        help="one model of several runs or checkpoints",
-        description="Write a run whose weights are the mean of those of several runs, or of "
-        "checkpoints, of one model and one tokenizer. Means are of use between checkpoints of one "
-        "training, or of trainings that started from one run.",
+        help="the mean of several runs or checkpoints",
+        description="Write a run whose weights are the mean of several runs or checkpoints with "
+        "the same model and tokenizer. A mean is useful between checkpoints of one training, or of "
+        "trainings that started from the same run.",
     )
     parser.add_argument(
         "origins",
@@ -25,13 +25,13 @@ def add(subcommands: Subcommands) -> None:
         type=Path,
         help="run folders, or files such as runs/latest/checkpoints/step_00001000.npz",
     )
-    parser.add_argument("--output", type=Path, required=True, help="a folder that is not there yet")
+    parser.add_argument("--output", type=Path, required=True, help="a new folder")
     parser.set_defaults(run_command=run)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Write the mean."""
+    """Write the mean of runs or checkpoints."""
     from nmt.runs.averaging import average
 
-    found = average(arguments.origins, arguments.output)
-    console.print(f"mean of {len(arguments.origins)} models written to {found.path}")
+    folder = average(arguments.origins, arguments.output)
+    console.print(f"mean of {len(arguments.origins)} models written to {folder.path}")

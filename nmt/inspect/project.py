@@ -17,21 +17,21 @@ def add(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "project",
         help="write the embeddings for TensorBoard's projector",
-        description="Write the run's embeddings, with a label for every piece, where TensorBoard's "
+        description="Write the run's embeddings, with a label for every token, where TensorBoard's "
         "projector finds them.",
     )
     add_run(parser)
     parser.add_argument(
         "--no-counts",
         action="store_true",
-        help="leave out how often each piece stands on each side of the training split: the "
-        "corpus is not needed then",
+        help="omit how often each token occurs on each side of the training split, which needs the "
+        "corpus",
     )
     parser.set_defaults(run_command=run)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Write the run's embeddings beside its events."""
+    """Write the run's embeddings beside its event files."""
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.analysis.dashboard.projector import Counts, write_projector
@@ -44,10 +44,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if not arguments.no_counts:
         corpus = read_corpus(folder, console.print)
         if isinstance(corpus, PreparedCorpus):
-            raise UserError(f"{corpus.folder} keeps no text to count in: add --no-counts")
+            raise UserError(f"{corpus.folder} has no text to count tokens in: add --no-counts")
         data = folder.config.data
         counts = Counts.of(
-            encode_pairs(corpus.train, tokenizer),  # in memory: nothing is written for a reader
+            encode_pairs(corpus.train, tokenizer),  # in memory: writes no file
             tokenizer.vocabulary_size,
             data.languages,
         )
@@ -55,5 +55,5 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     for path in write_projector(folder.logs, model.token_table(), pieces, counts):
         console.print(f"{path}  {path.stat().st_size / 1e6:.1f} MB")
     console.print(
-        f"to see them: tensorboard --logdir {folder.path.parent}, started anew, and there Projector"
+        f"to see them, restart tensorboard --logdir {folder.path.parent} and open Projector"
     )

@@ -1,4 +1,4 @@
-"""``nmt.inspect report``: what each head attends to, and what it is worth."""
+"""``nmt.inspect report``: where each head attends, and how much it matters."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from nmt.files import write_json, write_text
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
-_BATCH = 32  # pairs whose attention is in memory at the same time
+_BATCH = 32  # pairs whose attention is in memory at once
 
 
 def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "report",
-        help="what each head attends to, and what it is worth",
+        help="where each head attends, and how much it matters",
         description="Statistics of every attention head on dev sentences; loss and BLEU without "
-        "each head, and without the least important ones. Ctrl-C ends the measuring: what was "
-        "measured is written.",
+        "each head, and without the least important heads. Ctrl-C stops measuring and writes the "
+        "results so far.",
     )
     add_run(parser)
     parser.add_argument(
@@ -40,7 +40,7 @@ def add(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--no-heads",
         action="store_true",
-        help="take no heads away: statistics alone, in seconds",
+        help="only statistics, in seconds: remove no heads",
     )
     parser.add_argument(
         "--output",
@@ -52,13 +52,13 @@ def add(subcommands: Subcommands) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure and describe the heads of a run."""
+    """Measure and report the heads of a run."""
     folder = RunFolder.open(arguments.run)
     output = arguments.output or folder.path / "inspection"
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{output} cannot be made: {error.strerror}") from error
+        raise UserError(f"{output} cannot be created: {error.strerror}") from error
     with quiet_start():
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
         translator = Translator.load(folder.path, engine="keras")
     dev = read_corpus(folder, console.print).dev
-    # As in training, without what is longer than its rows.
+    # Like training, skip pairs that are longer than its rows.
     lengths = count_tokens(translator.tokenizer, dev)
     short = [
         pair
@@ -80,22 +80,22 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         raise UserError(
             f"{folder.path} has {len(short)} usable dev sentences: train with data.dev=200"
         )
-    chosen = evenly(short, 2 * arguments.sentences)
-    pairs, others = chosen[::2], chosen[1::2]
+    selected = evenly(short, 2 * arguments.sentences)
+    pairs, others = selected[::2], selected[1::2]
     batches = (pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH))
-    attentions = (one for batch in batches for one in translator.attentions(batch))
+    attentions = (attention for batch in batches for attention in translator.attentions(batch))
     statistics = average(map(sum_up, track(attentions, len(pairs), "reading", console)))
     kinds = translator.keras_engine("head analysis").model.attention_kinds
-    found = HeadReport(folder.path.name, len(pairs), kinds, statistics)
+    report = HeadReport(folder.path.name, len(pairs), kinds, statistics)
     if not arguments.no_heads:
         language = folder.config.data.languages[1]
         try:
-            found.take_away(translator, pairs, others, language, console)
+            report.measure_ablations(translator, pairs, others, language, console)
         except KeyboardInterrupt:
-            console.print("interrupted: the report holds what was measured until now")
-    console.print(f"{found.explain()}\n")
-    print_listings(found.tabulate(), console)
-    write_json(output / "report.json", found.as_json())
-    write_text(output / "report.md", found.as_markdown())
-    save_figure(found.draw(), output / "heads.png")
+            console.print("interrupted: the report has the results so far")
+    console.print(f"{report.explain()}\n")
+    print_listings(report.tabulate(), console)
+    write_json(output / "report.json", report.as_json())
+    write_text(output / "report.md", report.as_markdown())
+    save_figure(report.draw(), output / "heads.png")
     console.print(f"written to {output}: report.md, report.json, heads.png")

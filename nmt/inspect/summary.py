@@ -1,4 +1,4 @@
-"""``nmt.inspect summary``: what a model is made of."""
+"""``nmt.inspect summary``: size, operations and memory of a model."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def add(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "summary",
         help="parameters by part, operations per token, memory of training and decoding",
-        description="Parameters by part against their closed form, floating-point operations per "
-        "token, what the backward pass keeps of a batch, and decoding of a sentence: of a run, or "
-        "of a configuration that has not been trained.",
+        description="Parameters by part beside their closed form, floating-point operations per "
+        "token, activations kept for the backward pass of a batch, and memory of decoding: of a "
+        "run, or of a configuration that has not been trained.",
     )
     parser.add_argument(
         "overrides",
         nargs="*",
-        help="a configuration instead of a run, in the words of nmt.train: model=base "
-        "tokenizer.vocabulary_size=32000 (taken whole, though a small corpus may support less)",
+        help="a configuration instead of a run, as overrides of nmt.train: model=base "
+        "tokenizer.vocabulary_size=32000 (used as it is, though a small corpus may give less)",
     )
     parser.add_argument("--run", type=Path, help="(runs/latest)")
     parser.add_argument(
@@ -39,21 +39,21 @@ def add(subcommands: Subcommands) -> None:
         type=_batch,
         action="append",
         metavar="ROWSxLENGTH",
-        help="positions of a batch on each side, such as 64x64; may be repeated (default: those "
-        "of the configuration)",
+        help="positions of a batch on each side, such as 64x64; may be repeated (default: the "
+        "batches of the configuration)",
     )
     parser.set_defaults(run_command=run)
 
 
 def _batch(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if not found:
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text} is not ROWSxLENGTH, such as 64x64")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print what a model is made of."""
+    """Print the tables of a model."""
     counted = None
     if arguments.overrides:
         if arguments.run is not None:
@@ -89,6 +89,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _batches(config: Config) -> list[tuple[int, int]]:
-    """Return (rows, length) of the micro-batches, or else of the updates, of a configuration."""
+    """Return (rows, length) of the configuration's largest batches on a device."""
     training = config.training
     return [(training.max_batch_tokens // length, length) for length in training.row_lengths]

@@ -1,4 +1,4 @@
-"""``nmt.inspect trace``: what beam search saw."""
+"""``nmt.inspect trace``: beam search step by step."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "trace",
-        help="what beam search saw: the tree of kept prefixes, the best pieces at each position",
-        description="Search as nmt.translate does and show what the search saw: every prefix it "
-        "kept, as a tree (dim: dropped later); the pieces that were most probable at each position "
-        "of the best output; and where greedy search would have gone another way.",
+        help="beam search step by step: the tree of prefixes, the best tokens at each position",
+        description="Search as nmt.translate does, and show every prefix in the beam as a tree "
+        "(dim: dropped later), the most probable tokens at each position of the best output, and "
+        "where greedy search differs.",
     )
     parser.add_argument("sentences", nargs="+")
     add_run(parser)
     parser.add_argument("--beam", type=positive_int, metavar="N", help="beam size; 1 is greedy")
     parser.add_argument("--length-penalty", type=non_negative_float, metavar="A")
-    parser.add_argument("--prefix", default="", help="what every output begins with")
+    parser.add_argument("--prefix", default="", help="text that every output begins with")
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="FILE.json: every number; FILE.html: what is printed here, in colour",
+        help="FILE.json: every number; FILE.html: the printed output, in colour",
     )
     parser.set_defaults(run_command=run)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print, and write if asked, what the search saw for each sentence."""
+    """Print, and optionally write, the trace of each sentence."""
     out = arguments.output
     if out is not None and out.suffix not in (".json", ".html"):
-        raise UserError(f"{out}: a trace is written as .json or .html")
+        raise UserError(f"{out}: the name of a trace must end in .json or .html")
     folder = RunFolder.open(arguments.run)
     with quiet_start():
         from nmt.analysis.traces.trace import find_parting, record
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     traces = []
     for sentence in arguments.sentences:
         search = {"length_penalty": arguments.length_penalty, "prefix": arguments.prefix}
-        with quiet_start():  # operations outside a graph print a note, see there
+        with quiet_start():  # hides notes about operations outside a graph
             beam = record(translator, sentence, beam_size=arguments.beam, **search)
             greedy = beam
             if beam.beam_size > 1:
@@ -66,9 +66,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         traces.append(
             {"sentence": sentence, **asdict(beam)} | {"parting": parting and asdict(parting)}
         )
-        for shown in render(beam, parting):
+        for renderable in render(beam, parting):
             for target in (console, page):
-                target.print(shown, soft_wrap=False)
+                target.print(renderable, soft_wrap=False)
     if out is None:
         return
     if out.suffix == ".json":

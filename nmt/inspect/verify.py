@@ -1,4 +1,4 @@
-"""``nmt.inspect verify``: whether a run or an export is what was written."""
+"""``nmt.inspect verify``: whether the files of a run or an export are intact."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def add(subcommands: Subcommands) -> None:
     """Add the subcommand to the command line."""
     parser = subcommands.add_parser(
         "verify",
-        help="whether every file of a run or of an export is sound",
-        description="Read every file of a run (and of its exports), or of one export: what has a "
-        "checksum is compared with it, the rest is read. One line per file: sound, damaged (and "
-        "why), or unknown, which nothing here reads. The exit status is 2 if a file is damaged.",
+        help="whether the files of a run or an export are intact",
+        description="Read every file of a run and its exports, or of one export, and compare it "
+        "with its checksum if it has one. Each file is printed as sound, as damaged with the "
+        "reason, or as unknown, if no part of this program reads it. The exit status is 2 if a "
+        "file is damaged.",
     )
     parser.add_argument(
         "folder",
         type=Path,
         nargs="?",
         default=Path("runs/latest"),
-        help="of a run or an export (%(default)s)",
+        help="a run or an export (%(default)s)",
     )
     parser.set_defaults(run_command=run)
 
@@ -45,24 +46,25 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """
     folder: Path = arguments.folder
     with quiet_start():
-        found = list(verify(folder))
-    for name, verdict, reason in found:
+        verdicts = list(verify(folder))
+    for name, verdict, reason in verdicts:
         console.print(f"{verdict:8} {name}{reason and f' ({reason})'}")
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+    counts = {verdict: sum(file.verdict == verdict for file in verdicts) for verdict in VERDICTS}
     numbers = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    console.print(f"{len(found)} files: {numbers}")
+    console.print(f"{len(verdicts)} files: {numbers}")
     if counts["damaged"]:
-        first = next(one for one in found if one.verdict == "damaged")
+        first = next(file for file in verdicts if file.verdict == "damaged")
         raise UserError(
-            f"{folder} is damaged: {counts['damaged']} of {len(found)} files, such as {first.name}"
+            f"{folder} is damaged: {counts['damaged']} of {len(verdicts)} files, such as "
+            f"{first.name}"
         )
 
 
 def verify(folder: Path) -> Iterator[Verdict]:
-    """Judge every file of a run and its exports, or of one export.
+    """Yield the verdict on every file of a run and its exports, or of one export.
 
     Raises:
-        UserError: the folder is neither.
+        UserError: the folder is neither a run nor an export.
     """
     if (folder / MANIFEST_FILE).is_file():
         yield from verify_export(folder)
@@ -73,26 +75,26 @@ def verify(folder: Path) -> Iterator[Verdict]:
     for export in sorted(exports.iterdir()) if exports.is_dir() else ():
         prefix = export.relative_to(opened.path).as_posix()
         if export.is_dir():
-            for one in verify_export(export):
-                yield one._replace(name=f"{prefix}/{one.name}")
+            for file in verify_export(export):
+                yield file._replace(name=f"{prefix}/{file.name}")
         else:
             yield Verdict(prefix, "unknown")
 
 
 def verify_export(folder: Path) -> Iterator[Verdict]:
-    """Judge every file of an export by its manifest."""
+    """Yield the verdict on every file of an export, by its manifest."""
     names = set(list_files(folder)) - {MANIFEST_FILE}
     try:
-        found = find_damage(folder)
+        damage = find_damage(folder)
     except UserError as error:
         yield Verdict(MANIFEST_FILE, "damaged", str(error))
-        found = {}
+        damage = {}
     else:
         yield Verdict(MANIFEST_FILE, "sound")
-    for name in sorted(names | found.keys()):
-        if name not in found:
+    for name in sorted(names | damage.keys()):
+        if name not in damage:
             yield Verdict(name, "unknown")
-        elif reason := found[name]:
+        elif reason := damage[name]:
             yield Verdict(name, "damaged", reason)
         else:
             yield Verdict(name, "sound")

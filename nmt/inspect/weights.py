@@ -19,7 +19,7 @@ def add(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "weights",
         help="pictures of positional encodings and of weight norms",
-        description="Draw the positional encodings, how alike they are, and the norms of every "
+        description="Draw the positional encodings, their similarity, and the norms of every "
         "matrix by layer and part.",
     )
     add_run(parser)

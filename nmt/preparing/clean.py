@@ -175,15 +175,7 @@ def group_by_file(rows: Iterable[Row]) -> list[Block]:
 def clean_shard(
     config: PreparationConfig, name: str, blocks: list[Block], length_ratio: float, folder: Path
 ) -> None:
-    """Write the pairs of a shard, their hashes, and its rejected lines.
-
-    Args:
-        config: the configuration of the preparation.
-        name: of the source.
-        blocks: the lines of the shard.
-        length_ratio: of the source, see `choose_length_ratio`.
-        folder: of the shard.
-    """
+    """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
     has_weights = len(source.columns) > 2

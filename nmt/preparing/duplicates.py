@@ -211,11 +211,7 @@ def write_similar(
 ) -> None:
     """Write the pairs of a shard that are at least that similar to an earlier pair.
 
-    Args:
-        shard: the shard.
-        probes: folders of `write_probes` of this shard and all earlier ones.
-        similarity: see `similarities`.
-        folder: where `DROPPED_FILE` is written.
+    The folders of probes are those of this shard and all earlier ones, from `write_probes`.
     """
     dropped = [np.zeros(0, np.int64)]
     signatures = None

@@ -76,15 +76,7 @@ def encode_shard(
     tokenizer_folder: Path,
     folder: Path,
 ) -> None:
-    """Write the rows of a shard, and all its rejected lines.
-
-    Args:
-        config: the configuration of the preparation.
-        shard: the shard after cleaning.
-        split_folder: the shard after the split.
-        tokenizer_folder: of the tokenizer.
-        folder: of the finished shard.
-    """
+    """Write the rows of a shard, and all its rejected lines."""
     tokenizer = _load_tokenizer(tokenizer_folder)
     indices = np.flatnonzero(np.load(split_folder / STATES_FILE) == PairState.TRAIN)
     lines = read_gzip(shard.folder / PAIRS_FILE)

@@ -1,10 +1,10 @@
-"""MinHash: how similar two texts are, told by a few numbers of each.
+"""MinHash: estimates the similarity of two texts from a few numbers of each.
 
-Broder 1997, On the resemblance and containment of documents. A text is the set of its sequences of
-`GRAM` characters; the share of hash functions whose smallest value over two sets is the same is
-expected to be their similarity, the size of what they share by that of what they have together
-(Jaccard). Texts that agree on all values of a band are looked at closer: of similarity s, that is a
-share 1 - (1 - s^4)^16 of them (Leskovec, Rajaraman & Ullman, Mining of Massive Datasets, 3.4).
+Broder 1997, On the resemblance and containment of documents. A text is represented by the set of
+its sequences of `GRAM` characters. The expected share of hash functions with the same smallest
+value over two sets is their Jaccard similarity. Texts that agree in all values of a band are
+compared: with similarity s, a share 1 - (1 - s^4)^16 of all pairs (Leskovec, Rajaraman & Ullman,
+Mining of Massive Datasets, 3.4).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from nmt.data.shuffling import mix
 
 GRAM = 4  # characters
-BANDS, BAND = 16, 4  # values in a band; of similarity 0.8, 99.98% are looked at, of 0.5, 64%
+BANDS, BAND = 16, 4  # number, values in each; compares 99.98% at similarity 0.8, 64% at 0.5
 HASHES = BANDS * BAND
-_BLOCK = 1 << 16  # characters worked on at once, to stay in a core's cache
+_BLOCK = 1 << 16  # characters hashed at a time, which fit into the cache of a core
 
 # Random linear maps of 32-bit numbers; odd factors make them permutations.
 _GENERATOR = np.random.default_rng(0x6E6D74)
@@ -29,41 +29,42 @@ _FACTORS = _GENERATOR.integers(0, 1 << 32, HASHES, np.uint32) | np.uint32(1)
 def sign(texts: Sequence[str]) -> np.ndarray:
     """Return the smallest value of every hash function over each text: uint32 [texts, HASHES].
 
-    Args:
-        texts: of at least one character each.
+    No text may be empty.
     """
-    found = np.empty((len(texts), HASHES), np.uint32)
+    signatures = np.empty((len(texts), HASHES), np.uint32)
     first, characters = 0, 0
     for i, text in enumerate(texts):
         characters += len(text)
         if characters >= _BLOCK or i == len(texts) - 1:
-            found[first : i + 1] = _sign_block(texts[first : i + 1])
+            signatures[first : i + 1] = _sign_block(texts[first : i + 1])
             first, characters = i + 1, 0
-    return found
+    return signatures
 
 
 def _sign_block(texts: Sequence[str]) -> np.ndarray:
-    """Do so for texts that are joined, each with line feeds behind it: a text of n has n grams."""
+    """Return the signatures of texts, joined with line feeds: n characters give n grams."""
     gap = "\n" * (GRAM - 1)
     joined = gap.join(texts) + gap
-    signs = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    grams = signs[: len(signs) - GRAM + 1].copy()
-    for i in range(1, GRAM):  # 16 bits for each: characters beyond add to the next one
-        grams = (grams << np.uint64(16)) + signs[i : len(signs) - GRAM + 1 + i]
+    characters = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32).astype(
+        np.uint64
+    )
+    grams = characters[: len(characters) - GRAM + 1].copy()
+    for i in range(1, GRAM):  # 16 bits for each; those beyond are added to the next character
+        grams = (grams << np.uint64(16)) + characters[i : len(characters) - GRAM + 1 + i]
     hashes = (mix(grams) >> np.uint64(32)).astype(np.uint32)
     lengths = np.array([len(text) for text in texts])
     begins = np.cumsum(lengths + GRAM - 1) - (lengths + GRAM - 1)
-    # Every other piece is what begins in one text and ends in the next.
-    pieces = np.stack([begins, begins + lengths], axis=1).reshape(-1)
-    if pieces[-1] == len(hashes):
-        pieces = pieces[:-1]
-    least = np.empty((HASHES, len(texts)), np.uint32)
+    # Every other interval is a gap between two texts, which the result skips.
+    intervals = np.stack([begins, begins + lengths], axis=1).reshape(-1)
+    if intervals[-1] == len(hashes):
+        intervals = intervals[:-1]
+    smallest = np.empty((HASHES, len(texts)), np.uint32)
     mapped = np.empty_like(hashes)
     for i in range(HASHES):
         np.bitwise_xor(hashes, _SHIFTS[i], out=mapped)
         np.multiply(mapped, _FACTORS[i], out=mapped)
-        least[i] = np.minimum.reduceat(mapped, pieces)[::2]
-    return least.T
+        smallest[i] = np.minimum.reduceat(mapped, intervals)[::2]
+    return smallest.T
 
 
 def band_keys(signatures: np.ndarray) -> np.ndarray:
@@ -76,19 +77,19 @@ def band_keys(signatures: np.ndarray) -> np.ndarray:
 
 
 def shorten(signatures: np.ndarray) -> np.ndarray:
-    """Return a byte of every value, which is enough to compare by: uint8 [texts, HASHES].
+    """Return one byte of every value, which suffices for comparisons: uint8 [texts, HASHES].
 
-    Li & König 2010, b-Bit Minwise Hashing. It is a byte of a hash: the smallest values of long
-    texts all begin alike.
+    Li & König 2010, b-Bit Minwise Hashing. It is a byte of a hash of the value, as the smallest
+    values of long texts have the same leading bits.
     """
     return (signatures * np.uint32(0x9E3779B1) >> np.uint32(24)).astype(np.uint8)
 
 
-def similarities(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def similarities(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Estimate the similarity of texts from their shortened signatures: float64 [texts].
 
-    Its standard deviation at 0.8 is 0.05. Values that differ share their last byte once in 256.
+    The standard deviation at 0.8 is 0.05.
     """
-    chance = 1 / 256
-    equal = (one == other).mean(axis=1)
+    chance = 1 / 256  # that the bytes of different values are equal
+    equal = (first == second).mean(axis=1)
     return (equal - chance) / (1 - chance)

@@ -31,11 +31,6 @@ def prepare(
 ) -> dict[str, Any]:
     """Start or resume preparing a corpus; return the manifest.
 
-    Args:
-        config: the checked configuration.
-        tests: the sets that ``data.tests`` names.
-        console: takes messages and progress.
-
     Raises:
         UserError: a source is invalid, no pair is left to train on, or the folder was begun with
             another configuration.

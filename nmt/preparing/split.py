@@ -67,11 +67,6 @@ def split_corpus(
 ) -> None:
     """Choose dev and test, and write the final state of each pair.
 
-    Args:
-        preparation: in progress.
-        shards: all shards.
-        states: uint8 [pairs], after the search for duplicates.
-
     Raises:
         UserError: less than half of the pairs would be left for training.
     """
@@ -96,14 +91,7 @@ def hold_out(
     tested: Iterable[Pair],
     log: Callable[[str], None],
 ) -> HeldOut:
-    """Choose dev and test, and list the sentences of all pairs to score on.
-
-    Args:
-        data: the ``data`` group.
-        shards: all shards.
-        states: uint8 [pairs].
-        tested: pairs of ``data.tests``, as the sources may have them.
-        log: called with messages.
+    """Choose dev and test, and list the sentences of these, of files, and of ``data.tests``.
 
     Raises:
         UserError: less than half of the pairs would be left for training.
@@ -203,14 +191,14 @@ def split_shard(
     sampled: float,
     folder: Path,
 ) -> None:
-    """Write the final state of every pair of a shard, and the text of pairs used elsewhere.
+    """Write the final state of every pair of a shard, and the text of dev, test and a sample.
 
     Args:
         config: the configuration of the preparation.
-        shard: the shard.
-        states: uint8 [pairs], of the shard.
+        shard: the shard after cleaning.
+        states: uint8 [pairs], of this shard.
         held_out: pairs and sentences that are not trained on.
-        sampled: share of the training pairs that train the tokenizer.
+        sampled: share of the training pairs in the sample, which trains the tokenizer.
         folder: of the shard in this stage.
     """
     keys = np.load(shard.folder / KEYS_FILE)

@@ -23,11 +23,11 @@ from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE
-from nmt.training.objective import TokenLoss, cross_entropy, hide_words
+from nmt.training.objective import TokenLoss, compute_loss, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
+    check_update,
     compute_norm_and_factor,
-    is_valid_update,
     make_optimizer,
     sum_over_parts,
 )
@@ -201,10 +201,7 @@ class JaxStep:
             loss_scale=self._loss_scale(slots),
             clip_norm=self._config.clip_norm,
         )
-        valid = applies = is_valid_update(nll, norm, norm_limit)
-        if self._scales_loss:  # the optimizer itself skips an overflow, and then lowers its scale
-            applies = jnp.logical_or(valid, jnp.logical_not(jnp.isfinite(norm)))
-
+        valid, applies = check_update(nll, norm, norm_limit, scales_loss=self._scales_loss)
         scaled = [gradient * factor for gradient in gradients]
         changed = self._apply_gradients(state, scaled, learning_rate)
         # The selection is fused into the update; a branch would copy all arrays.
@@ -272,14 +269,7 @@ class JaxStep:
     ) -> TokenLoss:
         values = zip([*self._weights, *self._frozen], [*weights, *frozen], strict=True)
         with keras.StatelessScope(state_mapping=values):
-            logits = self._model(batch, dropout_key=key)
-        return cross_entropy(
-            logits,
-            batch["labels"],
-            batch["target_segments"] > 0,
-            label_smoothing=label_smoothing,
-            weights=batch.get("weights"),
-        )
+            return compute_loss(self._model, batch, key=key, label_smoothing=label_smoothing)
 
     def _nll(self, weights: Arrays, frozen: Arrays, batch: Any) -> tuple[Any, Any]:
         loss = self._loss(self._groups.split(weights), frozen, batch, None, 0.0)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from nmt.data.tokenizer import UNK
+from nmt.model.contract import Model
 from nmt.model.dropout import dropout, fold
 
 Tensor = Any
@@ -20,6 +21,26 @@ class TokenLoss(NamedTuple):
     objective: Tensor  # the minimised loss in nats, with label smoothing
     nll: Tensor  # the reported negative log-likelihood of the labels, in nats
     tokens: Tensor  # labels that are not padding
+
+
+def compute_loss(
+    model: Model, batch: dict[str, Tensor], *, key: Tensor = None, label_smoothing: float = 0.0
+) -> TokenLoss:
+    """Return the loss of a model on a batch.
+
+    Args:
+        model: the model.
+        batch: see `nmt.data.batches`.
+        key: the dropout key; None: without dropout.
+        label_smoothing: see `cross_entropy`.
+    """
+    return cross_entropy(
+        model(batch, dropout_key=key),
+        batch["labels"],
+        ops.greater(batch["target_segments"], 0),
+        label_smoothing=label_smoothing,
+        weights=batch.get("weights"),
+    )
 
 
 def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:

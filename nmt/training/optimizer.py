@@ -96,15 +96,24 @@ def compute_norm_and_factor(
     return norm, factor
 
 
-def is_valid_update(nll: Tensor, norm: Tensor, norm_limit: Tensor) -> Tensor:
-    """Whether an update may be applied: finite loss, and a gradient norm below the limit.
+def check_update(
+    nll: Tensor, norm: Tensor, norm_limit: Tensor, *, scales_loss: bool
+) -> tuple[Tensor, Tensor]:
+    """Return whether an update is valid, and whether the optimizer is applied.
+
+    A valid update has a finite loss, and a gradient norm below the limit.
 
     Args:
         nll: in nats, summed over target tokens.
         norm: norm of the mean gradient; NaN or infinite if any element is.
         norm_limit: may be infinite; an infinite norm is invalid all the same.
+        scales_loss: whether the optimizer scales the loss. It is then applied to non-finite
+            gradients, too: it skips them itself, and lowers its scale.
     """
-    return ops.logical_and(ops.isfinite(nll), ops.less(norm, norm_limit))
+    valid = ops.logical_and(ops.isfinite(nll), ops.less(norm, norm_limit))
+    if not scales_loss:
+        return valid, valid
+    return valid, ops.logical_or(valid, ops.logical_not(ops.isfinite(norm)))
 
 
 def averaging_decay(limit: float, updates: Tensor) -> Tensor:

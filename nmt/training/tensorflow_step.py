@@ -15,11 +15,11 @@ from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.startup.devices import gpus
-from nmt.training.objective import cross_entropy, hide_words
+from nmt.training.objective import compute_loss, hide_words
 from nmt.training.optimizer import (
     averaging_decay,
+    check_update,
     compute_norm_and_factor,
-    is_valid_update,
     make_optimizer,
     sum_over_parts,
 )
@@ -246,13 +246,8 @@ class TensorFlowStep:
         tf = self._tf
         with tf.GradientTape() as tape:
             inputs = hide_words(batch, self._config.word_dropout, key)
-            loss = cross_entropy(
-                self._model(inputs, dropout_key=key),
-                batch["labels"],
-                tf.greater(batch["target_segments"], 0),
-                label_smoothing=self._config.label_smoothing,
-                weights=batch.get("weights"),
-            )
+            smoothing = self._config.label_smoothing
+            loss = compute_loss(self._model, inputs, key=key, label_smoothing=smoothing)
             # About the mean loss: gradients of a sum over a batch overflow float16.
             objective = loss.objective / self._normalizer
             if self._scales_loss:
@@ -264,7 +259,6 @@ class TensorFlowStep:
 
     def _measure(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
         """Return norm, factor, whether the update is valid, and whether the optimizer runs."""
-        tf = self._tf
         norm, factor = compute_norm_and_factor(
             gradients,
             tokens,
@@ -272,10 +266,7 @@ class TensorFlowStep:
             loss_scale=self._loss_scale(),
             clip_norm=self._config.clip_norm,
         )
-        valid = applies = is_valid_update(nll, norm, norm_limit)
-        if self._scales_loss:  # the optimizer itself skips an overflow, and then lowers its scale
-            applies = tf.logical_or(valid, tf.logical_not(tf.math.is_finite(norm)))
-        return norm, factor, valid, applies
+        return norm, factor, *check_update(nll, norm, norm_limit, scales_loss=self._scales_loss)
 
     def _apply_gradients(
         self, valid: Any, applies: Any, gradients: list[Any], factor: Any, learning_rate: Any
@@ -310,12 +301,7 @@ class TensorFlowStep:
         return self._tf.cast(self._optimizer.dynamic_scale.value, self._tf.float32)
 
     def _sum_nll(self, batch: Any) -> tuple[Any, Any]:
-        loss = cross_entropy(
-            self._model(batch),
-            batch["labels"],
-            self._tf.greater(batch["target_segments"], 0),
-            label_smoothing=0.0,
-        )
+        loss = compute_loss(self._model, batch)
         return loss.nll, loss.tokens
 
     def is_intact(self) -> bool:

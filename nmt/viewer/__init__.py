@@ -1,1 +1,1 @@
-"""Attention in a browser: its bytes, the viewer that draws them, and pages that hold both."""
+"""Attention in a browser: the record format, the viewer, and pages with both."""

@@ -1,6 +1,6 @@
 """Attention as one HTML file: the viewer of the TensorBoard plugin with its data, all inlined.
 
-The viewer's modules become one: what `nmt.serving` adds to its own page is made here as well.
+The viewer's modules are joined to one script, which the page of `nmt.serving` contains too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.viewer.records import Viewed, encode
+from nmt.viewer.records import AttentionData, encode
 
 BROWSER = Path(__file__).parent / "browser"
-# Each stands behind those that it imports from.
+# In an order in which each follows the modules that it imports.
 VIEWER_MODULES = (
     "record.js",
     "colours.js",
@@ -33,7 +33,7 @@ VIEWER_MODULES = (
     "viewer.js",
 )
 
-# Nothing may be asked of any server, whatever a token says.
+# The policy forbids every request to a server, whatever a token contains.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -59,25 +59,25 @@ _VIEWER = """<main></main>
 
 
 def make_document(title: str, style: str, body: str) -> str:
-    """Return an HTML page that asks nothing of any server.
+    """Return an HTML page that makes no request to any server.
 
     Args:
-        title: as text.
-        style: CSS, ending with a line break.
-        body: HTML, ending with a line break.
+        title: title of the page, as plain text.
+        style: CSS that ends with a line break.
+        body: HTML that ends with a line break.
     """
     return _PAGE.format(title=html.escape(title), style=style, body=body)
 
 
-def attention_page(attentions: Sequence[tuple[str, Viewed]], title: str) -> str:
+def attention_page(attentions: Sequence[tuple[str, AttentionData]], title: str) -> str:
     """Return an HTML page with an interactive viewer of the sentences' attention.
 
     Args:
-        attentions: Sentences and their attention; the viewer lets one choose among them.
-        title: Title of the page.
+        attentions: sentences and their attention, among which the user can choose.
+        title: title of the page.
 
     Raises:
-        ValueError: Weights do not fit their tokens.
+        ValueError: weights do not fit their tokens.
     """
     data = [
         {
@@ -87,19 +87,19 @@ def attention_page(attentions: Sequence[tuple[str, Viewed]], title: str) -> str:
         for sentence, attention in attentions
     ]
     body = _VIEWER.format(
-        # In JSON a "<" stands in strings only; escaped, no token can end the element.
+        # JSON has "<" in strings only. Escaped, no token can end the element.
         data=json.dumps(data).replace("<", "\\u003c"),
         script=inline_script(BROWSER / "file.js"),
     )
     return make_document(title, inline_style(BROWSER / "page.css"), body)
 
 
-def attention_cell(attention: Viewed, height: int = 640) -> str:
-    """Return attention as a notebook shows it: a page in a frame, of which a page may hold many.
+def attention_cell(attention: AttentionData, height: int = 640) -> str:
+    """Return a frame that contains the viewer: a page may have many of them.
 
     Args:
-        attention: of one sentence pair.
-        height: of the frame, in pixels.
+        attention: attention of one sentence pair.
+        height: height of the frame in pixels.
     """
     page = attention_page([("", attention)], "Attention")
     return (
@@ -109,7 +109,7 @@ def attention_cell(attention: Viewed, height: int = 640) -> str:
 
 
 def inline_script(script: Path) -> str:
-    """Return a script that mounts the viewer as a module that holds all that it imports."""
+    """Return a script that mounts the viewer, joined with all modules that it imports."""
     paths = [*(BROWSER / name for name in VIEWER_MODULES), script]
     modules = "".join(path.read_text(encoding="utf-8") for path in paths)
     modules = re.sub(r'^import [^;]* from "[./][^"]*";\n', "", modules, flags=re.MULTILINE)
@@ -117,6 +117,6 @@ def inline_script(script: Path) -> str:
 
 
 def inline_style(style: Path) -> str:
-    """Return the style of a page together with the viewer's."""
+    """Return the viewer's style followed by the style of a page."""
     paths = (BROWSER / "viewer.css", style)
     return "".join(path.read_text(encoding="utf-8") for path in paths)

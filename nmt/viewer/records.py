@@ -1,15 +1,15 @@
-"""Attention as bytes: what training logs, TensorBoard keeps and the viewer in the browser reads.
+"""Attention records: the bytes that training logs, TensorBoard stores and the browser reads.
 
-A record holds every weight of one sentence pair with its tokens. All numbers are little-endian:
+A record contains every weight of one sentence pair with its tokens. All numbers are little-endian:
 
     4 bytes   b"ATTN"
     uint32    version of this layout
-    uint32    CRC-32 of everything behind the next number
+    uint32    CRC-32 of everything after the next number
     uint32    bytes of the header
     header    JSON in ASCII: the sentence, its tokens, and per kind title, axes and shape
     weights   float16, kind after kind in the order of the header, each [layers, H, rows, columns]
 
-`nmt/viewer/browser/record.js` reads the same. Importing this module loads neither Keras nor
+`nmt/viewer/browser/record.js` reads this format too. Importing this module loads neither Keras nor
 TensorFlow, because TensorBoard imports it.
 """
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from nmt.model.contract import AttentionKind
 
 
-class Viewed(Protocol):
-    """What is shown: the attention of one sentence pair, see `nmt.inference.results.Attention`."""
+class AttentionData(Protocol):
+    """The attention of one sentence pair, see `nmt.inference.results.Attention`."""
 
     @property
     def kinds(self) -> tuple[AttentionKind, ...]:
-        """What there is to show, in order."""
+        """The kinds of attention, in the order of display."""
         ...
 
     @property
     def weights(self) -> Mapping[str, np.ndarray]:
-        """By name of the kind: [layers, H, rows, columns]."""
+        """Weights [layers, H, rows, columns] by name of the kind."""
         ...
 
     def tokens(self, axis: str) -> list[str]:
@@ -46,7 +46,7 @@ class Viewed(Protocol):
         ...
 
 
-PLUGIN = "nmt_attention"  # name of the TensorBoard plugin, and owner of what is logged for it
+PLUGIN = "nmt_attention"  # name of the TensorBoard plugin, and of its data in event files
 
 _MAGIC = b"ATTN"
 _VERSION = 1
@@ -58,7 +58,7 @@ _TAG = "attention/probe_"
 def tag(number: int, sentence: str) -> str:
     """Return the TensorBoard tag of a probe: its number, from 1, and its sentence.
 
-    The sentence is in it because a resumed run may have other probes.
+    The tag contains the sentence because a resumed run may have other probes.
     """
     return f"{_TAG}{number}/{sentence}"
 
@@ -67,7 +67,7 @@ def parse_tag(tag: str) -> tuple[int, str]:
     """Return number and sentence of a tag.
 
     Raises:
-        ValueError: `tag` did not make it.
+        ValueError: it is not a tag as `tag` returns it.
     """
     number, slash, sentence = tag.removeprefix(_TAG).partition("/")
     if not (tag.startswith(_TAG) and slash and number.isdecimal()):
@@ -75,7 +75,7 @@ def parse_tag(tag: str) -> tuple[int, str]:
     return int(number), sentence
 
 
-def encode(sentence: str, attention: Viewed) -> bytes:
+def encode(sentence: str, attention: AttentionData) -> bytes:
     """Return the record of a sentence: weights in float16, at the true lengths.
 
     Raises:
@@ -105,7 +105,7 @@ def encode(sentence: str, attention: Viewed) -> bytes:
 
 
 class Decoded(NamedTuple):
-    """What a record holds."""
+    """The content of a record."""
 
     sentence: str
     tokens: dict[str, list[str]]  # by axis
@@ -113,18 +113,18 @@ class Decoded(NamedTuple):
 
 
 def decode(record: bytes) -> Decoded:
-    """Return what a record holds, in float32.
+    """Return the content of a record, weights in float32.
 
     Raises:
-        ValueError: these bytes are no record, are damaged, or of a layout unknown here.
+        ValueError: the bytes are not a record, are damaged, or have an unsupported version.
     """
     if len(record) < _PREAMBLE.size:
-        raise ValueError("this is no attention record: it is too short")
+        raise ValueError("not an attention record: too short")
     magic, version, checksum, header_size = _PREAMBLE.unpack_from(record)
     if magic != _MAGIC:
-        raise ValueError("this is no attention record")
+        raise ValueError("not an attention record")
     if version != _VERSION:
-        raise ValueError(f"an attention record of version {version}; this program reads {_VERSION}")
+        raise ValueError(f"attention record version {version} is unsupported: expected {_VERSION}")
     content = record[_PREAMBLE.size :]
     if zlib.crc32(content) != checksum or header_size > len(content):
         raise ValueError("the attention record is damaged")

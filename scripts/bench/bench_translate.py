@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from transformers_peer import PeerError, load_peer
 
 PHASES = """
 import time
@@ -77,7 +78,7 @@ def main() -> None:
             from nmt.inference.translator import Translator
             from nmt.runs.corpus import read_corpus
 
-            translators = {"keras": Translator.load(folder.path, engine="keras")}
+            translators: dict[str, Any] = {"keras": Translator.load(folder.path, engine="keras")}
             for quantization in QUANTIZATIONS:
                 translators[f"ctranslate2 {quantization}"] = Translator.load(
                     folder.path, engine="ctranslate2", quantization=quantization
@@ -90,7 +91,10 @@ def main() -> None:
         fail(error)
     pairs = pairs[: arguments.sentences]
     if arguments.peers:
-        translators |= load_peers(translators["keras"])
+        try:
+            translators["transformers"] = load_peer(translators["keras"])
+        except PeerError as error:
+            print_row(note=f"no peer is measured: {error}")
     batches(translators, pairs, arguments.turns, arguments.uncached)
     singles(translators, [pair.source for pair in pairs[: arguments.single]])
     agreement(translators, pairs, folder.config.data.languages[1])
@@ -102,127 +106,6 @@ def main() -> None:
 
 def print_row(**row: Any) -> None:
     print(json.dumps(row), flush=True)
-
-
-def load_peers(translator: Any) -> dict[str, Any]:
-    """Return translators of other installed toolkits with the same weights."""
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        print_row(note=f"no peer is measured: {error.name} is not installed")
-        return {}
-    transformers.logging.set_verbosity_error()
-    sizes = translator.engine.model.sizes
-    if sizes.norm != "pre" or sizes.activation == "swiglu":
-        print_row(note="no peer is measured: transformers has no model of this shape")
-        return {}
-    config = transformers.M2M100Config(
-        vocab_size=sizes.vocabulary_size,
-        d_model=sizes.d_model,
-        encoder_layers=sizes.encoder_layers,
-        decoder_layers=sizes.decoder_layers,
-        encoder_attention_heads=sizes.num_heads,
-        decoder_attention_heads=sizes.num_heads,
-        encoder_ffn_dim=sizes.ffn_width,
-        decoder_ffn_dim=sizes.ffn_width,
-        activation_function={"gelu": "gelu_pytorch_tanh"}.get(sizes.activation, sizes.activation),
-        max_position_embeddings=sizes.max_length,
-        scale_embedding=True,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-    )
-    torch.set_num_threads(os.cpu_count() or 1)
-    model = transformers.M2M100ForConditionalGeneration(config).eval()
-    copy_weights(translator.engine.model, model)
-    return {"transformers": Transformers(model, translator)}
-
-
-def copy_weights(ours: Any, theirs: Any) -> None:
-    """Copy the weights of a run into a Hugging Face model."""
-    import torch
-
-    weights = {name: weight.numpy() for name, weight in ours.named_weights().items()}
-    theirs_by_ours = {
-        "self_attention/": "self_attn.",
-        "causal_self_attention/": "self_attn.",
-        "cross_attention/": "encoder_attn.",
-        "self_attention_norm/": "self_attn_layer_norm.",
-        "causal_self_attention_norm/": "self_attn_layer_norm.",
-        "cross_attention_norm/": "encoder_attn_layer_norm.",
-        "feed_forward_norm/": "final_layer_norm.",
-        "feed_forward/inner/": "fc1.",
-        "feed_forward/outer/": "fc2.",
-    }
-    ends = {"query/": "q_proj.", "key/": "k_proj.", "value/": "v_proj.", "output/": "out_proj."}
-    state = {}
-    for name, array in weights.items():
-        side, _, rest = name.partition("/")
-        stack, _, number = side.partition("_")
-        if stack == "embedding":
-            state["model.shared.weight"] = array
-            continue
-        target = f"model.{stack}."
-        if number == "norm":
-            target += "layer_norm."
-        elif stack in ("encoder", "decoder"):
-            begin = next(prefix for prefix in theirs_by_ours if rest.startswith(prefix))
-            target += f"layers.{number}.{theirs_by_ours[begin]}"
-            rest = rest.removeprefix(begin)
-            for old, new in ends.items():
-                rest = rest.replace(old, new)
-        kind = {"kernel": "weight", "gamma": "weight", "beta": "bias"}.get(rest.split(".")[-1])
-        target += ".".join([*rest.split(".")[:-1], kind or rest.split(".")[-1]])
-        state[target] = array.T if rest.endswith("kernel") else array
-    tensors = {name: torch.tensor(array) for name, array in state.items()}
-    missing, unexpected = theirs.load_state_dict(tensors, strict=False)
-    tied = {"encoder.embed_tokens", "decoder.embed_tokens", "lm_head"}
-    untied = [name for name in missing if not any(part in name for part in tied)]
-    if unexpected or untied:
-        raise SystemExit(f"the weights of transformers have other names: {unexpected} {untied}")
-    positions = torch.tensor(ours.position_table())
-    for stack in (theirs.model.encoder, theirs.model.decoder):
-        table = stack.embed_positions  # its first two rows are padding
-        table.weights = torch.cat([torch.zeros(2, positions.shape[1]), positions])
-        for module in stack.modules():
-            if isinstance(module, torch.nn.LayerNorm):
-                module.eps = 1e-6
-    theirs.tie_weights()
-
-
-class Transformers:
-    """`generate` of Hugging Face, over batches of similar length."""
-
-    def __init__(self, model: Any, translator: Any) -> None:
-        self.model, self.translator = model, translator
-
-    def translate(self, texts: Sequence[str], beam_size: int) -> list[str]:
-        import torch
-
-        sources = self.translator.tokenizer.encode(texts)
-        order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
-        translations = [""] * len(texts)
-        size = self.translator.decoding.batch_size
-        for begin in range(0, len(order), size):
-            members = order[begin : begin + size]
-            longest = 1 + len(sources[members[0]])
-            ids = torch.zeros((len(members), longest), dtype=torch.int64)
-            for row, i in zip(ids, members, strict=True):
-                row[: len(sources[i]) + 1] = torch.tensor([*sources[i], 2])
-            with torch.inference_mode():
-                outputs = self.model.generate(
-                    input_ids=ids,
-                    attention_mask=(ids != 0).long(),
-                    num_beams=beam_size,
-                    do_sample=False,
-                    max_new_tokens=min(2 * longest + 20, self.translator.engine.max_length - 1),
-                )
-            decoded = self.translator.tokenizer.decode(outputs.tolist())
-            for i, text in zip(members, decoded, strict=True):
-                translations[i] = text
-        return translations
 
 
 def batches(translators: dict[str, Any], pairs: Sequence[Any], turns: int, uncached: int) -> None:

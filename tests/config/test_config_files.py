@@ -1,4 +1,4 @@
-"""What is written is read back, and a file that is wrong is named with what is wrong in it."""
+"""A stored configuration is read back; errors name the file and the fault."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_a_run_of_an_earlier_version_is_read(default: Config, tmp_path: Path) ->
     later += ("deterministic:", "max_skipped:", "spike_factor:", "on_spike:")
     later += ("typical_length_ratio:",)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if not line.strip().startswith(later)]
-    assert len(lines) - len(kept) == len(later)
-    path.write_text("".join(kept), encoding="utf-8")
+    older = [line for line in lines if not line.strip().startswith(later)]
+    assert len(lines) - len(older) == len(later)
+    path.write_text("".join(older), encoding="utf-8")
     assert files.load(path).data.typical_length_ratio == 1  # as lengths were compared then
     training = files.load(path).training
     assert (training.dropout_warmup_epochs, training.parallel_parts) == (0, 1)
@@ -54,9 +54,9 @@ def test_a_run_whose_sources_have_no_hash_is_read(tmp_path: Path) -> None:
     config = configured("data=tatoeba")
     files.save(config, path)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if line.strip() != "sha256: null"]
-    assert len(lines) - len(kept) == 1
-    path.write_text("".join(kept), encoding="utf-8")
+    older = [line for line in lines if line.strip() != "sha256: null"]
+    assert len(lines) - len(older) == 1
+    path.write_text("".join(older), encoding="utf-8")
     assert files.load(path) == config
 
 

@@ -44,8 +44,8 @@ def count_parameters(config: Config, vocabulary_size: int) -> int:
 
 
 def test_what_is_compared() -> None:
-    found = {name.removeprefix("compare_"): len(list_trials(name)) for name in COMPARISONS}
-    assert found == {"models": 5, "heads": 8, "positions": 6, "norms": 4, "tokenizers": 3}
+    counts = {name.removeprefix("compare_"): len(list_trials(name)) for name in COMPARISONS}
+    assert counts == {"models": 5, "heads": 8, "positions": 6, "norms": 4, "tokenizers": 3}
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
@@ -63,9 +63,9 @@ def test_every_trial_has_a_name_and_a_model_of_its_own(name: str) -> None:
 @pytest.mark.parametrize("name", COMPARISONS)
 @pytest.mark.parametrize("vocabulary_size", [4000, 8000])
 def test_trials_are_of_one_size(name: str, vocabulary_size: int) -> None:
-    whole = count_parameters(configured("model=compact"), vocabulary_size)
+    reference = count_parameters(configured("model=compact"), vocabulary_size)
     sizes = {
-        config.name: count_parameters(config, vocabulary_size) / whole
+        config.name: count_parameters(config, vocabulary_size) / reference
         for config in compose_trials(name)
     }
     assert {name: size for name, size in sizes.items() if abs(size - 1) > ALIKE} == {}

@@ -105,7 +105,7 @@ def test_the_settings_of_the_paper_follow_its_equation_3() -> None:
 
 
 def accepts(hint: Any, value: Any) -> bool:
-    """Tell whether a value is of a type, where an int is no float and a bool no int."""
+    """Whether a value has exactly this type: an int is not a float, a bool is not an int."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         return any(accepts(choice, value) for choice in typing.get_args(hint))
@@ -193,31 +193,31 @@ def test_flatten(default: Config) -> None:
     groups = {"data", "tokenizer", "model", "training", "decoding"}
     assert not groups & flat.keys()
     assert {key.partition(".")[0] for key in flat if "." in key} == groups
-    of_sources = [key.split(".")[2:] for key in flat if key.startswith("data.sources.")]
+    source_keys = [key.split(".")[2:] for key in flat if key.startswith("data.sources.")]
     keys = [item.name for item in fields(SourceConfig)]
-    assert of_sources == [[name, key] for name in ("written", "patterns") for key in keys]
+    assert source_keys == [[name, key] for name in ("written", "patterns") for key in keys]
     assert flat["data.sources.patterns.pairs"] == 60_000
 
 
 def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
-    known = list_keys()
-    assert len(known) == len(set(known))
+    valid_keys = list_keys()
+    assert len(valid_keys) == len(set(valid_keys))
     flat = {key for key, _ in flatten(default)}
-    of_sources = {key for key in flat if key.startswith("data.sources.")}
+    source_keys = {key for key in flat if key.startswith("data.sources.")}
     groups = {"data", "tokenizer", "model", "training", "decoding"}
-    of_rnn = {key for key, _ in flatten(configured("model=rnn"))}
-    assert set(known) - flat == groups | {"data.sources", "data.tests"} | (of_rnn - flat)
-    assert {"model.cell", "model.bridge"} <= of_rnn - flat
-    assert flat - of_sources <= set(known)
+    rnn_keys = {key for key, _ in flatten(configured("model=rnn"))}
+    assert set(valid_keys) - flat == groups | {"data.sources", "data.tests"} | (rnn_keys - flat)
+    assert {"model.cell", "model.bridge"} <= rnn_keys - flat
+    assert flat - source_keys <= set(valid_keys)
     for source in ("written", "patterns"):
         key = f"data.sources.{source}"
-        beside = set(list_sibling_keys(f"{key}.anything"))
-        assert beside - {key} == {key for key in of_sources if key.split(".")[2] == source}
-    assert list_sibling_keys("data.anything") == known
+        siblings = set(list_sibling_keys(f"{key}.anything"))
+        assert siblings - {key} == {key for key in source_keys if key.split(".")[2] == source}
+    assert list_sibling_keys("data.anything") == valid_keys
 
 
 def test_every_key_has_its_value_in_a_file() -> None:
-    """The schema has types only: a value of its own would hide what the files forget."""
+    """The schema has types only: a default would hide a value that the files lack."""
     schema = OmegaConf.structured(Config)
     with_value = {
         key
@@ -227,10 +227,10 @@ def test_every_key_has_its_value_in_a_file() -> None:
         and not OmegaConf.is_missing(*_owner(schema, key))
     }
     for kind, model in MODEL_CONFIGS.items():
-        of_model = OmegaConf.structured(model)
-        values = [str(key) for key in of_model if not OmegaConf.is_missing(of_model, key)]
+        model_schema = OmegaConf.structured(model)
+        values = [str(key) for key in model_schema if not OmegaConf.is_missing(model_schema, key)]
         assert values == ["kind"]
-        assert of_model.kind == kind
+        assert model_schema.kind == kind
     assert with_value == {
         "data.sources",
         "data.tests",
@@ -261,5 +261,5 @@ def _owner(schema: Any, key: str) -> tuple[DictConfig, str]:
         ("qqq", [], ""),
     ],
 )
-def test_nearest(word: str, candidates: list[str], expected: str) -> None:
+def test_suggestions(word: str, candidates: list[str], expected: str) -> None:
     assert suggest(word, candidates) == expected

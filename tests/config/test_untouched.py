@@ -1,4 +1,4 @@
-"""A configuration is changed in place only where it is made: what is stored is what was done."""
+"""Only `nmt.config` changes a configuration in place, so what is stored is what was used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt.config.schema import GROUPS
 
 PACKAGE = Path(nmt.__file__).parent
 KEYS = {item.name for group in (Config, SourceConfig, *GROUPS.values()) for item in fields(group)}
-# What variables and attributes that hold a configuration, or a part of one, are called.
+# Names of variables and attributes that hold a configuration, or a part of one.
 HOLDERS = {"config", "configuration", "settings", "finished", "source", "sources", *GROUPS}
 MUTATORS = {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update"}
 MUTATORS |= {"setdefault", "popitem"}
@@ -31,7 +31,7 @@ def names_in(node: ast.expr) -> list[str]:
 
 
 def holds_configuration(node: ast.expr) -> bool:
-    """Whether an expression is called like a configuration, or like a part of one."""
+    """Whether an expression has the name of a configuration, or of a part of one."""
     names = [name.strip("_") for name in names_in(node)]
     return bool(HOLDERS & set(names)) or any(name.endswith("_config") for name in names)
 
@@ -54,7 +54,7 @@ def is_key(node: ast.expr) -> bool:
 
 
 def changes_in(source: str) -> Iterator[int]:
-    """Yield the lines that set, delete or change in place what a configuration holds."""
+    """Yield the lines that set, delete or mutate a value of a configuration."""
     for node in ast.walk(ast.parse(source)):
         yield from (target.lineno for target in targets_of(node) if is_key(target))
         if isinstance(node, ast.Call):
@@ -101,16 +101,16 @@ def test_changes_are_found(code: str) -> None:
         "sources = dict(data.sources); sources['a'] = b",
     ],
 )
-def test_what_is_no_change_is_left_alone(code: str) -> None:
+def test_other_code_counts_as_no_change(code: str) -> None:
     assert list(changes_in(code)) == []
 
 
-def test_nothing_changes_a_configuration_but_where_it_is_made() -> None:
+def test_only_the_room_of_the_configuration_changes_one() -> None:
     paths = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "config"]
     assert len(paths) > 80
-    found = {
+    changes = {
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in paths
         for line in changes_in(path.read_text(encoding="utf-8"))
     }
-    assert found == set()
+    assert changes == set()

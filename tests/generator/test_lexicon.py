@@ -646,7 +646,7 @@ def test_unknown_kinds_give_nothing(words: Words) -> None:
     assert list(words.pool("adverb", ("all",))) == []
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------
 
 
 SUBJECT = "subjects: {i: [{es: '', en: I, person: 1s, gender: m}]}"

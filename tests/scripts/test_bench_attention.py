@@ -12,7 +12,8 @@ from typing import Any
 import bench_attention
 import numpy as np
 import pytest
-from bench_attention import ARRAYS, CHUNKED, EXPLICIT, KERAS, KINDS, MIB
+from attention_steps import KERAS
+from bench_attention import ARRAYS, CHUNKED, EXPLICIT, KINDS, MIB
 from rich.console import Console
 
 ROOT = Path(__file__).parents[2]

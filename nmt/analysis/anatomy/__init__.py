@@ -1,1 +1,1 @@
-"""What a model is made of: parameters, arithmetic, memory, norms."""
+"""Parameters, operations, memory and norms of a model."""

@@ -1,4 +1,4 @@
-"""How large each layer's matrices are, and how alike positions are."""
+"""Norms of the matrices of each layer, and similarity of positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nmt.model.contract import Model
 
 _SHOWN = {"causal_self_attention": "self-attention", "self_attention": "self-attention"}
-_LAST = "feed-forward"  # parts that stand behind the others, as data passes through them
+_LAST = "feed-forward"  # parts listed after the others, in the order of the data flow
 
 
 @dataclass(frozen=True)
@@ -23,32 +23,29 @@ class Norms:
 
 
 def measure_norms(model: Model) -> Norms:
-    """Measure every kernel of the model, those of several heads side by side.
+    """Measure every kernel of the model; kernels of several heads are joined side by side.
 
-    The root mean square says how large the entries are, whatever the shape; the largest singular
-    value how much a matrix can stretch a vector.
+    The root mean square is the size of the entries, independent of the shape; the largest singular
+    value is how much a matrix can stretch a vector.
     """
     kernels: dict[tuple[str, str], list[np.ndarray]] = {}
     for name, weight in model.named_weights().items():
         *folders, kind = name.split("/")
         if kind == "kernel":
-            kernels.setdefault(_place(folders), []).append(np.asarray(weight, np.float64))
-    found = {place: np.concatenate(parts, axis=1) for place, parts in kernels.items()}
-    layers = list(dict.fromkeys(layer for layer, _ in found))
-    named = dict.fromkeys(part for _, part in found)
-    parts = sorted(named, key=lambda part: part.startswith(_LAST))
-    both = np.full((2, len(layers), len(parts)), np.nan)
-    for (layer, part), kernel in found.items():
-        norms = np.sqrt(np.mean(kernel**2)), np.linalg.norm(kernel, 2)
-        both[:, layers.index(layer), parts.index(part)] = norms
-    return Norms(layers, parts, both[0], both[1])
+            kernels.setdefault(_locate(folders), []).append(np.asarray(weight, np.float64))
+    layers = list(dict.fromkeys(layer for layer, _ in kernels))
+    names = dict.fromkeys(part for _, part in kernels)
+    parts = sorted(names, key=lambda part: part.startswith(_LAST))
+    norms = np.full((2, len(layers), len(parts)), np.nan)
+    for (layer, part), arrays in kernels.items():
+        kernel = np.concatenate(arrays, axis=1)
+        rms, spectral = np.sqrt(np.mean(kernel**2)), np.linalg.norm(kernel, 2)
+        norms[:, layers.index(layer), parts.index(part)] = rms, spectral
+    return Norms(layers, parts, *norms)
 
 
-def _place(folders: list[str]) -> tuple[str, str]:
-    """Return layer and part of a kernel: ("encoder 1", "self-attention query").
-
-    People count layers from 1, as all pictures here do.
-    """
+def _locate(folders: list[str]) -> tuple[str, str]:
+    """Return layer (from 1) and part of a kernel: ("encoder 1", "self-attention query")."""
     layer, _, number = folders[0].rpartition("_")
     inner = [folder for folder in folders[1:] if not folder.startswith("head_")]
     if not number.isdigit():
@@ -60,9 +57,9 @@ def _place(folders: list[str]) -> tuple[str, str]:
 
 
 def similarity(table: np.ndarray) -> np.ndarray:
-    """Return the cosine of every two positions' vectors: [L, D] -> [L, L].
+    """Return the cosine of the vectors of any two positions: [L, D] -> [L, L].
 
-    For sinusoids it depends on the distance of the positions alone.
+    For sinusoids it depends only on the distance between the positions.
     """
     unit = table / np.linalg.norm(table, axis=-1, keepdims=True)
     return unit @ unit.T

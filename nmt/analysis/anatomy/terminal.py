@@ -1,4 +1,4 @@
-"""Numbers about a model as tables for the terminal."""
+"""Parameters, operations and memory of a model as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from nmt.analysis.tables import begin_table
+from nmt.analysis.tables import make_table
 from nmt.model.costs import PRECISIONS, TRAINING, Batch, Costs, Flops, Part
 
 
 def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
-    """List parameters by part, by closed form and, where a model was counted, as it has them."""
+    """Return parameters by part: by closed form and, if given, as counted in a model."""
     numbers = ["closed form", "share"] if counted is None else ["closed form", "counted", "share"]
-    table = begin_table("parameters", "", *numbers)
+    table = make_table("parameters", "", *numbers)
     table.columns[1].justify = "left"
     total = sum(part.parameters for part in parts)
     for part in parts:
@@ -21,9 +21,9 @@ def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None
         if counted is not None:
             cells.append(f"{counted.get(part.name, 0):,}")
         table.add_row(*cells, f"{part.parameters / total:.1%}")
-    known = {part.name for part in parts}
+    listed = {part.name for part in parts}
     for name, count in (counted or {}).items():
-        if name not in known:
+        if name not in listed:
             table.add_row(name, "not known", "", f"{count:,}", "")
     table.add_section()
     sums = [] if counted is None else [f"{sum(counted.values()):,}"]
@@ -32,8 +32,8 @@ def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None
 
 
 def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Table:
-    """List the operations of one token, of either side, forward and in training."""
-    table = begin_table("MFLOP per token", "source", "target")
+    """Return the operations per token of either side, forward and in training."""
+    table = make_table("MFLOP per token", "source", "target")
     rows = {
         "matrices, 2 per weight": (flops.source_matrices, flops.target_matrices),
         f"products of attention, S = {source_length}, T = {target_length}": (
@@ -43,32 +43,32 @@ def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Tabl
         "forward": (flops.source, flops.target),
         f"training, {TRAINING} x forward": (TRAINING * flops.source, TRAINING * flops.target),
     }
-    for name, both in rows.items():
-        table.add_row(name, *(f"{one / 1e6:,.3f}" for one in both))
+    for name, counts in rows.items():
+        table.add_row(name, *(f"{count / 1e6:,.3f}" for count in counts))
     return table
 
 
 def tabulate_activations(costs: Costs, shapes: Sequence[tuple[int, int]]) -> Table:
-    """List what the backward pass keeps, by part, for batches of (rows, length)."""
+    """Return activations kept for the backward pass, by part, for batches of (rows, length)."""
     batches = [Batch(*shape, precision) for shape in shapes for precision in PRECISIONS]
     names = [f"{batch.rows} x {batch.length} {batch.precision}" for batch in batches]
-    table = begin_table("activations kept, MB, about", *names)
-    found = [costs.estimate_activations(batch) for batch in batches]
-    for part in found[0]:
-        table.add_row(part, *(f"{one[part] / 1e6:,.1f}" for one in found))
+    table = make_table("activations kept, MB, about", *names)
+    estimates = [costs.estimate_activations(batch) for batch in batches]
+    for part in estimates[0]:
+        table.add_row(part, *(f"{estimate[part] / 1e6:,.1f}" for estimate in estimates))
     table.add_section()
-    table.add_row("all", *(f"{sum(one.values()) / 1e6:,.1f}" for one in found))
+    table.add_row("all", *(f"{sum(estimate.values()) / 1e6:,.1f}" for estimate in estimates))
     return table
 
 
 def tabulate_state(costs: Costs) -> Table:
-    """List what decoding keeps in memory, by what it is kept for."""
-    table = begin_table("kept in decoding, bytes", *PRECISIONS)
-    counted = [costs.count_state(precision) for precision in PRECISIONS]
-    for part, of in (
+    """Return the memory that decoding keeps per hypothesis and per token."""
+    table = make_table("kept in decoding, bytes", *PRECISIONS)
+    states = [costs.count_state(precision) for precision in PRECISIONS]
+    for part, label in (
         ("hypothesis", "of a hypothesis"),
         ("target", "of each token of a hypothesis"),
         ("source", "of each source token"),
     ):
-        table.add_row(of, *(f"{getattr(one, part):,}" for one in counted))
+        table.add_row(label, *(f"{getattr(state, part):,}" for state in states))
     return table

@@ -1,7 +1,7 @@
-"""Runs that TensorBoard finds twice: by their own folder, and by a link to it such as ``latest``.
+"""Runs that TensorBoard lists twice: under their folder, and under a link to it such as ``latest``.
 
-Both of TensorBoard's data servers follow links when they look for runs, and neither can be told not
-to. So what they found is sorted out between them and the dashboards, all of which ask one object.
+Both of TensorBoard's data servers follow links, and neither has an option against it. The filter is
+therefore the data provider, which all dashboards share.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tensorboard.data.provider import DataProvider
 
-_BY_RUN = (
+_METHODS_BY_RUN = (
     "list_scalars",
     "read_scalars",
     "read_last_scalars",
@@ -25,45 +25,47 @@ _BY_RUN = (
 
 
 def hide_links(provider: DataProvider, logdir: str) -> None:
-    """Let a data provider leave out runs that are another run of ``logdir``, under a link's name.
+    """Make a data provider omit runs that are links to another run of ``logdir``.
 
-    A run that is asked for by name is found under every name.
+    A request by name still works under every name.
 
     Args:
-        provider: changed in place, because other dashboards have it already.
-        logdir: what TensorBoard shows; "" if it was not given one folder, and then nothing changes.
+        provider: changed in place, because other dashboards hold it already.
+        logdir: the folder that TensorBoard shows; nothing changes if it is "" (no single folder).
     """
     if not logdir:
         return
-    is_link = functools.partial(leads_to_another, Path(logdir).expanduser())
+    is_link = functools.partial(is_link_to_another, Path(logdir).expanduser())
     list_runs = provider.list_runs
 
     @functools.wraps(list_runs)
-    def list_runs_once(*args: Any, **options: Any) -> Any:
+    def list_runs_without_links(*args: Any, **options: Any) -> Any:
         return [run for run in list_runs(*args, **options) if not is_link(run.run_name)]
 
-    provider.list_runs = list_runs_once
-    for name in _BY_RUN:
-        setattr(provider, name, _once(getattr(provider, name), is_link))
+    provider.list_runs = list_runs_without_links
+    for name in _METHODS_BY_RUN:
+        setattr(provider, name, _without_links(getattr(provider, name), is_link))
 
 
-def leads_to_another(logdir: Path, run: str) -> bool:
-    """Return whether a run's folder is, by way of a link, another folder in ``logdir``."""
+def is_link_to_another(logdir: Path, run: str) -> bool:
+    """Return whether a run's folder is a link to another folder in ``logdir``."""
     root = logdir.resolve()
-    named = root / run
-    real = named.resolve()
-    return real != named and real.is_relative_to(root)
+    path = root / run
+    real = path.resolve()
+    return real != path and real.is_relative_to(root)
 
 
-def _once(method: Callable[..., Any], is_link: Callable[[str], bool]) -> Callable[..., Any]:
-    """Return a method whose answer is by run without the runs that are links."""
+def _without_links(
+    method: Callable[..., Any], is_link: Callable[[str], bool]
+) -> Callable[..., Any]:
+    """Return a method whose answer, a mapping by run, omits the runs that are links."""
 
     @functools.wraps(method)
     def answer(*args: Any, run_tag_filter: Any = None, **options: Any) -> Any:
-        found = method(*args, run_tag_filter=run_tag_filter, **options)
+        data = method(*args, run_tag_filter=run_tag_filter, **options)
         by_name = run_tag_filter is not None and run_tag_filter.runs is not None
-        if found is None or by_name:
-            return found
-        return {run: of_run for run, of_run in found.items() if not is_link(run)}
+        if data is None or by_name:
+            return data
+        return {run: tags for run, tags in data.items() if not is_link(run)}
 
     return answer

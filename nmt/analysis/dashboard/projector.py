@@ -1,4 +1,4 @@
-"""The embeddings of a run for TensorBoard's own projector, with a label for every piece."""
+"""The embeddings of a run for TensorBoard's projector, with a label for every token."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from nmt.data.encoded import EncodedCorpus
 from nmt.data.tokenizer import BOS, EOS, PAD, UNK
 from nmt.errors import UserError, attach_filename
 
-CONFIG_FILE = "projector_config.pbtxt"  # the name the projector looks for in a folder with events
+CONFIG_FILE = "projector_config.pbtxt"  # the name that the projector expects beside event files
 FOLDER = "embeddings"  # its paths must lie below the configuration's folder
 TENSOR_NAME = "embeddings"
 
 _SPECIAL = {PAD: "padding", BOS: "begin mark", EOS: "end mark", UNK: "unknown"}
-_MOSTLY = 0.9  # of a piece's occurrences: it belongs to that language
+_DOMINANT = 0.9  # share of occurrences from which a token belongs to one language
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each of V pieces stands in the training pairs, and what the sides are called."""
+    """How often each of V tokens occurs on each side of the training pairs."""
 
     source: np.ndarray  # int [V]
     target: np.ndarray  # int [V]
@@ -32,43 +32,40 @@ class Counts:
 
     @classmethod
     def of(cls, encoded: EncodedCorpus, size: int, languages: tuple[str, str]) -> Counts:
-        """Count the pieces of an encoded corpus for a vocabulary of ``size``."""
+        """Count the tokens of an encoded corpus, for a vocabulary of ``size`` tokens."""
         source, target = (
             np.bincount(side.ids, minlength=size) for side in (encoded.source, encoded.target)
         )
         return cls(source, target, *languages)
 
     def languages(self) -> list[str]:
-        """Name the language that nine tenths of a piece's occurrences are in; else "both".
+        """Return each token's language: that of at least 90% of its occurrences, else "both".
 
-        Occurrences count as shares of their side, for one side may be the longer. A piece that
-        does not occur is of no language: "none".
+        Occurrences count as shares of their side, because one side may be longer. The language of
+        a token that does not occur is "none".
         """
         source, target = (
             side / max(side.sum(), 1) for side in (self.source, self.target)
         )  # [V] each
-        both = source + target
-        share = np.divide(source, both, out=np.zeros_like(both), where=both > 0)
-        named = np.where(share >= _MOSTLY, self.source_language, "both")
-        named = np.where(share <= 1 - _MOSTLY, self.target_language, named)
-        return list(np.where(both > 0, named, "none"))
+        total = source + target
+        share = np.divide(source, total, out=np.zeros_like(total), where=total > 0)
+        languages = np.where(share >= _DOMINANT, self.source_language, "both")
+        languages = np.where(share <= 1 - _DOMINANT, self.target_language, languages)
+        return list(np.where(total > 0, languages, "none"))
 
 
 def write_projector(
     folder: Path, table: np.ndarray, pieces: Sequence[str], counts: Counts | None
 ) -> list[Path]:
-    """Write what the projector reads: vectors, labels, and the configuration that names both.
+    """Write the projector's files, and return them: configuration, vectors, labels.
 
-    A TensorBoard that is running already looks for it only when a run is added.
+    A running TensorBoard looks for them only when a run is added.
 
     Args:
-        folder: one with the events of a run; the projector finds runs by them.
-        table: float [V, D].
-        pieces: what each of the V rows stands for.
-        counts: adds columns of counts and language; None: it does not.
-
-    Returns:
-        The files: configuration, vectors, labels.
+        folder: the run's folder of event files, by which the projector finds runs.
+        table: embeddings, float [V, D].
+        pieces: the token of each row, as text.
+        counts: adds columns of counts and language; None omits them.
 
     Raises:
         UserError: a file cannot be written.
@@ -86,10 +83,10 @@ def write_projector(
     try:
         with attach_filename(folder):
             paths[1].parent.mkdir(parents=True, exist_ok=True)
-            # As text: of bytes, the projector finds out by failing to decode, which may succeed.
+            # Text: the projector recognises bytes only by a decoding error, which may not occur.
             np.savetxt(paths[1], table, fmt="%.5g", delimiter="\t")
             paths[2].write_text(_describe_pieces(pieces, counts), encoding="utf-8")
-            # A message shows itself in the text format that is read.
+            # `str` of a message is the text format that the projector reads.
             paths[0].write_text(str(config), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename} cannot be written: {error.strerror}") from error
@@ -97,11 +94,11 @@ def write_projector(
 
 
 def _describe_pieces(pieces: Sequence[str], counts: Counts | None) -> str:
-    """Return the labels as tab-separated columns with a header."""
+    """Return the labels as tab-separated columns with a header line."""
     columns: dict[str, Sequence[object]] = {
         "piece": [make_visible(piece) for piece in pieces],
         "id": range(len(pieces)),
-        "kind": [_name_kind(number, piece) for number, piece in enumerate(pieces)],
+        "kind": [_name_kind(token, piece) for token, piece in enumerate(pieces)],
     }
     if counts is not None:
         columns[f"count {counts.source_language}"] = counts.source.tolist()
@@ -112,16 +109,16 @@ def _describe_pieces(pieces: Sequence[str], counts: Counts | None) -> str:
 
 
 def make_visible(piece: str) -> str:
-    """Write characters that show nothing, or would break a line or a column, as <U+0009>."""
+    """Replace invisible characters, and those that break lines or columns, by <U+0009>."""
     return "".join(
         f"<U+{ord(char):04X}>" if unicodedata.category(char)[0] in "CZ" else char for char in piece
     )
 
 
-def _name_kind(number: int, piece: str) -> str:
-    """Say what a piece is: special, begin or inside of a word, punctuation, or a byte."""
-    if number in _SPECIAL:
-        return _SPECIAL[number]
+def _name_kind(token: int, piece: str) -> str:
+    """Return the kind of a token: special, begin or inside of a word, punctuation, or byte."""
+    if token in _SPECIAL:
+        return _SPECIAL[token]
     if piece.startswith("<0x") and piece.endswith(">"):
         return "byte"
     bare = piece.removeprefix("##").removeprefix("▁")

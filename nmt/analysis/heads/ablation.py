@@ -1,4 +1,4 @@
-"""How much a model needs each of its heads: by taking them away, one by one and together."""
+"""Importance of attention heads: quality of the model without single heads or several."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from nmt.model.contract import Model
 class Head(NamedTuple):
     """One attention head of a model."""
 
-    kind: str  # of attention: name of an `AttentionKind`
+    kind: str  # name of an `AttentionKind`
     layer: int  # from 1
     number: int  # from 1
 
 
 class Quality(NamedTuple):
-    """How good a model is on a set of sentences."""
+    """Loss and BLEU of a model on a set of sentences."""
 
-    loss: float  # nats per target piece, end marks included
+    loss: float  # nats per target token, end marks included
     bleu: float  # of greedy translations, 0 to 100
     signature: str  # of BLEU, by sacreBLEU
 
     def scores(self) -> dict[str, float]:
-        """Return the two figures by name."""
+        """Return loss and BLEU by name."""
         return {"loss": self.loss, "bleu": self.bleu}
 
 
 @dataclass
 class Ablation:
-    """What was measured with heads taken away."""
+    """Quality without each head."""
 
     sentences: int
-    whole: Quality  # with all heads
+    baseline: Quality  # with all heads
     without: dict[Head, Quality] = field(default_factory=dict)
 
     def loss_increase(self, head: Head) -> float:
-        """Return by how many nats per target piece the loss is higher without a head."""
-        return self.without[head].loss - self.whole.loss
+        """Return the increase of the loss without a head, in nats per target token."""
+        return self.without[head].loss - self.baseline.loss
 
     def order(self) -> list[Head]:
-        """Return the heads, the least important first.
+        """Return the heads, least important first.
 
-        By loss: on a few hundred sentences, BLEU without one head changes by less than it changes
-        from sample to sample, and where no output changes, it does not move at all.
+        The criterion is the loss. On a few hundred sentences, removing one head changes BLEU less
+        than another sample of sentences does, or not at all where no output changes.
         """
         return sorted(self.without, key=self.loss_increase)
 
 
 @dataclass
 class Pruning:
-    """What was measured with ever more heads taken away together."""
+    """Quality without the least important heads, for growing numbers of them."""
 
-    sentences: int  # others than those that the order was found on
-    whole: Quality
+    sentences: int  # not those that the order was measured on
+    baseline: Quality
     order: Sequence[Head]
     without: dict[int, Quality] = field(default_factory=dict)  # by number of heads
 
@@ -81,28 +81,27 @@ def list_heads(model: Model) -> list[Head]:
 
 @contextmanager
 def mask_heads(model: Model, heads: Iterable[Head]) -> Iterator[None]:
-    """Run the model without some of its heads, and restore its weights whatever happens.
+    """Run the model without some of its heads; its weights are restored in any case.
 
-    With the weights at zero that a head passes through, nothing of it comes through: the same as a
-    head whose output is zero.
+    The weights that a head's output passes through are set to zero, as if its output were zero.
     """
-    kept: list[tuple[keras.Variable, np.ndarray]] = []
+    saved: list[tuple[keras.Variable, np.ndarray]] = []
     try:
         for head in heads:
             layer = model.attention_layers(head.kind)[head.layer - 1]
             for weight, part in layer.head_weights(head.number - 1):
                 values = np.array(ops.convert_to_numpy(weight))
-                kept.append((weight, values.copy()))
+                saved.append((weight, values.copy()))
                 values[part] = 0
                 weight.assign(values)
         yield
     finally:
-        for weight, values in reversed(kept):  # a weight of several heads ends as it began
+        for weight, values in reversed(saved):  # a weight shared by heads gets its first values
             weight.assign(values)
 
 
 def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str) -> Quality:
-    """Measure loss and BLEU on sentence pairs whose targets are in a language, a BCP 47 tag.
+    """Return loss and BLEU on sentence pairs whose target language is a BCP 47 tag.
 
     Raises:
         UserError: a pair is longer than the model has positions.
@@ -117,27 +116,27 @@ def measure_quality(translator: Translator, pairs: Sequence[Pair], language: str
 def ablate_each(
     translator: Translator, pairs: Sequence[Pair], language: str
 ) -> Iterator[tuple[Head, Quality]]:
-    """Yield each head, and how good the model is without it (Michel et al. 2019, section 3.2)."""
+    """Yield each head with the quality without it (Michel et al. 2019, section 3.2)."""
     translator = translator.with_keras_engine("head analysis")  # whose weights are changed
     model = translator.keras_engine("head analysis").model
     for head in list_heads(model):
         with mask_heads(model, [head]):
-            found = measure_quality(translator, pairs, language)
-        yield head, found
+            quality = measure_quality(translator, pairs, language)
+        yield head, quality
 
 
 def plan_pruning(heads: int) -> list[int]:
-    """Return how many heads `prune` takes away: 1, 2, 4, … of them, and never all."""
+    """Return the numbers of heads that `prune` removes: 1, 2, 4, …, never all."""
     return [1 << power for power in range(heads.bit_length()) if 1 << power < heads]
 
 
 def prune(
     translator: Translator, pairs: Sequence[Pair], language: str, order: Sequence[Head]
 ) -> Iterator[tuple[int, Quality]]:
-    """Yield how good the model is without the first 1, 2, 4, … heads of an order."""
+    """Yield the quality without the first 1, 2, 4, … heads of an order."""
     translator = translator.with_keras_engine("head analysis")  # whose weights are changed
     model = translator.keras_engine("head analysis").model
     for count in plan_pruning(len(order)):
         with mask_heads(model, order[:count]):
-            found = measure_quality(translator, pairs, language)
-        yield count, found
+            quality = measure_quality(translator, pairs, language)
+        yield count, quality

@@ -1,4 +1,4 @@
-"""Which source word each target word was made from, read off cross-attention."""
+"""Word alignment: the source word of each target word, read from cross-attention."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.analysis.heads.statistics import diagonal, entropy
-from nmt.analysis.heads.words import Span, find_words, share_out
+from nmt.analysis.heads.words import Span, assign_to_words, find_words
 from nmt.inference.forcing import count_tokens
 from nmt.inference.translator import Translator
 
 Array = NDArray[Any]
 Links = frozenset[tuple[int, int]]  # (source word, target word), from 0
 
-_BATCH = 64  # pairs whose attention is in memory at the same time
+_BATCH = 64  # pairs whose attention is in memory at once
 
 
 class Method(NamedTuple):
-    """A way to read links off attention weights.
+    """A way to derive links from attention weights.
 
-    A target piece has two rows: position t writes it, and position t + 1 reads it. The first row is
-    *plain* attention. The second is *shifted*: the decoder knows then which word it looks for
+    A target token has two rows: position t writes it, and position t + 1 reads it. The first row is
+    *plain* attention. The second is *shifted*: there the decoder already knows the word
     (Chen et al. 2020, Accurate Word Alignment Induction from Neural Machine Translation).
     """
 
@@ -38,7 +38,7 @@ class Method(NamedTuple):
 
 
 class Sentences(NamedTuple):
-    """Two clean texts that translate each other, and where their words stand."""
+    """Two clean texts that translate each other, with the spans of their words."""
 
     source: str
     target: str
@@ -59,31 +59,31 @@ class Sentences(NamedTuple):
 
 
 def list_methods(layers: int, heads: int, *, shifted: bool) -> list[Method]:
-    """Return the methods for a model: each layer, mean of heads and each head, and all layers."""
+    """Return the methods of a model: every head and the mean of heads per layer, and all layers."""
     numbers: list[int | None] = [None, *range(1, heads + 1)]
-    found = [Method(layer, head, shifted) for layer in range(1, layers + 1) for head in numbers]
-    return [*found, Method(None, None, shifted)]
+    methods = [Method(layer, head, shifted) for layer in range(1, layers + 1) for head in numbers]
+    return [*methods, Method(None, None, shifted)]
 
 
 def weigh_words(cross: Array, source: NDArray[np.float64], target: NDArray[np.float64]) -> Array:
-    """Turn weights between pieces into weights between words.
+    """Turn weights between tokens into weights between words.
 
-    A target word attends to a source word with the sum over the pieces of the source word, and the
-    mean over those of the target word.
+    The weight of a target and a source word is the sum over the tokens of the source word, and the
+    mean over the tokens of the target word.
 
     Args:
         cross: [layers, H, T, S], end marks included.
-        source: [S - 1, source words], see `share_out`.
+        source: [S - 1, source words], see `assign_to_words`.
         target: [T - 1, target words].
 
     Returns:
-        [2, layers, H, target words, source words + 1]: of the rows that write (0) and of those that
+        [2, layers, H, target words, source words + 1]: the rows that write (0) and the rows that
         read (1) a target word. The last column is the end mark; every row sums to 1.
     """
-    pieces, words = source.shape
-    columns = np.zeros((pieces + 1, words + 1))
-    columns[:pieces, :words] = source
-    columns[pieces, words] = 1
+    tokens, words = source.shape
+    columns = np.zeros((tokens + 1, words + 1))
+    columns[:tokens, :words] = source
+    columns[tokens, words] = 1
     rows = np.stack([cross[..., :-1, :], cross[..., 1:, :]])  # [2, layers, H, T - 1, S]
     return (target / target.sum(0)).T @ rows @ columns
 
@@ -91,7 +91,7 @@ def weigh_words(cross: Array, source: NDArray[np.float64], target: NDArray[np.fl
 def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
     """Yield `weigh_words` pair by pair.
 
-    None stands for a pair with nothing to align: a side without words, or with more pieces than the
+    It is None for a pair that cannot be aligned: one side has no words, or more tokens than the
     model has positions.
     """
     tokenizer = translator.tokenizer
@@ -102,31 +102,31 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
             bool(pair.source_words and pair.target_words) and length <= translator.engine.max_length
             for pair, length in zip(batch, lengths, strict=True)
         ]
-        chosen = [(pair.source, pair.target) for pair, fit in zip(batch, fits, strict=True) if fit]
-        attentions = iter(translator.attentions(chosen))
+        fitting = [(pair.source, pair.target) for pair, fit in zip(batch, fits, strict=True) if fit]
+        attentions = iter(translator.attentions(fitting))
         for pair, fit in zip(batch, fits, strict=True):
             yield (
                 None
                 if not fit
                 else weigh_words(
                     next(attentions).cross,
-                    share_out(tokenizer.spans(pair.source), pair.source_words),
-                    share_out(tokenizer.target.spans(pair.target), pair.target_words),
+                    assign_to_words(tokenizer.spans(pair.source), pair.source_words),
+                    assign_to_words(tokenizer.target.spans(pair.target), pair.target_words),
                 )
             )
 
 
 def select(weights: Array, method: Method) -> Array:
-    """Return the weights [target words, source words + 1] of one method, out of `weigh_words`."""
-    found = weights[int(method.shifted)]  # [layers, H, target words, source words + 1]
-    found = found.mean(0) if method.layer is None else found[method.layer - 1]
-    return found.mean(0) if method.head is None else found[method.head - 1]
+    """Return one method's weights [target words, source words + 1] out of `weigh_words`."""
+    layers = weights[int(method.shifted)]  # [layers, H, target words, source words + 1]
+    heads = layers.mean(0) if method.layer is None else layers[method.layer - 1]
+    return heads.mean(0) if method.head is None else heads[method.head - 1]
 
 
 def find_links(weights: Array) -> Links:
     """Link every target word to the source word with the largest weight.
 
-    A word whose largest weight is on the end mark stays without a link.
+    A word whose largest weight is on the end mark gets no link.
 
     Args:
         weights: [target words, source words + 1].
@@ -137,21 +137,21 @@ def find_links(weights: Array) -> Links:
 
 
 def link_diagonally(source_words: int, target_words: int) -> Links:
-    """Link every target word to the source word at the same relative place."""
+    """Link every target word to the source word at the same relative position."""
     return frozenset((int(s), t) for t, s in enumerate(diagonal(target_words, source_words)))
 
 
-def format_links(found: Links) -> str:
-    """Return links as Pharaoh has them: "0-0 2-1", source before target, in order of the target."""
-    return " ".join(f"{s}-{t}" for s, t in sorted(found, key=lambda link: link[::-1]))
+def format_links(links: Links) -> str:
+    """Return links in Pharaoh format, in the order of target words: "0-0 2-1", source first."""
+    return " ".join(f"{s}-{t}" for s, t in sorted(links, key=lambda link: link[::-1]))
 
 
 def information(weights: Array) -> float:
-    """Return the mutual information in nats of target and source word, by their weights.
+    """Return the mutual information of target and source word in nats.
 
-    The entropy of the mean row less the mean entropy of a row. It is large where every row is sure
-    of its word and the rows are sure of different words; a head that always looks at the same place
-    has none.
+    It is the entropy of the mean row minus the mean entropy of a row: large if every row is sure of
+    its word and the rows are sure of different words, 0 for a head that always attends to the same
+    position.
 
     Args:
         weights: [target words, source words + 1].
@@ -159,15 +159,15 @@ def information(weights: Array) -> float:
     return float(entropy(weights.mean(0)) - entropy(weights).mean())
 
 
-def choose_most_informative(many: Iterable[Array], candidates: Sequence[Method]) -> Method:
-    """Choose the method with the largest mean `information`: needs no alignments by hand.
+def choose_most_informative(pairs: Iterable[Array], candidates: Sequence[Method]) -> Method:
+    """Return the method with the largest mean `information`; manual alignments are not needed.
 
     Args:
-        many: `weigh_words` of some pairs.
-        candidates: at least one.
+        pairs: `weigh_words` of some pairs.
+        candidates: at least one method.
     """
-    many = list(many)
+    pairs = list(pairs)
     return max(
         candidates,
-        key=lambda method: sum(information(select(weights, method)) for weights in many),
+        key=lambda method: sum(information(select(weights, method)) for weights in pairs),
     )

@@ -1,10 +1,10 @@
-"""Which source pieces an output depends on: gradient times input, beside cross-attention.
+"""Which source tokens an output depends on: gradient times input, beside cross-attention.
 
-Attention weights say where a layer read; they do not say what the output depends on. What is read
-has passed through layers that mixed all positions, and quite different weights can give the same
-output (Jain & Wallace 2019, "Attention is not Explanation"); whether they explain it all the same
-depends on what is asked of an explanation (Wiegreffe & Pinter 2019, "Attention is not not
-Explanation"). A gradient measures dependence, though only of small changes.
+Attention weights say where a layer read, not which tokens the output depends on: lower layers have
+mixed all positions, and quite different weights can give the same output (Jain & Wallace 2019,
+"Attention is not Explanation"). Whether weights are an explanation all the same depends on the
+definition of explanation (Wiegreffe & Pinter 2019, "Attention is not not Explanation"). A gradient
+measures dependence, though only on small changes.
 """
 
 from __future__ import annotations
@@ -26,28 +26,25 @@ from nmt.model.contract import Model
 
 @dataclass(frozen=True)
 class Attribution:
-    """What each output piece owes to each source piece of one sentence, beside what it attends."""
+    """How much each output token depends on, and attends to, each source token of a sentence."""
 
-    source: list[str]  # S pieces, end mark included
-    target: list[str]  # T pieces, end mark included
+    source: list[str]  # S tokens, end mark included
+    target: list[str]  # T tokens, end mark included
     gradient_times_input: np.ndarray  # float32 [T, S], signed: see `gradient_times_input`
     attention: np.ndarray  # float32 [T, S]: cross-attention of the last layer, mean of its heads
 
     @property
     def shares(self) -> np.ndarray:
-        """[T, S]: absolute values, divided by their sum over the source.
-
-        A row that depends on nothing stays 0.
-        """
+        """[T, S]: absolute values, divided by their sum over the source; a zero row stays zero."""
         sizes = np.abs(self.gradient_times_input)
         sums = sizes.sum(axis=-1, keepdims=True)
         return np.divide(sizes, sums, out=np.zeros_like(sizes), where=sums > 0)
 
     @property
     def overlap(self) -> np.ndarray:
-        """[T]: what shares and attention have in common, 0 to 1: the sum of the smaller of both.
+        """[T]: agreement of shares and attention, 0 to 1: the sum of the smaller of both.
 
-        It is 1 less their total variation distance.
+        It is 1 minus their total variation distance.
         """
         return np.minimum(self.shares, self.attention).sum(axis=-1)
 
@@ -58,12 +55,12 @@ def attribute(
     """Attribute a translation to its source.
 
     Args:
-        translator: of a run.
+        translator: a translator of a run.
         text: a source sentence.
-        translation: None: the best one.
+        translation: a translation of it; None takes the best one.
 
     Raises:
-        UserError: the text is empty or would be translated in parts, or the engine is no model.
+        UserError: the text is empty or longer than a segment, or no Keras model is available.
     """
     translator = translator.with_keras_engine("gradients")
     model = translator.keras_engine("gradients").model
@@ -86,12 +83,12 @@ def gradient_times_input(model: Model, source: np.ndarray, target: np.ndarray) -
     """Return gradient times input (Shrikumar et al. 2016) of every output token.
 
     Entry (t, s) is the sum over d of e[s, d] * (d log p[t] / d e[s, d]), where e [S, D] are the
-    source embeddings before positions are added, and p[t] is the probability of token t given
-    source and tokens before it: how fast log p[t] grows, in nats, when embedding s is stretched.
-    The table of embeddings serves the target too; its part in that is not differentiated.
+    source embeddings before positions are added, and p[t] is the probability of token t given the
+    source and the tokens before it: how fast log p[t] grows, in nats, when embedding s is scaled.
+    The target shares the table of embeddings; that use of it is not differentiated.
 
     Args:
-        model: the model.
+        model: a Keras model.
         source: int [S], end mark included.
         target: int [T], end mark included.
 
@@ -113,15 +110,15 @@ def gradient_times_input(model: Model, source: np.ndarray, target: np.ndarray) -
 
         return ops.sum(_differentiate(log_prob, read) * tokens, axis=-1)
 
-    # JAX compiles each operation that it meets outside a function; TensorFlow traces a function
-    # more slowly than it runs these operations once.
+    # Outside a compiled function, JAX compiles each operation by itself. TensorFlow runs these
+    # operations once in less time than it takes to trace them.
     on_jax = keras.config.backend() == "jax"
     run = compile_over(model, attribute_copies, (1, 1, 1)) if on_jax else attribute_copies
     return ops.convert_to_numpy(run(source, np.append(BOS, target[:-1]), target))
 
 
 def _differentiate(function: Callable[[Any], Any], x: Any) -> Any:
-    """Differentiate a scalar function at ``x``."""
+    """Return the gradient of a scalar function at ``x``."""
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Alignments made by hand, and how far those of a model are from them."""
+"""Manual word alignments, and the error rates of a model's alignments against them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nmt.analysis.heads.alignment import (
     list_methods,
     select,
 )
-from nmt.analysis.heads.words import write
+from nmt.analysis.heads.words import join_words
 from nmt.analysis.tables import Listing
 from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
@@ -27,15 +27,15 @@ _LINK = re.compile(r"(\d+)([-?])(\d+)")
 
 
 class Gold(NamedTuple):
-    """One sentence pair aligned by hand."""
+    """One sentence pair with manual links."""
 
     sentences: Sentences
     sure: Links
-    possible: Links  # the sure ones included
+    possible: Links  # including the sure ones
 
 
 class Counts(NamedTuple):
-    """What the alignment error rate of some sentences is made of; see `error_rate`."""
+    """Numbers of links from which the alignment error rate is computed."""
 
     links: int  # |A|
     sure: int  # |S|
@@ -59,49 +59,49 @@ class Counts(NamedTuple):
         The alignment error rate of Och & Ney 2003, A Systematic Comparison of Various Statistical
         Alignment Models.
         """
-        every = self.links + self.sure
-        return 1 - (self.in_sure + self.in_possible) / every if every else 0.0
+        total = self.links + self.sure
+        return 1 - (self.in_sure + self.in_possible) / total if total else 0.0
 
 
-def compare(found: Links, gold: Gold) -> Counts:
-    """Compare the links of one sentence pair with those made by hand."""
-    return Counts(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
+def compare(links: Links, gold: Gold) -> Counts:
+    """Compare the links of one sentence pair with the manual links."""
+    return Counts(len(links), len(gold.sure), len(links & gold.sure), len(links & gold.possible))
 
 
-def add(many: Iterable[Counts]) -> Counts:
-    """Return the counts of all sentences together."""
-    columns = zip(*many, strict=True)
+def add(counts: Iterable[Counts]) -> Counts:
+    """Return the sum of the counts."""
+    columns = zip(*counts, strict=True)
     return Counts(*(sum(column) for column in columns))
 
 
 def read_gold(path: Path) -> list[Gold]:
     """Read ``source TAB target TAB links`` lines.
 
-    Both sides are words set apart by single spaces; a link is ``0-1`` if sure or ``0?1`` if only
-    possible, source before target, from 0. Lines that begin with # are comments.
+    Words are separated by single spaces. A link is ``0-1`` if sure and ``0?1`` if only possible,
+    source before target, counted from 0. Lines that begin with # are comments.
 
     Raises:
-        UserError: the file cannot be read, a line is not of this form, or there is none.
+        UserError: the file cannot be read or is empty, or a line is malformed.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UserError(f"{path} cannot be read: {reason}") from error
-    found = [
+    pairs = [
         _parse(line, f"{path}:{number}")
         for number, line in enumerate(lines, start=1)
         if line.strip() and not line.startswith("#")
     ]
-    if not found:
-        raise UserError(f"{path} holds no sentence pair: source TAB target TAB links")
-    return found
+    if not pairs:
+        raise UserError(f"{path} contains no sentence pair: source TAB target TAB links")
+    return pairs
 
 
 def _parse(line: str, where: str) -> Gold:
     columns = line.split("\t")
     if len(columns) != 3:
-        raise UserError(f"{where}: {len(columns)} columns, not source TAB target TAB links")
+        raise UserError(f"{where}: {len(columns)} columns instead of source TAB target TAB links")
     sides = [clean_text(column).split() for column in columns[:2]]
     if not all(sides):
         raise UserError(f"{where}: a side without words")
@@ -109,7 +109,7 @@ def _parse(line: str, where: str) -> Gold:
     for text in columns[2].split():
         match = _LINK.fullmatch(text)
         if match is None:
-            raise UserError(f"{where}: {text} is no link; sure ones are 0-1, possible ones 0?1")
+            raise UserError(f"{where}: {text} is not a link: write 0-1 if sure, 0?1 if possible")
         link = int(match[1]), int(match[3])
         if link[0] >= len(sides[0]) or link[1] >= len(sides[1]):
             raise UserError(
@@ -118,17 +118,17 @@ def _parse(line: str, where: str) -> Gold:
         possible.add(link)
         if match[2] == "-":
             sure.add(link)
-    (source, source_words), (target, target_words) = map(write, sides)
+    (source, source_words), (target, target_words) = map(join_words, sides)
     sentences = Sentences(source, target, source_words, target_words)
     return Gold(sentences, frozenset(sure), frozenset(possible))
 
 
 class Comparison:
-    """Every method of a model against alignments made by hand.
+    """Error rates of every method of a model against manual alignments.
 
     Args:
-        gold: sentence pairs, at least two.
-        weights: their `weigh_words`.
+        gold: at least two sentence pairs.
+        weights: `weigh_words` of each pair.
     """
 
     def __init__(self, gold: Sequence[Gold], weights: Sequence[Array]) -> None:
@@ -141,8 +141,8 @@ class Comparison:
         ]
         self._counts = {
             method: [
-                compare(find_links(select(one, method)), pair)
-                for one, pair in zip(weights, gold, strict=True)
+                compare(find_links(select(pair_weights, method)), pair)
+                for pair_weights, pair in zip(weights, gold, strict=True)
             ]
             for method in self.methods
         }
@@ -157,34 +157,33 @@ class Comparison:
     def cross_validate(self, family: Sequence[Method]) -> Counts:
         """Choose the best method of a family on every other pair, and measure it on the rest.
 
-        Both halves are used both ways, so that every pair is measured once, by a method chosen
-        without it.
+        The halves then change roles, so every pair is measured once, by a method chosen without it.
         """
-        found = []
+        halves = []
         for half in (0, 1):
             best = min(
                 family,
                 key=lambda method: add(self._counts[method][1 - half :: 2]).error_rate,
             )
-            found.append(add(self._counts[best][half::2]))
-        return add(found)
+            halves.append(add(self._counts[best][half::2]))
+        return add(halves)
 
     def rows(self) -> list[tuple[str, Counts]]:
-        """Return what is worth comparing, by name."""
-        found = [("plain diagonal", self.diagonal)]
+        """Return names and counts of the methods of the first table."""
+        rows = [("plain diagonal", self.diagonal)]
         means = [method for method in self.methods if method.head is None]
-        found += [(str(method), self.counts(method)) for method in means]
-        for rows, shifted in (("plain", False), ("shifted", True)):
+        rows += [(str(method), self.counts(method)) for method in means]
+        for label, shifted in (("plain", False), ("shifted", True)):
             heads = [
                 method
                 for method in self.methods
                 if method.head is not None and method.shifted == shifted
             ]
             best = choose_most_informative(self._weights, heads)
-            found.append((f"most informative head: {best}", self.counts(best)))
-            found.append((f"best head of the other half, {rows}", self.cross_validate(heads)))
-        found.append(("best method of the other half", self.cross_validate(self.methods)))
-        return found
+            rows.append((f"most informative head: {best}", self.counts(best)))
+            rows.append((f"best head of the other half, {label}", self.cross_validate(heads)))
+        rows.append(("best method of the other half", self.cross_validate(self.methods)))
+        return rows
 
     def tabulate(self) -> list[Listing]:
         """Return the tables of the comparison."""
@@ -204,7 +203,7 @@ class Comparison:
         numbers = range(1, self.heads + 1)
         heads = Listing(
             "Alignment error rate of each head",
-            "Measured on all pairs: the smallest of them is chosen by what it is measured on.",
+            "Measured on all pairs: the smallest is therefore too optimistic.",
             ["layer", *(f"head {number}" for number in numbers)],
             [
                 [f"{layer}, {'shifted' if shifted else 'plain'}"]
@@ -219,7 +218,7 @@ class Comparison:
         return [rates, heads]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the comparison for a file."""
+        """Return the comparison as the content of a JSON file."""
 
         def describe(counts: Counts) -> dict[str, Any]:
             return counts._asdict() | {

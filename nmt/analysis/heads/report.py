@@ -1,4 +1,4 @@
-"""The report on a model's heads: what they attend to, and what the model is without them."""
+"""The report on a model's heads: where they attend, and how the model performs without them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator
 from nmt.model.contract import AttentionKind
 
-# Header of each measure; in a table, those that its kind of attention has.
+# Header of each measure; a table has the measures of its kind of attention.
 _COLUMNS = {
     "entropy": "entropy",
     "entropy_share": "of max",
@@ -43,22 +43,21 @@ _COLUMNS = {
 _LEGEND = """\
 entropy    of a row of attention weights, in nats; of max: as a share of a uniform row's
 confid.    mean of the largest weight of each row
-dist.      mean distance attended over: in positions; cross-attention: of relative positions, 0 to 1
-prev.      weight on the position before; own: on the own one; next: on the one behind
-diag.      weight on the position at the same relative place
+dist.      mean distance to the attended position; cross-attention: of relative positions, 0 to 1
+prev.      weight on the previous position; own: on the own position; next: on the next one
+diag.      weight on the same relative position
 mark       weight on the end mark; masked self-attention: on the begin mark
-role       the place with more than half of the weight; or focused (confid. above 0.5), broad
+role       the position with more than half of the weight; or focused (confid. above 0.5), broad
            (entropy above 0.75 of max), mixed
-most like  the head of the layer that attends most alike, and their Jensen–Shannon divergence, 0 to
-           0.69 nats"""
+most like  the most similar head of the layer; their Jensen–Shannon divergence, 0 to 0.69 nats"""
 _ABLATED = """\
-loss BLEU  change of both when this head alone is taken away; on few sentences, BLEU changes partly
-           by chance, and the loss is what heads are ranked by"""
+loss BLEU  change of both without this head. Heads are ranked by loss: on few sentences, BLEU
+           changes partly by chance"""
 
 
 @dataclass
 class HeadReport:
-    """All that is known of a model's heads."""
+    """Statistics of a model's heads and, once measured, quality without them."""
 
     run: str
     sentences: int
@@ -67,7 +66,7 @@ class HeadReport:
     ablation: Ablation | None = None
     pruning: Pruning | None = None
 
-    def take_away(
+    def measure_ablations(
         self,
         translator: Translator,
         pairs: Sequence[Pair],
@@ -75,30 +74,30 @@ class HeadReport:
         language: str,
         console: Console,
     ) -> None:
-        """Measure the model without each head on ``pairs``, then pruned on ``others``.
+        """Measure the model without each head, then without the least important heads together.
 
-        The order of pruning comes from the first set, so that no head looks unimportant on the
-        second because it was chosen there. Results enter the report one by one: an interruption
-        loses none.
+        The order of pruning comes from other sentences than its quality: otherwise a head could
+        look unimportant only because it was chosen on them. Results are added to the report one by
+        one, so an interruption loses none.
 
         Args:
-            translator: of the model.
-            pairs: to measure each head on.
-            others: to measure pruning on.
-            language: BCP 47 tag of their targets.
+            translator: a translator of the model.
+            pairs: sentences to measure each head on.
+            others: sentences to measure pruning on.
+            language: BCP 47 tag of the targets.
             console: shows the progress.
         """
         translator = translator.with_keras_engine("head analysis")
         model = translator.keras_engine("head analysis").model
         self.ablation = Ablation(len(pairs), measure_quality(translator, pairs, language))
         steps = ablate_each(translator, pairs, language)
-        for head, found in track(steps, len(list_heads(model)), "without each head", console):
-            self.ablation.without[head] = found
+        for head, quality in track(steps, len(list_heads(model)), "without each head", console):
+            self.ablation.without[head] = quality
         order = self.ablation.order()
         self.pruning = Pruning(len(others), measure_quality(translator, others, language), order)
         curve = prune(translator, others, language, order)
-        for count, found in track(curve, len(plan_pruning(len(order))), "pruning", console):
-            self.pruning.without[count] = found
+        for count, quality in track(curve, len(plan_pruning(len(order))), "pruning", console):
+            self.pruning.without[count] = quality
 
     def tabulate(self) -> list[Listing]:
         """Return the tables of the report."""
@@ -108,30 +107,30 @@ class HeadReport:
         return listings
 
     def as_markdown(self) -> str:
-        """Return the report as a document."""
+        """Return the report as a Markdown document."""
         legend = "\n".join(f"    {line}" for line in self.explain().splitlines())
-        begin = f"# Attention heads of {self.run}\n\n![The heads](heads.png)\n\n{legend}\n"
-        return "\n".join([begin, *(one.as_markdown() for one in self.tabulate())])
+        head = f"# Attention heads of {self.run}\n\n![The heads](heads.png)\n\n{legend}\n"
+        return "\n".join([head, *(listing.as_markdown() for listing in self.tabulate())])
 
     def explain(self) -> str:
-        """Return what the columns of the tables mean."""
+        """Return the meaning of the columns of the tables."""
         lines = [
             f"{self.sentences:,} dev sentences, read with their references; layers and heads count "
             "from 1",
             _LEGEND,
         ]
         if self.ablation is not None:
-            whole = self.ablation.whole
+            baseline = self.ablation.baseline
             lines += [
                 _ABLATED,
-                f"           with all heads: {whole.loss:.4f} nats per target piece, BLEU "
-                f"{whole.bleu:.2f} (greedy)",
-                f"           {whole.signature}",
+                f"           with all heads: {baseline.loss:.4f} nats per target token, BLEU "
+                f"{baseline.bleu:.2f} (greedy)",
+                f"           {baseline.signature}",
             ]
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report for a file; arrays are [layers][heads], divergence [..][heads]."""
+        """Return the content of a JSON file; arrays are [layers][heads], divergence [..][heads]."""
         content: dict[str, Any] = {
             "run": self.run,
             "sentences": self.sentences,
@@ -144,26 +143,27 @@ class HeadReport:
         if self.ablation is not None:
             content["importance"] = {
                 "sentences": self.ablation.sentences,
-                "bleu_signature": self.ablation.whole.signature,
-                "whole": self.ablation.whole.scores(),
+                "bleu_signature": self.ablation.baseline.signature,
+                "whole": self.ablation.baseline.scores(),
                 "without": [
-                    head._asdict() | found.scores() for head, found in self.ablation.without.items()
+                    head._asdict() | quality.scores()
+                    for head, quality in self.ablation.without.items()
                 ],
             }
         if self.pruning is not None:
             content["pruning"] = {
                 "sentences": self.pruning.sentences,
                 "order": [head._asdict() for head in self.pruning.order],
-                "whole": self.pruning.whole.scores(),
+                "whole": self.pruning.baseline.scores(),
                 "without": [
-                    {"heads": count} | found.scores()
-                    for count, found in self.pruning.without.items()
+                    {"heads": count} | quality.scores()
+                    for count, quality in self.pruning.without.items()
                 ],
             }
         return content
 
     def draw(self) -> Figure:
-        """Draw entropy and, where it was measured, importance of all heads."""
+        """Draw entropy and, if measured, importance of all heads."""
         entropies = [
             Grid(kind.title, self.means[kind.name]["entropy_share"]) for kind in self.kinds
         ]
@@ -180,53 +180,51 @@ class HeadReport:
     def _name_roles(self, kind: AttentionKind) -> list[list[str]]:
         layers, heads = self._shape(kind.name)
         means = self.means[kind.name]
-        found = {name: means[name] for name in _COLUMNS if name in means}
+        names = [name for name in _COLUMNS if name in means]
         return [
             [
-                name_role(
-                    kind, {name: float(values[layer, head]) for name, values in found.items()}
-                )
+                name_role(kind, {name: float(means[name][layer, head]) for name in names})
                 for head in range(heads)
             ]
             for layer in range(layers)
         ]
 
     def _loss_increases(self, kind: str) -> Array:
-        found = np.full(self._shape(kind), np.nan)
+        increases = np.full(self._shape(kind), np.nan)
         if self.ablation is not None:
             for head in self.ablation.without:
                 if head.kind == kind:
-                    found[head.layer - 1, head.number - 1] = self.ablation.loss_increase(head)
-        return found
+                    increases[head.layer - 1, head.number - 1] = self.ablation.loss_increase(head)
+        return increases
 
     def _tabulate_layers(self) -> Listing:
-        of_kinds = {kind: found["entropy"].mean(1) for kind, found in self.means.items()}
-        depth = max(map(len, of_kinds.values()))
+        columns = [means["entropy"].mean(1) for means in self.means.values()]
+        depth = max(map(len, columns))
         return Listing(
             "Entropy by layer",
             "In nats, mean of heads.",
             ["layer", *(kind.title for kind in self.kinds)],
             [
                 [f"{layer + 1}"]
-                + [f"{of[layer]:.2f}" if layer < len(of) else "–" for of in of_kinds.values()]
+                + [f"{column[layer]:.2f}" if layer < len(column) else "–" for column in columns]
                 for layer in range(depth)
             ],
         )
 
     def _tabulate_heads(self, kind: AttentionKind) -> Listing:
-        found, roles = self.means[kind.name], self._name_roles(kind)
-        names = [name for name in _COLUMNS if name in found]
+        means, roles = self.means[kind.name], self._name_roles(kind)
+        names = [name for name in _COLUMNS if name in means]
         header = ["layer, head", "role", *(_COLUMNS[name] for name in names), "most like"]
         if self.ablation is not None:
             header += ["loss", "BLEU"]
         rows = []
         layers, heads = self._shape(kind.name)
         for layer in range(layers):
-            alike = find_most_like(found["divergence"][layer])
+            similar = find_most_like(means["divergence"][layer])
             for head in range(heads):
-                other = alike[head]
+                other = similar[head]
                 cells = [f"{layer + 1}, {head + 1}", roles[layer][head]]
-                cells += [f"{found[name][layer, head]:.2f}" for name in names]
+                cells += [f"{means[name][layer, head]:.2f}" for name in names]
                 cells.append("–" if other is None else f"{other[0] + 1} ({other[1]:.2f})")
                 if self.ablation is not None:
                     cells += self._format_changes(
@@ -238,30 +236,30 @@ class HeadReport:
     @staticmethod
     def _format_changes(ablation: Ablation, head: Head) -> list[str]:
         if head not in ablation.without:
-            return ["–", "–"]  # interrupted before it
-        bleu = ablation.without[head].bleu - ablation.whole.bleu
+            return ["–", "–"]  # interrupted before this head
+        bleu = ablation.without[head].bleu - ablation.baseline.bleu
         return [f"{ablation.loss_increase(head):+.4f}", f"{bleu:+.2f}"]
 
     def _tabulate_pruning(self, pruning: Pruning) -> Listing:
         names = [f"{head.kind} {head.layer}.{head.number}" for head in pruning.order]
-        rows = [["0", "0%", f"{pruning.whole.loss:.4f}", f"{pruning.whole.bleu:.2f}", ""]]
-        before = 0
-        for count, found in pruning.without.items():
+        rows = [["0", "0%", f"{pruning.baseline.loss:.4f}", f"{pruning.baseline.bleu:.2f}", ""]]
+        previous = 0
+        for count, quality in pruning.without.items():
             rows.append(
                 [
                     f"{count}",
                     f"{count / len(names):.0%}",
-                    f"{found.loss:.4f}",
-                    f"{found.bleu:.2f}",
-                    ", ".join(names[before:count]),
+                    f"{quality.loss:.4f}",
+                    f"{quality.bleu:.2f}",
+                    ", ".join(names[previous:count]),
                 ]
             )
-            before = count
+            previous = count
         return Listing(
             "Without the least important heads",
-            "Heads whose absence costs the least loss are taken away together, nothing is trained "
-            f"again. Measured on {pruning.sentences:,} other dev sentences than those that the "
-            "order comes from.",
+            "The heads whose absence increases the loss least are removed together, without "
+            f"training. Measured on {pruning.sentences:,} dev sentences that did not determine the "
+            "order.",
             ["heads", "share", "loss", "BLEU", "and without"],
             rows,
         )

@@ -1,10 +1,9 @@
-"""What the heads of a model attend to, in numbers.
+"""Statistics of attention heads.
 
 Everything here is NumPy on the weights of single sentence pairs, without padding. A *row* is one
-position that attends. Averages are over the rows of all sentences, so that each token counts alike.
-
-The first row of masked self-attention can attend to nothing but itself. Rows without a choice say
-nothing about a head and are left out.
+position that attends. Averages are over the rows of all sentences, so that each token counts the
+same. The first row of masked self-attention can only attend to itself: it says nothing about a head
+and is left out.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from nmt.model.contract import AttentionKind
 
 Array = NDArray[Any]
 
-MOST = 0.5  # a head that gives more than this share of its weight to one place is named after it
-BROAD = 0.75  # entropy, as a share of the largest possible, from which a head is broad
+MOST = 0.5  # a head with more than this share of its weight on one position is named after it
+BROAD = 0.75  # a head is broad above this share of the maximal entropy
 
 Sums = dict[tuple[str, str], tuple[Array, int]]  # (kind, measure) -> (sum over rows, rows)
 Means = dict[str, dict[str, Array]]  # kind -> measure -> mean over rows
@@ -33,10 +32,10 @@ def entropy(weights: Array) -> Array:
 
 
 def divergence(weights: Array) -> Array:
-    """Return how unlike any two heads of a layer are, row by row.
+    """Return the Jensen–Shannon divergence of any two heads of a layer, row by row.
 
-    The Jensen–Shannon divergence, by which Clark et al. 2019 (What Does BERT Look At?, section 6)
-    compare heads: 0 where both attend alike, log 2 = 0.693 nats where to nothing in common.
+    Clark et al. 2019 (What Does BERT Look At?, section 6) compare heads by it: 0 for equal rows,
+    log 2 = 0.693 nats for rows without a common position.
 
     Args:
         weights: [..., H, T, S].
@@ -44,17 +43,16 @@ def divergence(weights: Array) -> Array:
     Returns:
         [..., H, H, T], in nats.
     """
-    one, other = weights[..., :, None, :, :], weights[..., None, :, :, :]
-    alone = entropy(weights)
-    mean = (alone[..., :, None, :] + alone[..., None, :, :]) / 2
-    return np.maximum(entropy((one + other) / 2) - mean, 0)  # rounding may go below
+    first, second = weights[..., :, None, :, :], weights[..., None, :, :, :]
+    entropies = entropy(weights)
+    mean = (entropies[..., :, None, :] + entropies[..., None, :, :]) / 2
+    return np.maximum(entropy((first + second) / 2) - mean, 0)  # rounding may give less than 0
 
 
 def diagonal(length: int, width: int) -> NDArray[np.int64]:
-    """Return the column at the same relative place as each row.
+    """Return the column at the same relative position as each row.
 
-    The middle of row t lies at (t + 1/2) / T of the rows; the column is the one of S that covers
-    this place.
+    The middle of row t lies at (t + 1/2) / T of the rows; the column covers that position.
 
     Args:
         length: T, the number of rows.
@@ -64,24 +62,24 @@ def diagonal(length: int, width: int) -> NDArray[np.int64]:
 
 
 def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
-    """Measure each row that has a choice.
+    """Measure each row that can attend to more than one position.
 
     Args:
         weights: [..., T, S] of one sentence pair.
-        kind: of attention.
+        kind: the kind of attention.
 
     Returns:
-        By name, [..., rows]:
+        Values [..., rows] by name:
 
         - entropy, in nats;
-        - entropy_share: entropy over that of a uniform row, log of the positions it may attend to;
+        - entropy_share: entropy divided by that of a uniform row, the log of its allowed positions;
         - confidence: the largest weight (Voita et al. 2019, Analyzing Multi-Head Self-Attention);
         - distance: the mean of |position - attended position|, in positions for self-attention.
           For cross-attention in shares of the sentence: position t of T lies at (t + 1/2) / T;
         - mark: the weight on the end mark of the source; in masked self-attention, whose input has
-          none, on the begin mark;
-        - previous, own, next (self-attention; next not where it is masked): the weight on the
-          position before, on the own one, on the one behind, over the rows that have such a one;
+          no end mark, on the begin mark;
+        - previous, own, next (self-attention; next only where it is not masked): the weight on the
+          previous, the own and the next position, over the rows that have such a position;
         - diagonal (cross-attention): the weight on the column of `diagonal`.
     """
     length, width = weights.shape[-2:]
@@ -91,98 +89,91 @@ def measure(weights: Array, kind: AttentionKind) -> dict[str, Array]:
     free = weights[..., rows, :]
     nats = entropy(free)
     if kind.is_cross:
-        away = np.abs((rows[:, None] + 0.5) / length - (np.arange(width) + 0.5) / width)
+        distances = np.abs((rows[:, None] + 0.5) / length - (np.arange(width) + 0.5) / width)
     else:
-        away = np.abs(rows[:, None] - np.arange(width))
-    found = {
+        distances = np.abs(rows[:, None] - np.arange(width))
+    values = {
         "entropy": nats,
         "entropy_share": nats / np.log(choices[rows]),
         "confidence": free.max(-1),
-        "distance": (free * away).sum(-1),
+        "distance": (free * distances).sum(-1),
         "mark": free[..., 0 if kind.causal else width - 1],
     }
     if kind.is_cross:
-        return found | {"diagonal": weights[..., rows, diagonal(length, width)[rows]]}
+        return values | {"diagonal": weights[..., rows, diagonal(length, width)[rows]]}
     has_previous, has_next = rows[rows > 0], rows[rows < width - 1]
-    found["previous"] = weights[..., has_previous, has_previous - 1]
-    found["own"] = weights[..., rows, rows]
+    values["previous"] = weights[..., has_previous, has_previous - 1]
+    values["own"] = weights[..., rows, rows]
     if not kind.causal:
-        found["next"] = weights[..., has_next, has_next + 1]
-    return found
+        values["next"] = weights[..., has_next, has_next + 1]
+    return values
 
 
 def sum_up(attention: Attention) -> Sums:
-    """Sum up the measures of one sentence pair over its rows.
+    """Return the sums over the rows of one sentence pair.
 
-    Returns:
-        [layers, H] for each measure of `measure`, and [layers, H, H] for "divergence".
+    They are [layers, H] for each value of `measure`, and [layers, H, H] for "divergence".
     """
-    found = {}
+    sums = {}
     for kind in attention.kinds:
         weights = np.asarray(attention.weights[kind.name], np.float64)
-        of_rows = measure(weights, kind)
+        measured = measure(weights, kind)
         first = 1 if kind.causal else 0
-        of_rows["divergence"] = divergence(weights[..., first:, :])
-        for name, values in of_rows.items():
-            found[kind.name, name] = values.sum(-1), values.shape[-1]
-    return found
+        measured["divergence"] = divergence(weights[..., first:, :])
+        for name, values in measured.items():
+            sums[kind.name, name] = values.sum(-1), values.shape[-1]
+    return sums
 
 
-def average(many: Iterable[Sums]) -> Means:
-    """Return the mean of each measure over the rows of all sentences.
-
-    A measure for which there is not a single row is left out.
-    """
+def average(sums: Iterable[Sums]) -> Means:
+    """Return the mean of each measure over the rows of all sentences, if there are any."""
     total: Sums = {}
-    for one in many:
-        for key, (values, rows) in one.items():
-            so_far = total.get(key, (np.zeros_like(values), 0))
-            total[key] = so_far[0] + values, so_far[1] + rows
-    found: Means = {}
+    for pair_sums in sums:
+        for key, (values, rows) in pair_sums.items():
+            previous = total.get(key, (np.zeros_like(values), 0))
+            total[key] = previous[0] + values, previous[1] + rows
+    means: Means = {}
     for (kind, name), (values, rows) in total.items():
         if rows:
-            found.setdefault(kind, {})[name] = values / rows
-    return found
+            means.setdefault(kind, {})[name] = values / rows
+    return means
 
 
 def name_role(kind: AttentionKind, values: dict[str, float]) -> str:
-    """Say what a head does, by rule.
+    """Return the role of a head, by the first rule that applies.
 
-    - More than half of its weight goes to one place: it is named after that place ("previous
-      token", "own token", "next token", "diagonal", "end mark", "begin mark").
-    - Or its largest weight is more than half, on average: "focused". It looks at single tokens,
-      and which ones is not a matter of position. Heads of cross-attention that align words are.
-    - Or its entropy is more than three quarters of a uniform row's: "broad".
-    - Or else: "mixed".
+    - More than half of its weight is on one position: the name of that position ("previous token",
+      "own token", "next token", "diagonal", "end mark", "begin mark").
+    - Its largest weight is more than half, on average: "focused". It attends to single tokens, not
+      by position. Heads of cross-attention that align words do so.
+    - Its entropy is more than three quarters of a uniform row's: "broad".
+    - Otherwise: "mixed".
 
     Args:
-        kind: of attention.
-        values: its means, by name of measure.
+        kind: the kind of attention.
+        values: means of the head, by name of the measure.
     """
     mark = "begin mark" if kind.causal else "end mark"
-    places = {
+    roles = {
         "previous": "previous token",
         "own": "own token",
         "next": "next token",
         "diagonal": "diagonal",
         "mark": mark,
     }
-    favourite = max((name for name in places if name in values), key=values.__getitem__)
+    favourite = max((name for name in roles if name in values), key=values.__getitem__)
     if values[favourite] > MOST:
-        return places[favourite]
+        return roles[favourite]
     if values["confidence"] > MOST:
         return "focused"
     return "broad" if values["entropy_share"] > BROAD else "mixed"
 
 
 def find_most_like(divergences: Array) -> list[tuple[int, float] | None]:
-    """Return for each head the other one that attends most alike, and their divergence.
+    """Return the index of the head most like each head, and their divergence; None for a sole head.
 
     Args:
         divergences: [H, H], in nats.
-
-    Returns:
-        (index of the other head, divergence) per head; None for an only head.
     """
     if len(divergences) == 1:
         return [None]
@@ -191,19 +182,19 @@ def find_most_like(divergences: Array) -> list[tuple[int, float] | None]:
 
 
 def summarize_probes(attentions: Sequence[Attention]) -> dict[str, float]:
-    """Return what training shows of its probe sentences, by TensorBoard tag.
+    """Return scalars about the attention of the probe sentences, by TensorBoard tag.
 
-    The entropy in nats of every kind and layer, and the share of cross-attention that goes to the
-    end mark; means over heads.
+    They are the entropy in nats of every kind and layer, and the share of cross-attention on the
+    end mark, as means over heads.
     """
     if not attentions:
         return {}
-    found = average(map(sum_up, attentions))
+    means = average(map(sum_up, attentions))
     kinds = attentions[0].kinds
-    wanted = [(kind.name, "entropy", "entropy") for kind in kinds]
-    wanted += [(kind.name, "mark", "end_mark") for kind in kinds if kind.is_cross]
+    measures = [(kind.name, "entropy", "entropy") for kind in kinds]
+    measures += [(kind.name, "mark", "end_mark") for kind in kinds if kind.is_cross]
     return {
         f"attention/{tag}/{kind}_layer_{layer}": float(heads.mean())
-        for kind, name, tag in wanted
-        for layer, heads in enumerate(found.get(kind, {}).get(name, ()), start=1)
+        for kind, name, tag in measures
+        for layer, heads in enumerate(means.get(kind, {}).get(name, ()), start=1)
     }

@@ -1,4 +1,4 @@
-"""What an output owes to its source, as a table for the terminal."""
+"""An attribution as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from nmt.analysis.tables import begin_table
+from nmt.analysis.tables import make_table
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.analysis.heads.attribution import Attribution
 
-_SHOWN = 3  # source pieces named per output piece
+_SHOWN = 3  # source tokens named per output token
 
 
 def tabulate_attribution(attribution: Attribution) -> Table:
-    """Name the source pieces that matter most to each output piece, by both measures."""
-    table = begin_table("written", "gradient x input", "cross-attention", "in common")
+    """Return the source tokens that matter most to each output token, by both measures."""
+    table = make_table("written", "gradient x input", "cross-attention", "in common")
     for column in table.columns[1:3]:
         column.justify, column.overflow = "left", "fold"
     rows = zip(
@@ -29,9 +29,9 @@ def tabulate_attribution(attribution: Attribution) -> Table:
         attribution.overlap,
         strict=True,
     )
-    for piece, shares, weights, overlap in rows:
+    for token, shares, weights, overlap in rows:
         table.add_row(
-            Text(piece, "bold"),
+            Text(token, "bold"),
             _name_largest(attribution.source, shares),
             _name_largest(attribution.source, weights),
             f"{overlap:.2f}",
@@ -39,6 +39,6 @@ def tabulate_attribution(attribution: Attribution) -> Table:
     return table
 
 
-def _name_largest(pieces: Sequence[str], shares: np.ndarray) -> Text:
+def _name_largest(tokens: Sequence[str], shares: np.ndarray) -> Text:
     best = np.argsort(-shares, kind="stable")[:_SHOWN]
-    return Text("  ".join(f"{pieces[number]} {shares[number]:.2f}" for number in best))
+    return Text("  ".join(f"{tokens[number]} {shares[number]:.2f}" for number in best))

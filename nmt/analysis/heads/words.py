@@ -1,4 +1,4 @@
-"""Words of a text, and what share of each subword piece belongs to each of them."""
+"""Words of a text, and the share of each subword token that belongs to each word."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Span = tuple[int, int]  # characters [begin, end)
 
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’")  # written without a space before them
-_BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space behind them
-_STRAIGHT = '"'  # opens and closes in turn
+_BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
+_STRAIGHT = '"'  # opens and closes alternately
 
 
 def find_words(text: str) -> list[Span]:
-    """Find the words of a text.
+    """Return the spans of the words of a text.
 
-    A word is a run of characters that are neither white space nor marks; a mark is a character of
+    A word is a run of characters that are neither white space nor marks. A mark is a character of
     Unicode's categories of punctuation and symbols. An apostrophe, hyphen, point, comma or colon
-    between two such characters belongs to the word. Every other mark is a word of its own.
+    inside a word belongs to it. Every other mark is a separate word.
     """
     spans: list[Span] = []
     begin: int | None = None
@@ -44,12 +44,8 @@ def _is_in_word(sign: str) -> bool:
     return sign != "" and not sign.isspace() and category(sign)[0] not in "PS"
 
 
-def write(words: Sequence[str]) -> tuple[str, list[Span]]:
-    """Write words as a text, with punctuation where a writer puts it.
-
-    Returns:
-        (the text, where in it each word stands).
-    """
+def join_words(words: Sequence[str]) -> tuple[str, list[Span]]:
+    """Join words to a text with usual spacing; return it with the spans of the words."""
     text = ""
     spans = []
     quoted = False
@@ -64,22 +60,19 @@ def write(words: Sequence[str]) -> tuple[str, list[Span]]:
     return text, spans
 
 
-def share_out(pieces: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float64]:
-    """Return what share of each piece belongs to each word.
+def assign_to_words(tokens: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float64]:
+    """Return the share of each token that belongs to each word: [tokens, words], rows sum to 1.
 
-    A piece that straddles words is shared out by characters; white space belongs to the word behind
-    it, and a piece without characters to the word where it stands. Every row sums to 1.
+    A token that straddles words is divided by characters. White space belongs to the following
+    word, and a token without characters to the word at its position.
 
     Args:
-        pieces: spans of the pieces of a text, see `nmt.data.tokenizer.Tokenizer.spans`.
+        tokens: spans of the tokens of a text, see `nmt.data.tokenizer.Tokenizer.spans`.
         words: spans of its words, at least one.
-
-    Returns:
-        [pieces, words].
     """
     ends = np.array([end for _, end in words])
-    shares = np.zeros((len(pieces), len(words)))
-    for row, (begin, end) in zip(shares, pieces, strict=True):
+    shares = np.zeros((len(tokens), len(words)))
+    for row, (begin, end) in zip(shares, tokens, strict=True):
         characters = np.arange(begin, max(end, begin + 1))
         owners = np.minimum(np.searchsorted(ends, characters, side="right"), len(words) - 1)
         np.add.at(row, owners, 1 / len(characters))

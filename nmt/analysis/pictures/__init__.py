@@ -1,1 +1,1 @@
-"""Pictures: numbers in, a figure out."""
+"""Pictures of attention, heads and weights: numbers in, a figure out."""

@@ -1,4 +1,4 @@
-"""One number per head as a picture: layers down, heads across."""
+"""Numbers per head as pictures: layers down, heads across."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class Grid(NamedTuple):
-    """The heads of one kind of attention."""
+    """A number for each head of one kind of attention."""
 
     title: str
     values: NDArray[Any]  # [layers, H]; NaN: not measured
@@ -21,7 +21,7 @@ class Row(NamedTuple):
     """Grids of the same measure, on one colour scale from the smallest to the largest value."""
 
     measure: str
-    digits: int  # shown behind the point
+    digits: int  # decimal places
     grids: Sequence[Grid]
 
 
@@ -34,21 +34,21 @@ def draw_grids(rows: Sequence[Row]) -> Figure:
         figsize=(across * (1.5 + 0.55 * heads) + 1, len(rows) * (1.2 + 0.45 * layers)),  # inches
         layout="constrained",
     )
-    axes = figure.subplots(len(rows), across, squeeze=False)
-    for (measure, digits, grids), line in zip(rows, axes, strict=True):
+    rows_of_axes = figure.subplots(len(rows), across, squeeze=False)
+    for (measure, digits, grids), axes_row in zip(rows, rows_of_axes, strict=True):
         values = np.concatenate([grid.values.ravel() for grid in grids])
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        for grid, spot in zip(grids, line, strict=True):
-            image = spot.imshow(grid.values, cmap="magma_r", vmin=low, vmax=high, aspect="auto")
-            spot.set_title(grid.title, fontsize=10)
-            for axis, count in ((spot.yaxis, len(grid.values)), (spot.xaxis, grid.values.shape[1])):
+        for grid, axes in zip(grids, axes_row, strict=True):
+            image = axes.imshow(grid.values, cmap="magma_r", vmin=low, vmax=high, aspect="auto")
+            axes.set_title(grid.title, fontsize=10)
+            for axis, count in ((axes.yaxis, len(grid.values)), (axes.xaxis, grid.values.shape[1])):
                 axis.set_ticks(range(count), labels=[str(number + 1) for number in range(count)])
-            spot.set_xlabel("head")
-            spot.set_ylabel("layer")
+            axes.set_xlabel("head")
+            axes.set_ylabel("layer")
             for (layer, head), value in np.ndenumerate(grid.values):
                 if np.isfinite(value):
                     dark = value > low + 0.4 * (high - low)
-                    spot.text(
+                    axes.text(
                         head,
                         layer,
                         f"{value:.{digits}f}",
@@ -57,5 +57,5 @@ def draw_grids(rows: Sequence[Row]) -> Figure:
                         fontsize=8,
                         color="white" if dark else "black",
                     )
-        figure.colorbar(image, ax=list(line), label=measure)
+        figure.colorbar(image, ax=list(axes_row), label=measure)
     return figure

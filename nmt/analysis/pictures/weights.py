@@ -1,4 +1,4 @@
-"""Pictures of weights: positional encodings, and how large each layer's matrices are.
+"""Pictures of weights: positional encodings, and norms of each layer's matrices.
 
 Like `nmt.analysis.pictures.heatmaps`, this never touches matplotlib's global state.
 """
@@ -15,7 +15,7 @@ from nmt.analysis.anatomy.norms import Norms, similarity
 
 
 def draw_norms(norms: Norms) -> Figure:
-    """Draw both norms as heatmaps of layers (rows) and parts (columns), with their numbers."""
+    """Draw both norms as heatmaps of layers (rows) and parts (columns), with numbers."""
     width = 1.8 + 0.62 * len(norms.parts)
     height = 1.6 + 0.3 * len(norms.layers)
     figure = Figure(figsize=(width, 2 * height), layout="constrained", facecolor="white")
@@ -24,7 +24,7 @@ def draw_norms(norms: Norms) -> Figure:
         figure.subplots(2, 1), (norms.rms, norms.spectral), titles, strict=True
     ):
         image = axes.imshow(values, cmap="viridis", aspect="auto")
-        _ticks(axes, norms.parts, norms.layers)
+        _label_ticks(axes, norms.parts, norms.layers)
         axes.set_title(title, fontsize=10)
         middle = (np.nanmin(values) + np.nanmax(values)) / 2
         for (row, column), value in np.ndenumerate(values):
@@ -38,11 +38,7 @@ def draw_norms(norms: Norms) -> Figure:
 
 
 def draw_positions(table: np.ndarray) -> Figure:
-    """Draw the positional encodings [L, D], and how alike every two positions are.
-
-    Args:
-        table: [L, D].
-    """
+    """Draw positional encodings [L, D], and the similarity of any two positions."""
     figure = Figure(figsize=(12, 5), layout="constrained", facecolor="white")
     left, right = figure.subplots(1, 2)
     limit = float(np.abs(table).max())
@@ -60,10 +56,10 @@ def draw_positions(table: np.ndarray) -> Figure:
 
 
 def draw_distances(stacks: Mapping[str, np.ndarray]) -> Figure:
-    """Draw what a distance does to the score of a query and a key, a line for each head.
+    """Draw how the distance changes the score of a query and a key, a line for each head.
 
     Args:
-        stacks: [H, 2 L - 1] by title; distances from 1 - L, ahead of the query, to L - 1.
+        stacks: [H, 2 L - 1] by title; distances from 1 - L (the key follows the query) to L - 1.
     """
     figure = Figure(figsize=(6 * len(stacks), 4), layout="constrained", facecolor="white")
     for axes, (title, values) in zip(
@@ -79,7 +75,7 @@ def draw_distances(stacks: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def _ticks(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
-    """Name the columns and rows of a heatmap."""
+def _label_ticks(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
+    """Label the columns and rows of a heatmap."""
     axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right", fontsize=8)
     axes.set_yticks(range(len(rows)), rows, fontsize=8)

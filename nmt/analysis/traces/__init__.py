@@ -1,1 +1,1 @@
-"""What a beam search saw."""
+"""Traces of beam search."""

@@ -1,7 +1,7 @@
-"""What a search did for one sentence: every prefix it kept, and what the model offered it there.
+"""The trace of a search for one sentence: every prefix in the beam, and the best next tokens.
 
 The search is the one that translates (`nmt.inference.search`), run one position at a time. Its
-``step`` is wrapped, so that the logits a step gave travel in the state; nothing else differs.
+``step`` is wrapped so that the state also carries the logits; nothing else differs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nmt.inference.results import join_lines
 from nmt.inference.search import FREE, IMPOSSIBLE, Constraints
 from nmt.inference.translator import Translator
 
-CANDIDATES = 5  # kept of what could follow each prefix
+CANDIDATES = 5  # next tokens recorded for each prefix
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,28 @@ class Candidate:
 
 @dataclass
 class Node:
-    """A prefix that was kept, by its last token; the root is the begin mark."""
+    """A prefix in the beam, by its last token; the root is the begin mark."""
 
-    parent: int | None  # index of the prefix without the last token; None: the root
-    depth: int  # tokens, begin mark not counted
+    parent: int | None  # index of the prefix without the last token; None at the root
+    depth: int  # tokens, without the begin mark
     token: int
     piece: str
-    log_prob: float  # of the token, given what stands before it, in nats
-    total: float  # of the whole prefix, in nats
-    score: float | None  # what ended hypotheses are ranked by; None: it has not ended
-    candidates: tuple[Candidate, ...] = ()  # the most probable first; (): search stopped here
+    log_prob: float  # of the token given the previous ones, in nats
+    total: float  # log-probability of the prefix, in nats
+    score: float | None  # by which ended hypotheses are ranked; None: not ended
+    candidates: tuple[Candidate, ...] = ()  # most probable first; empty: the search stopped here
 
 
 @dataclass(frozen=True)
 class Trace:
     """One search for one sentence."""
 
-    source: list[str]  # S pieces, end mark included
+    source: list[str]  # S tokens, end mark included
     beam_size: int  # 1: greedy
     length_penalty: float  # alpha of Wu et al. 2016, equation 14
-    nodes: list[Node]  # parents stand before their children; 0 is the root
-    finished: list[int]  # nodes of the ended hypotheses that were returned, best first
-    texts: list[str]  # of these
+    nodes: list[Node]  # parents before their children; 0 is the root
+    finished: list[int]  # nodes of the returned hypotheses, best first
+    texts: list[str]  # of the returned hypotheses
 
     def path(self, node: int) -> list[int]:
         """Return the nodes from the root's child to ``node``."""
@@ -72,19 +72,19 @@ class Trace:
 
     def tokens(self, node: int) -> tuple[int, ...]:
         """Return the ids of a prefix."""
-        return tuple(self.nodes[one].token for one in self.path(node))
+        return tuple(self.nodes[ancestor].token for ancestor in self.path(node))
 
 
 @dataclass(frozen=True)
 class Parting:
-    """Where the best hypothesis of a beam leaves the greedy one."""
+    """Where the best hypothesis of a beam differs first from the greedy one."""
 
-    position: int  # from 0: the first that differs
-    before: list[str]  # the pieces that both begin with
+    position: int  # of the first different token, from 0
+    before: list[str]  # the tokens that both begin with
     greedy: Candidate
     beam: Candidate
-    greedy_text: str  # the whole output
-    greedy_log_prob: float  # of the whole output, in nats
+    greedy_text: str
+    greedy_log_prob: float  # of the output, in nats
     beam_log_prob: float
 
 
@@ -103,20 +103,20 @@ def record(
     length_penalty: float | None = None,
     prefix: str = "",
 ) -> Trace:
-    """Search for translations of one sentence and keep what the search saw.
+    """Search for translations of one sentence and return the trace of the search.
 
-    The beam is asked for as many hypotheses as it is wide, so that those which ended second or
-    third are seen too; the best of them is the one that the model's own search returns.
+    The search returns as many hypotheses as the beam has, so that the second and third are visible
+    too. The best one is the translation.
 
     Args:
-        translator: of a run.
+        translator: a translator of a run.
         text: a source sentence.
-        beam_size: hypotheses kept at every position; 1 is greedy. None: the run's default.
-        length_penalty: alpha of Wu et al. 2016, equation 14. None: the run's default.
-        prefix: what every output begins with.
+        beam_size: hypotheses per position; 1 is greedy, None the run's default.
+        length_penalty: alpha of Wu et al. 2016, equation 14; None is the run's default.
+        prefix: text that every output begins with.
 
     Raises:
-        UserError: the text is empty or would be translated in parts, or the engine is no model.
+        UserError: the text is empty or longer than a segment, or no Keras model is available.
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
@@ -157,34 +157,34 @@ def record(
 
 
 class _Prefixes:
-    """The prefixes that a search has kept until now, as the nodes of a tree.
+    """The prefixes that were in the beam so far, as the nodes of a tree.
 
     Attributes:
-        nodes: parents stand before their children; 0 is the root.
-        by_tokens: index of a node, by the ids of its prefix.
+        nodes: parents before their children; 0 is the root.
+        by_tokens: index of each node, by the ids of its prefix.
     """
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
         self.nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
         self.by_tokens: dict[tuple[int, ...], int] = {(): 0}
-        self._live: list[tuple[int, ...] | None] = [()]  # place by place; None: impossible
+        self._live: list[tuple[int, ...] | None] = [()]  # by row of the beam; None: impossible
 
     def add_position(self, algorithm: Any, progress: Any) -> None:
-        """Add what one more position has made of the live prefixes."""
+        """Add the prefixes that are one token longer, after one more position."""
         index = int(progress.index)
         log_probs = _log_softmax(np.asarray(progress.state.logits)[0])  # [k, V]
-        offered = {}
-        for tokens, row in zip(self._live, log_probs, strict=False):  # at first one place is live
+        log_probs_after = {}
+        for tokens, row in zip(self._live, log_probs, strict=False):  # at first, one row is live
             if tokens is not None:
-                offered[tokens] = row
+                log_probs_after[tokens] = row
                 candidates = _find_best(self._translator, row)
                 self.nodes[self.by_tokens[tokens]].candidates = candidates
         self._live = []
         for tokens, total, score in _list_hypotheses(algorithm, progress):
             if score is None:
                 self._live.append(tokens if total > IMPOSSIBLE / 2 else None)
-            if total <= IMPOSSIBLE / 2 or len(tokens) < index:  # no prefix, or ended before
+            if total <= IMPOSSIBLE / 2 or len(tokens) < index:  # impossible, or ended earlier
                 continue
             self.by_tokens[tokens] = len(self.nodes)
             self.nodes.append(
@@ -193,7 +193,7 @@ class _Prefixes:
                     depth=index,
                     token=tokens[-1],
                     piece=self._translator.tokenizer.pieces(tokens[-1:])[0],
-                    log_prob=float(offered[tokens[:-1]][tokens[-1]]),
+                    log_prob=float(log_probs_after[tokens[:-1]][tokens[-1]]),
                     total=total,
                     score=score,
                 )
@@ -201,19 +201,20 @@ class _Prefixes:
 
 
 def find_parting(greedy: Trace, beam: Trace) -> Parting | None:
-    """Return where the best outputs of two searches for one sentence part; None: nowhere."""
-    ours, theirs = (one.path(one.finished[0]) for one in (greedy, beam))
-    for position, both in enumerate(zip(ours, theirs, strict=False)):
-        mine, other = greedy.nodes[both[0]], beam.nodes[both[1]]
-        if mine.token != other.token:
+    """Return where the best outputs of two searches for one sentence differ first, if at all."""
+    greedy_path, beam_path = (
+        [trace.nodes[node] for node in trace.path(trace.finished[0])] for trace in (greedy, beam)
+    )
+    for position, (greedy_node, beam_node) in enumerate(zip(greedy_path, beam_path, strict=False)):
+        if greedy_node.token != beam_node.token:
             return Parting(
                 position=position,
-                before=[greedy.nodes[one].piece for one in ours[:position]],
-                greedy=_as_candidate(mine),
-                beam=_as_candidate(other),
+                before=[node.piece for node in greedy_path[:position]],
+                greedy=_as_candidate(greedy_node),
+                beam=_as_candidate(beam_node),
                 greedy_text=greedy.texts[0],
-                greedy_log_prob=greedy.nodes[ours[-1]].total,
-                beam_log_prob=beam.nodes[theirs[-1]].total,
+                greedy_log_prob=greedy_path[-1].total,
+                beam_log_prob=beam_path[-1].total,
             )
     return None
 
@@ -223,7 +224,7 @@ def _as_candidate(node: Node) -> Candidate:
 
 
 def _record_logits(algorithm: Any) -> Any:
-    """Return the search with logits kept in its state."""
+    """Return the search with the logits of each step in its state."""
 
     def step(tokens: Any, index: Any, state: _Recorded) -> tuple[Any, _Recorded]:
         logits, inner = algorithm.step(tokens, index, state.inner)
@@ -239,7 +240,7 @@ def _record_logits(algorithm: Any) -> Any:
 def _search_by_position(
     algorithm: Any, start: _Recorded, constraints: Constraints, limit: int
 ) -> Iterator[Any]:
-    """Search position by position to the end, and yield the progress after each."""
+    """Search to the end, and yield the progress after each position."""
 
     def advance(progress: Any, until: Any) -> Any:
         return algorithm.advance(progress, constraints, until)
@@ -261,9 +262,9 @@ def _search_by_position(
 def _list_hypotheses(
     algorithm: Any, progress: Any
 ) -> Iterator[tuple[tuple[int, ...], float, float | None]]:
-    """Yield tokens, log-probability and score (None: not ended) of what a search holds.
+    """Yield tokens, log-probability and score (None: not ended) of each hypothesis of a search.
 
-    First the live prefixes, place by place, impossible ones too; then the ended hypotheses.
+    First come the live prefixes by row of the beam, impossible ones too, then the ended hypotheses.
     """
     index = int(progress.index)
     if isinstance(algorithm, Greedy):
@@ -275,7 +276,7 @@ def _list_hypotheses(
     for row, total in zip(live, np.asarray(progress.live_log_probs)[0], strict=True):
         yield _ids(row), float(total), None
     ended = (progress.ended_tokens, progress.ended_log_probs, progress.ended_scores)
-    for row, total, score in zip(*(np.asarray(part)[0] for part in ended), strict=True):
+    for row, total, score in zip(*(np.asarray(array)[0] for array in ended), strict=True):
         length = int(np.argmax(row == EOS)) + 1
         yield _ids(row[:length]), float(total), float(score)
 

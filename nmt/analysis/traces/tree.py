@@ -1,4 +1,4 @@
-"""A traced search for reading: the beam as a tree, what was offered at each position."""
+"""A trace for the terminal: the beam as a tree, and the best next tokens at each position."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from nmt.analysis.traces.trace import Node, Parting, Trace
 _BEST, _FINISHED, _PRUNED = "bold green", "", "dim"
 
 
-def render(trace: Trace, parted: Parting | None) -> list[Tree | Table | Text]:
-    """Return all that there is to see of one sentence.
+def render(trace: Trace, parting: Parting | None) -> list[Tree | Table | Text]:
+    """Return everything to print about one sentence.
 
     Args:
-        trace: of the search.
-        parted: where the best of it leaves the greedy output.
+        trace: the trace of the search.
+        parting: where its best output differs from the greedy one.
     """
-    shown: list[Tree | Table | Text] = [
+    renderables: list[Tree | Table | Text] = [
         draw_tree(trace),
         Text(),
         tabulate_candidates(trace),
         Text(),
     ]
     if trace.beam_size > 1:
-        shown.append(Text("\n".join([*describe_parting(trace, parted), ""])))
-    return shown
+        renderables.append(Text("\n".join([*describe_parting(trace, parting), ""])))
+    return renderables
 
 
 def draw_tree(trace: Trace) -> Tree:
-    """Draw the kept prefixes as a tree; pieces that nothing branches from share a line.
+    """Draw the prefixes as a tree; tokens without a branch between them share a line.
 
-    A number behind a piece is its probability, given what stands before it. What ended has its
-    log-probability and score and, if it was returned, its rank; what the search dropped is dim.
+    The number after a token is its probability given the previous tokens. A hypothesis that ended
+    shows its log-probability, its score and, if returned, its rank. Dropped prefixes are dim.
     """
     children: dict[int, list[int]] = {}
     for number, node in enumerate(trace.nodes):
@@ -45,69 +45,72 @@ def draw_tree(trace: Trace) -> Tree:
     best = set(trace.path(trace.finished[0]))
     kind = "greedy" if trace.beam_size == 1 else f"beam {trace.beam_size}"
     root = Tree(Text(f"{' '.join(trace.source)}  ({kind})"))
-    waiting = [(root, child) for child in children.get(0, [])[::-1]]
-    while waiting:
-        branch, number = waiting.pop()
+    pending = [(root, child) for child in children.get(0, [])[::-1]]
+    while pending:
+        branch, number = pending.pop()
         style = _BEST if number in best else _FINISHED if number in finished else _PRUNED
         line = Text(style=style)
         while True:
             node = trace.nodes[number]
             line.append(f"{'  ' if line else ''}{node.piece} {_format_share(node)}")
-            after = children.get(number, [])
-            if len(after) != 1 or (after[0] in best) != (number in best):
+            following = children.get(number, [])
+            if len(following) != 1 or (following[0] in best) != (number in best):
                 break
-            [number] = after
-        if not after:
+            [number] = following
+        if not following:
             line.append(f"  {_describe_end(trace, number)}")
-        grown = branch.add(line)
-        waiting += [(grown, child) for child in after[::-1]]
+        subtree = branch.add(line)
+        pending += [(subtree, child) for child in following[::-1]]
     return root
 
 
 def tabulate_candidates(trace: Trace) -> Table:
-    """List what was offered at each position of the best hypothesis, most probable first."""
+    """Return the best next tokens at each position of the best hypothesis, most probable first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", justify="right", style="dim")
     table.add_column("written")
     table.add_column("p", justify="right")
     path = trace.path(trace.finished[0])
-    offers = [trace.nodes[node].candidates for node in [0, *path[:-1]]]
-    for rank in range(1, max(map(len, offers)) + 1):
+    candidates_by_position = [trace.nodes[node].candidates for node in [0, *path[:-1]]]
+    for rank in range(1, max(map(len, candidates_by_position)) + 1):
         table.add_column(f"{rank}.", overflow="fold")
-    for position, (number, offered) in enumerate(zip(path, offers, strict=True), start=1):
+    for position, (number, candidates) in enumerate(
+        zip(path, candidates_by_position, strict=True), start=1
+    ):
         node = trace.nodes[number]
-        cells = [Text(f"{one.piece} {one.probability:.3f}") for one in offered]
-        for one, cell in zip(offered, cells, strict=True):
-            if one.token == node.token:
+        cells = [Text(f"{option.piece} {option.probability:.3f}") for option in candidates]
+        for option, cell in zip(candidates, cells, strict=True):
+            if option.token == node.token:
                 cell.stylize(_BEST)
         table.add_row(str(position), Text(node.piece, _BEST), _format_share(node), *cells)
     return table
 
 
-def describe_parting(beam: Trace, found: Parting | None) -> list[str]:
-    """Say where greedy and beam part, and which of the two is more probable in the end."""
-    if found is None:
+def describe_parting(beam: Trace, parting: Parting | None) -> list[str]:
+    """Return lines on where greedy and beam differ, and which output is more probable."""
+    if parting is None:
         return [f"greedy and beam {beam.beam_size} write the same"]
-    gain = found.beam_log_prob - found.greedy_log_prob
-    before = " ".join(found.before) or "the begin mark"
+    gain = parting.beam_log_prob - parting.greedy_log_prob
+    before = " ".join(parting.before) or "the begin mark"
     return [
-        f"greedy and beam {beam.beam_size} part at position {found.position + 1}, behind {before}:",
-        f"  greedy writes {found.greedy.piece} ({found.greedy.probability:.3f}), in the end "
-        f"log-probability {found.greedy_log_prob:.3f}: {found.greedy_text}",
-        f"  the beam writes {found.beam.piece} ({found.beam.probability:.3f}), in the end "
-        f"log-probability {found.beam_log_prob:.3f}: {beam.texts[0]}",
+        f"greedy and beam {beam.beam_size} part at position {parting.position + 1}, "
+        f"behind {before}:",
+        f"  greedy writes {parting.greedy.piece} ({parting.greedy.probability:.3f}), in the end "
+        f"log-probability {parting.greedy_log_prob:.3f}: {parting.greedy_text}",
+        f"  the beam writes {parting.beam.piece} ({parting.beam.probability:.3f}), in the end "
+        f"log-probability {parting.beam_log_prob:.3f}: {beam.texts[0]}",
         f"  the {'beam' if gain > 0 else 'greedy'} output is the more probable by "
         f"{abs(gain):.3f} nats",
     ]
 
 
 def _format_share(node: Node) -> str:
-    """Return the probability of a piece, given what stands before it."""
+    """Return the probability of a token given the previous ones."""
     return f"{math.exp(node.log_prob):.3f}"
 
 
 def _describe_end(trace: Trace, number: int) -> str:
-    """Say how a branch ended."""
+    """Return log-probability, score and rank at the end of a branch."""
     node = trace.nodes[number]
     if node.score is None:
         return f"[log p {node.total:.2f}]"

@@ -1,16 +1,16 @@
-// What is chosen in the viewer, and the same as text, for a source to keep.
+// The user's choices in the viewer, also as text for a source to store.
 
 export const VIEWS = { matrix: "matrix", lines: "lines", grid: "all heads" };
 
 export class Choices {
   run = "";
   sentence = "";
-  step = null;     // null: the last one
+  step = null;     // null: the last step
   kind = "cross";
   view = "matrix";
-  layer = null;    // from 0; null: the last one
+  layer = null;    // from 0; null: the last layer
   heads = [];      // from 0; empty: all
-  stretch = false; // whether the scale ends at the largest weight
+  stretch = false; // true: the scale ends at the largest weight
 
   toText() {
     const text = new URLSearchParams();
@@ -20,7 +20,7 @@ export class Choices {
     return String(text);
   }
 
-  // Takes over what a text says, whoever wrote it.
+  // Restores choices from an untrusted text.
   recall(text) {
     const kept = new URLSearchParams(text);
     for (const key of ["run", "sentence", "kind", "view"]) this[key] = kept.get(key) ?? this[key];
@@ -30,15 +30,15 @@ export class Choices {
     this.stretch = kept.has("stretch");
   }
 
-  // The place of the chosen step among those there are.
+  // The index of the chosen step.
   placeOf(steps) {
     if (this.step === null) return steps.length - 1;
     const later = steps.findIndex(({ step }) => step > this.step);
     return Math.max(0, (later < 0 ? steps.length : later) - 1);
   }
 
-  // What is chosen of a kind of attention: {layer, heads, ticked, all}. all: the numbers of all its
-  // heads; heads: those whose mean is shown, which are all where none is ticked.
+  // The choices within a kind of attention: {layer, heads, ticked, all}. all: the numbers of all
+  // heads; heads: those whose mean is shown, all of them if none is ticked.
   within(kind) {
     const layer = Math.max(0, Math.min(this.layer ?? kind.layers, kind.layers - 1));
     const all = Array.from({ length: kind.heads }, (_, head) => head);
@@ -46,7 +46,7 @@ export class Choices {
     return { layer, heads: ticked.length ? ticked : all, ticked, all };
   }
 
-  // The heads after one was ticked or not, or after "all" was.
+  // The heads after one, or "all", was ticked or unticked.
   headsAfter(value, ticked) {
     if (value === "all") return [];
     const others = this.heads.filter((head) => head !== Number(value));

@@ -1,13 +1,13 @@
 // The colour scale of the PNG heatmaps (magma) and its painting, one pixel per weight.
 
-// Every sixteenth of the scale; between them colours are interpolated, to 1% of full brightness.
+// Every sixteenth colour of the scale. Interpolating between them is exact to 1% of brightness.
 const MAGMA = [
   "#000004", "#0a0822", "#1d1147", "#36106b", "#51127c", "#6a1c81", "#832681", "#9c2e7f", "#b73779",
   "#d0416f", "#e75263", "#f56b5c", "#fc8961", "#fea772", "#fec488", "#fde2a3", "#fcfdbf",
 ];
 
-// 256 colours of a weight from 0 to 1, three bytes each. The weight 0 has the colour nearest to the
-// page: the light end on a light one, as in the PNGs, the dark end on a dark one.
+// 256 colours for weights from 0 to 1, three bytes each. Weight 0 has the colour closest to the page:
+// the light end on a light page, as in the PNGs, the dark end on a dark page.
 export function palette(dark) {
   const stops = dark ? MAGMA : [...MAGMA].reverse();
   const channel = (stop, k) => parseInt(stops[stop].slice(1 + 2 * k, 3 + 2 * k), 16);
@@ -23,12 +23,12 @@ export function palette(dark) {
   return colours;
 }
 
-// The whole scale as a CSS background, from left to right.
+// The scale as a CSS background, from left to right.
 export function scaleImage(dark) {
   return `linear-gradient(to right, ${(dark ? MAGMA : [...MAGMA].reverse()).join(", ")})`;
 }
 
-// Paints weights; `most` is the weight that has the last colour.
+// Paints weights; the weight `most` has the last colour.
 export function paint(canvas, weights, rows, columns, colours, most) {
   canvas.width = columns;
   canvas.height = rows;

@@ -1,10 +1,10 @@
-// The choices above the picture, as a form.
+// The form above the picture.
 
 import { VIEWS } from "./choices.js";
 import { choices, fill, fillChoices, make, select } from "./forms.js";
 
 export class Controls {
-  // choose(change): something else is wanted, {run} or {sentence} and so on.
+  // choose(change): called with changed choices: {run}, {sentence} and so on.
   constructor(choose) {
     this.choose = choose;
     this.run = select("run", (value) => choose({ run: value }));
@@ -17,7 +17,7 @@ export class Controls {
     this.runLabel = make("label", {}, "Run", this.run);
     this.sentenceLabel = make("label", {}, "Sentence", this.sentence);
     this.layerLabel = make("label", {}, "Layer", this.layer);
-    // A form of its own, because radio buttons exclude each other within one.
+    // A separate form, because radio buttons exclude each other within a form.
     this.element = make(
       "form", { class: "controls" }, this.runLabel, this.sentenceLabel, this.kinds, this.views,
       this.layerLabel, this.heads,
@@ -25,7 +25,7 @@ export class Controls {
     this.element.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  // runs: names; found: see Reader.find. A choice of one without a name is none.
+  // runs: names; found: see Reader.find. A single unnamed run is not offered as a choice.
   showSentences(runs, { run, sentences, id }) {
     this.runLabel.hidden = runs.length < 2 && !run;
     this.sentenceLabel.hidden = sentences.length < 2 && !sentences[0].text;
@@ -33,7 +33,7 @@ export class Controls {
     fill(this.sentence, sentences.map((one) => [one.id, one.text]), id);
   }
 
-  // kinds: those of the record; kind: the one shown.
+  // kinds: the kinds in the record; kind: the displayed one.
   show(chosen, kinds, kind) {
     const { layer, ticked, all } = chosen.within(kind);
     this.kinds.hidden = kinds.length < 2;

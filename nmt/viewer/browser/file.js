@@ -1,11 +1,11 @@
-// The viewer in a file of its own: nmt/viewer/page.py puts this behind viewer.js, and the data into
-// the page: a list of {sentence, record}, records in base64.
+// The viewer in an HTML file: nmt/viewer/page.py appends this to viewer.js, and puts the data into the
+// page: a list of {sentence, record}, records in base64.
 
 import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
 
 const inlined = JSON.parse(document.getElementById("attention").textContent);
-// A link may say what is chosen; but a frame of a notebook has no address of its own.
+// A link may contain choices, except in a notebook's frame, which has no address.
 const addressed = location.protocol !== "about:";
 
 mount(document.querySelector("main"), {

@@ -1,10 +1,10 @@
-// Form elements. Their options are left alone while they stay the same, and the focus with them.
+// Form elements. Options that stay the same are not replaced, so they keep the focus.
 
 export function make(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
 }
 
 export function select(name, change) {
@@ -13,7 +13,7 @@ export function select(name, change) {
   return field;
 }
 
-// Fills a select with [value, text] pairs, if they are others than it has, and chooses.
+// Fills a select with [value, text] pairs if they have changed, and chooses one.
 export function fill(field, options, chosen) {
   const wanted = JSON.stringify(options);
   if (field.dataset.options !== wanted) {
@@ -30,7 +30,7 @@ export function choices(legend) {
   return group;
 }
 
-// Fills a group with radio buttons or checkboxes, [value, text] pairs, if it has others.
+// Fills a group with radio buttons or checkboxes, [value, text] pairs, if they have changed.
 export function fillChoices(group, type, name, options, isChosen, change) {
   const wanted = JSON.stringify(options);
   if (group.dataset.options !== wanted) {

@@ -4,17 +4,17 @@ import { paint } from "./colours.js";
 import { make } from "./forms.js";
 import { headMean } from "./record.js";
 
-const SIDE = 112; // px, the longer one
+const SIDE = 112; // px of the longer side
 
 export class Grid {
-  // open(layer, heads): a thumbnail was chosen; no heads are the mean of all.
+  // open(layer, heads): called when a thumbnail is chosen; no heads: the mean of all.
   constructor(host, open) {
     this.host = host;
     this.open = open;
   }
 
-  // content: {kind, colours, most, layer, ticked, all}; the last three are what is chosen, see
-  // Choices.within. Buttons stay while their number does, and the focus with them.
+  // content: {kind, colours, most, layer, ticked, all}; the last three are choices, see
+  // Choices.within. Buttons are replaced only if their number changes, so they keep the focus.
   draw({ kind, colours, most, layer: chosen, ticked, all }) {
     const shape = `${kind.layers} ${kind.heads}`;
     if (this.host.dataset.shape !== shape) {

@@ -1,10 +1,10 @@
-// Lines between two lists of tokens: those that attend on the left, attended to on the right.
+// Lines between two lists of tokens: on the left those that attend, on the right the attended ones.
 
 import { strongest } from "./record.js";
 import { LETTERS } from "./tokens.js";
 
-const LONG = 640;       // px of lists whose lines are not the lowest
-const FAINTEST = 0.01;  // of the scale: thinner lines are left out
+const LONG = 640;       // px: longer lists get lower lines
+const FAINTEST = 0.01;  // of the scale: fainter lines are omitted
 
 export class Lines {
   hasCells = false;
@@ -34,7 +34,7 @@ export class Lines {
     return 8 + (index + 0.5) * this.height;
   }
 
-  // Strokes all lines; those of a spot stand out.
+  // Draws all lines, and highlights the lines of a spot.
   light(spot) {
     const { gap, plot } = this, { row: from, column: to, count = 1 } = spot ?? {};
     const context = plot.canvas.getContext("2d");
@@ -61,8 +61,8 @@ export class Lines {
     return null;
   }
 
-  // The spot to which a key leads, null for other keys: up and down along a list; to the other
-  // list, where the strongest line leads.
+  // The spot to which a key moves, null for other keys: up and down within a list; to the other list
+  // along the strongest line.
   step(key, { row, column }) {
     const { plot } = this, onRows = row !== null;
     const index = onRows ? row : column;

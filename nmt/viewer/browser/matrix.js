@@ -5,7 +5,7 @@ import { LETTERS, svg } from "./tokens.js";
 
 const SMALLEST = 10;  // px of a cell
 const LARGEST = 34;
-const TALLEST = 600;  // px of a matrix whose cells are not the smallest
+const TALLEST = 600;  // px: larger matrices get smaller cells
 const SLANT = 55;     // degrees of column tokens
 
 export class Matrix {
@@ -66,7 +66,7 @@ export class Matrix {
     place(this.bands.cell, row !== null && column !== null, x, y, cell, cell);
   }
 
-  // The spot of a place on the screen, where no token is.
+  // The spot at a position on the screen outside of the tokens.
   spotAt(x, y) {
     const box = this.plot.drawing.getBoundingClientRect();
     const column = Math.floor((x - box.left - this.left) / this.cell);
@@ -75,7 +75,7 @@ export class Matrix {
     return hit ? { row, column } : null;
   }
 
-  // The spot to which a key leads, null for other keys. The row tokens are a column to the left of
+  // The spot to which a key moves, null for other keys. The row tokens are a column to the left of
   // the cells, the column tokens a row above them.
   step(key, { row, column }) {
     row ??= -1;

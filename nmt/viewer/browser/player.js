@@ -1,16 +1,16 @@
-// The slider over training, and the button that lets it run.
+// The slider over training, and the Play button.
 
 import { make } from "./forms.js";
 
 const FRAME = 650; // ms per step
 
 export class Player {
-  // go(step): shows that step; a promise. null: the last one, whichever that will be.
+  // go(step): shows that step, and returns a promise; null: always the last step.
   constructor(go) {
     this.go = go;
     this.steps = [];
     this.place = 0;
-    this.playing = null; // what the last press of the button started
+    this.playing = null; // the run that the last press of the button started
     this.button = make("button", { type: "button" });
     this.button.addEventListener("click", () => (this.playing ? this.stop() : this.start()));
     this.slider = make("input", { type: "range", name: "step", min: 0, step: 1 });
@@ -24,7 +24,7 @@ export class Player {
     this.stop();
   }
 
-  // steps: [{step}] in order, of step null if there was no training; place: the one shown.
+  // steps: [{step}] in order, with step null outside of training; place: index of the displayed one.
   show(steps, place) {
     this.steps = steps;
     this.place = place;
@@ -38,7 +38,7 @@ export class Player {
     this.slider.setAttribute("aria-valuetext", text);
   }
 
-  // At the end of the slider new steps are followed.
+  // At its end, the slider follows new steps.
   goTo(place) {
     this.place = place;
     return this.go(this.atEnd() ? null : this.steps[place].step);

@@ -1,18 +1,18 @@
-// One picture of attention that can be pointed at: a matrix, or lines between two lists of tokens.
+// An interactive picture of attention: a matrix, or lines between two lists of tokens.
 //
-// A spot is what is pointed at, {row, column}: a token that attends (column null), a token attended
-// to (row null), or a cell of the matrix (neither null). A spot of several tokens that follow each
-// other says how many: {row, column, count}.
+// A spot {row, column} is a position in it: a token that attends (column null), an attended token (row
+// null), or a cell of the matrix (neither null). A spot of several successive tokens has their number:
+// {row, column, count}.
 //
-// The matrix has the colours of the PNG heatmaps, in proportion to the weight. Lines and marked
-// tokens go by its square root: in a long sentence most weights are too small to be seen otherwise.
+// The matrix has the colours of the PNG heatmaps, in proportion to the weight. Lines and highlighted
+// tokens use its square root: most weights of a long sentence would be too small to see.
 
 import { Lines } from "./lines.js";
 import { Matrix } from "./matrix.js";
 import { drawToken, FAMILY, svg, tokenWidth } from "./tokens.js";
 
 export class Plot {
-  // onPoint(spot): the pointer is on something, or on nothing (null), and then `cursor` counts.
+  // onPoint(spot): called with the spot under the pointer; null: none, then `cursor` applies.
   constructor(host, onPoint) {
     this.host = host;
     this.onPoint = onPoint;
@@ -20,7 +20,7 @@ export class Plot {
     this.drawing = svg("svg", {});
     host.replaceChildren(this.canvas, this.drawing);
     this.lit = null;
-    this.cursor = null; // the spot where a click or the keyboard left off; it stays lit
+    this.cursor = null; // the spot of the last click or key; it stays highlighted
     host.addEventListener("pointermove", (event) => onPoint(this.spotAt(event)));
     host.addEventListener("pointerleave", () => onPoint(null));
     host.addEventListener("click", (event) => this.pin(this.spotAt(event)));
@@ -44,14 +44,14 @@ export class Plot {
     return this.weights[row * this.kind.columns.length + column];
   }
 
-  // What a row gives to each column; of several rows the mean.
+  // The weights of a row, or the mean of several rows.
   rowWeights(row, count = 1) {
     const rows = Array.from({ length: count }, (_, i) => row + i);
     return this.kind.columns.map((_, column) =>
       rows.reduce((sum, one) => sum + this.weight(one, column), 0) / count);
   }
 
-  // What each row gives to a column; to several columns in all.
+  // The weights of a column, or the sum of several columns.
   columnWeights(column, count = 1) {
     const columns = Array.from({ length: count }, (_, i) => column + i);
     return this.kind.rows.map((_, row) =>
@@ -73,7 +73,7 @@ export class Plot {
     }
   }
 
-  // The tokens of a side, "row" or "column"; place(index) says where: see drawToken.
+  // The tokens of a side, "row" or "column"; place(index) returns positions, see drawToken.
   tokens(side, place) {
     this.kind[`${side}s`].forEach((token, index) => {
       const placed = { side, index, letters: this.letters, ...place(index) };
@@ -87,10 +87,10 @@ export class Plot {
     return this.letters * Math.max(...this.kind[`${side}s`].map(tokenWidth));
   }
 
-  // ---- lighting ----
+  // ---- highlighting ----
 
-  // Lights what a spot is connected with; a spot outside of the picture lights nothing. Where there
-  // are no cells, a cell is its row.
+  // Highlights a spot's connections; a spot outside of the picture has none. In a view without
+  // cells, a cell stands for its row.
   light(spot) {
     const inside = (index, tokens) => index === null || index < tokens.length;
     const fits = spot && inside(spot.row, this.kind.rows) && inside(spot.column, this.kind.columns);
@@ -104,7 +104,7 @@ export class Plot {
     this.layout.light(this.lit);
   }
 
-  // active: the first one that is pointed at, or null; weights: of all, or null.
+  // active: index of the first token of the spot, or null; weights: one per token, or null.
   lightTokens(side, active, count, weights) {
     this.groups[side].forEach((token, index) => {
       const pointed = active !== null && index >= active && index < active + count;
@@ -116,7 +116,7 @@ export class Plot {
     });
   }
 
-  // The rectangle on the screen that a spot's tooltip belongs to.
+  // The rectangle on the screen beside which a spot's tooltip appears.
   anchor({ row, column }) {
     const mark =
       row !== null && column !== null
@@ -136,7 +136,7 @@ export class Plot {
       : { row: null, column: index };
   }
 
-  // A second click takes the first one back.
+  // A second click undoes the first.
   pin(spot) {
     const again = spot && this.cursor
       && spot.row === this.cursor.row && spot.column === this.cursor.column;

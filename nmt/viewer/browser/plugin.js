@@ -26,7 +26,7 @@ const source = {
     + "evaluation.",
 };
 
-// TensorBoard says on a port when it has read new data; every message wants a reply.
+// TensorBoard sends a message on a port when it has new data, and expects a reply to each message.
 function onReload(reload) {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = ({ data }) => {
@@ -46,7 +46,7 @@ function loadStyle(name) {
   });
 }
 
-// Called by the page that TensorBoard makes for the dashboard's frame.
+// Called by the page in the dashboard's frame.
 export function render() {
   document.documentElement.lang = "en";
   document.title = "Attention";
@@ -62,7 +62,7 @@ function begin() {
   };
   if (parent !== window) follow();
   const viewer = mount(main, source);
-  if (parent === window) return; // opened by itself: as the browser prefers
+  if (parent === window) return; // opened without TensorBoard: the browser's preference applies
   onReload(() => viewer.refresh());
   new MutationObserver(() => {
     follow();

@@ -1,20 +1,19 @@
-// Reading from a source: each series of a sentence once, and each of its records.
+// Reads from a source, each series of a sentence and each record once.
 
 export class Reader {
   constructor(source) {
     this.source = source;
     this.runs = [];
-    this.series = null; // the one that is shown
+    this.series = null; // the displayed series
   }
 
-  // Asks for the runs again, and for steps when they are needed next.
+  // Requests the runs again; steps are requested again when they are needed.
   async refresh() {
     this.runs = await this.source.runs();
     if (this.series) this.series.stale = true;
   }
 
-  // The run and the sentence that are meant, or the first ones: {run, sentences, id}; null if there
-  // is no run.
+  // The chosen run and sentence, or else the first ones: {run, sentences, id}; null without runs.
   find(run, sentence) {
     const found = this.runs.find(({ name }) => name === run) ?? this.runs[0];
     if (!found) return null;
@@ -34,7 +33,7 @@ export class Reader {
 
   // The record of one of the steps of a series.
   record({ run, id, records }, { step, time }) {
-    const key = `${step} ${time}`; // a resumed run may write a step again
+    const key = `${step} ${time}`; // a resumed run may log a step again
     if (!records.has(key)) {
       const reading = this.source.record(run, id, step);
       reading.catch(() => records.delete(key));

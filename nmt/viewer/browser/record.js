@@ -1,17 +1,17 @@
-// Attention records in the browser; nmt/viewer/records.py says what the bytes are.
+// Attention records in the browser; nmt/viewer/records.py describes the format.
 
 const VERSION = 1;
 const PREAMBLE = 16; // bytes
 
-// float16 by its bits, from 0 to 1, which is all that weights are.
+// Values of float16 by their bits, from 0 to 1, the range of weights.
 const HALVES = Float32Array.from({ length: 0x3c01 }, (_, bits) => {
   const exponent = bits >> 10, fraction = bits & 0x3ff;
   return exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
 });
 
-// A record says what a sentence's attention is: {sentence, kinds}, each kind being {name, title,
-// rows, columns, rowSide, columnSide, same, layers, heads, weights}. rows and columns are tokens;
-// same says that they are the same ones; weights go on from row to row, head to head, layer to layer.
+// A record is {sentence, kinds}. Each kind is {name, title, rows, columns, rowSide, columnSide, same,
+// layers, heads, weights}. rows and columns are tokens, and same is true if both are the same tokens.
+// weights is a flat array in the order layer, head, row, column.
 function makeKind({ name, title, rows, columns }, tokens, [layers, heads], weights) {
   const side = (axis) => (axis.startsWith("source") ? "source" : "target");
   return {
@@ -20,15 +20,15 @@ function makeKind({ name, title, rows, columns }, tokens, [layers, heads], weigh
   };
 }
 
-// The record that bytes hold.
+// Parses the bytes of a record.
 export function parseRecord(buffer) {
   const bytes = new Uint8Array(buffer), view = new DataView(buffer), text = new TextDecoder();
   if (bytes.length < PREAMBLE || text.decode(bytes.subarray(0, 4)) !== "ATTN") {
-    throw new Error("this is no attention record");
+    throw new Error("not an attention record");
   }
   const version = view.getUint32(4, true);
   if (version !== VERSION) {
-    throw new Error(`an attention record of version ${version}; this viewer reads ${VERSION}`);
+    throw new Error(`attention record version ${version} is unsupported: expected ${VERSION}`);
   }
   const end = PREAMBLE + view.getUint32(12, true);
   const header = JSON.parse(text.decode(bytes.subarray(PREAMBLE, end)));
@@ -43,7 +43,7 @@ export function parseRecord(buffer) {
   return { sentence: header.sentence, kinds };
 }
 
-// The record of cross-attention alone, weights being [layers][heads][target tokens][source tokens].
+// A record of only cross-attention; weights are [layers][heads][target tokens][source tokens].
 export function crossRecord(sentence, { source, target, weights }) {
   const kind = { name: "cross", title: "cross-attention", rows: "target", columns: "source" };
   const shape = [weights.length, weights[0].length];
@@ -51,7 +51,7 @@ export function crossRecord(sentence, { source, target, weights }) {
   return { sentence, kinds: [makeKind(kind, { source, target }, shape, flat)] };
 }
 
-// The mean of some heads of a layer: weights row after row. Layers and heads count from 0.
+// The mean of some heads of a layer, row after row. Layers and heads count from 0.
 export function headMean(kind, layer, heads) {
   const size = kind.rows.length * kind.columns.length;
   const mean = new Float32Array(size);

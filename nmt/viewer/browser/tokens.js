@@ -1,8 +1,8 @@
-// Tokens as texts of a picture.
+// Tokens as texts in a picture.
 
 export const FAMILY = "system-ui, sans-serif";
-export const LETTERS = 13; // px of font size, where there is room
-const LONGEST = 12;  // times the font size: longer tokens are cut, and whole in the tooltip
+export const LETTERS = 13; // px of font size, if there is room
+const LONGEST = 12;  // times the font size: longer tokens are cut, except in the tooltip
 const VISIBLE = { "\n": "⏎", "\r": "⏎", "\t": "⇥" };
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -13,12 +13,12 @@ function textWidth(text) {
   return ruler.measureText(text).width / 100;
 }
 
-// The token with signs for what shows nothing by itself.
+// The token with signs for invisible characters.
 export function visible(token) {
   return token.replace(/[\n\r\t]/g, (sign) => VISIBLE[sign]);
 }
 
-// The token cut at its end where it is too long.
+// The token, cut at its end if it is too long.
 function cut(token) {
   const characters = [...visible(token)];
   if (textWidth(characters.join("")) <= LONGEST) return characters.join("");
@@ -26,20 +26,20 @@ function cut(token) {
   return characters.join("") + "…";
 }
 
-// The width of a token as it is shown, in px of font size.
+// The width of a displayed token, in px of font size.
 export function tokenWidth(token) {
   return textWidth(cut(token));
 }
 
 export function svg(name, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
 }
 
-// A token whose text begins (or, with end, ends) at x, y, turned around that point. What marks the
-// beginning of a word in it is pale. letters: the font size in px; room: how high it may be.
+// A token whose text begins (or, with end, ends) at x, y, rotated around that point. Its mark for the
+// beginning of a word is pale. letters: font size in px; room: largest height.
 export function drawToken(token, { side, index, letters, x, y, end = false, angle = 0, room = 99 }) {
   const text = cut(token);
   const [mark, rest] = text.startsWith("▁") ? ["▁", text.slice(1)] : ["", text];

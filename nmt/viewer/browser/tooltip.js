@@ -1,4 +1,4 @@
-// What is said of a spot: beside it, and to those who hear.
+// The description of a spot: a tooltip, and text for screen readers.
 
 import { make } from "./forms.js";
 import { strongest } from "./record.js";
@@ -6,7 +6,7 @@ import { visible } from "./tokens.js";
 
 const LISTED = 5; // weights per list
 
-// What a plot says of what is lit in it: {tokens, weight, lists: [{name, items: [token, weight]}]}.
+// Describes the highlighted spot of a plot: {tokens, weight, lists: [{name, items: [token, weight]}]}.
 export function describe(plot) {
   const { kind, lit: { row, column, count } } = plot;
   if (row !== null && column !== null) {
@@ -45,9 +45,9 @@ export class Tooltip {
     this.spoken.textContent = "";
   }
 
-  // said: see describe.
+  // Shows a description, see describe.
   show({ tokens, weight, lists }) {
-    // Each token by itself, so that one from right to left does not turn the line.
+    // Each token in its own element, so that right-to-left tokens do not reverse the line.
     const title = tokens.flatMap((token, i) => [i ? " → " : "", make("bdi", {}, visible(token))]);
     this.element.replaceChildren(
       make("b", {}, ...title, weight ? `  ${weight}` : ""),
@@ -63,7 +63,7 @@ export class Tooltip {
     this.spoken.textContent = [[...tokens, weight ?? ""].join(" "), ...told].join(". ");
   }
 
-  // Lists stand beside the picture, a cell's weight beside the cell; where there is no room, below or
+  // Lists are placed beside the picture, a cell's weight beside the cell; without room, below or
   // above.
   place(plot, stage) {
     const { row, column } = plot.lit, anchor = plot.anchor(plot.lit);

@@ -1,12 +1,12 @@
-// The attention viewer: choices, a slider over training, and the picture of what is chosen.
+// The attention viewer: choices, a slider over training, and the chosen picture.
 //
-// A source answers what there is, each time with a promise:
+// A source provides the data; each of its methods returns a promise:
 //   runs()                       [{name, sentences: [{id, text}]}]
-//   steps(run, sentence)         [{step, time}] in order; one of step null: of no training
+//   steps(run, sentence)         [{step, time}] in order; a single step null: not from training
 //   record(run, sentence, step)  a record, see record.js
-// and keeps the choices, as text: recall() and remember(text). `nothing` says why there is no run.
+// It stores the choices as text: recall() and remember(text). `nothing` explains why there is no run.
 //
-// A page may hold several viewers, and may light with each what it shows elsewhere: see `mount`.
+// A page may have several viewers, and may highlight in them what it shows elsewhere: see `mount`.
 
 import { Choices } from "./choices.js";
 import { palette, scaleImage } from "./colours.js";
@@ -19,12 +19,12 @@ import { Reader } from "./reader.js";
 import { headMean } from "./record.js";
 import { describe, Tooltip } from "./tooltip.js";
 
-// Shows attention in an element. Listeners:
-//   drawn({kind, layer, heads, weights})  something else is shown: weights are those of the layer
-//                                         and the mean of the heads, row after row
-//   pointed(spot)                         something else is pointed at in the picture, see plot.js
-// The viewer returned has refresh(), to ask the source again; redraw(), in other colours; and
-// point(spot), to light what is pointed at elsewhere, null when it no longer is.
+// Mounts a viewer in an element. Listeners:
+//   drawn({kind, layer, heads, weights})  called when the picture changes; weights: the mean of the
+//                                         layer's heads, row after row
+//   pointed(spot)                         called when the spot under the pointer changes, see plot.js
+// The returned viewer has refresh(), to read the source again; redraw(), for other colours; and
+// point(spot), to highlight a spot that is pointed at elsewhere, or null.
 export function mount(host, source, listeners = {}) {
   const viewer = new Viewer(host, source, listeners);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.redraw());
@@ -39,10 +39,10 @@ class Viewer {
     this.chosen = new Choices();
     this.chosen.recall(source.recall());
     this.reader = new Reader(source);
-    this.shown = null;     // the record in the picture
+    this.shown = null;     // the displayed record
     this.hovered = null;   // the spot under the pointer, see plot.js
-    this.elsewhere = null; // the spot that `point` was told
-    this.turns = 0;        // number of the newest call of `show`; what older ones find is dropped
+    this.elsewhere = null; // the argument of the last `point`
+    this.turns = 0;        // number of the newest call of `show`; results of older calls are dropped
     this.build();
   }
 
@@ -114,7 +114,7 @@ class Viewer {
       this.body.hidden = !found;
       this.message.textContent = found ? "" : this.source.nothing;
       if (!found) return;
-      chosen.run = found.run; // and so it stays when another run is written later
+      chosen.run = found.run; // keeps this run when another run is written later
       const series = await reader.open(found.run, found.id);
       if (turn !== this.turns) return;
       if (reader.series?.key !== series.key) this.plot.cursor = null;
@@ -176,10 +176,10 @@ class Viewer {
 
   isDark() {
     const [red] = getComputedStyle(this.host).color.match(/[\d.]+/g);
-    return Number(red) > 127; // light ink
+    return Number(red) > 127; // light text
   }
 
-  // ---- lighting ----
+  // ---- highlighting ----
 
   point(spot) {
     this.elsewhere = spot;

@@ -1,4 +1,4 @@
-"""Words, punctuation and pieces: nothing is lost between them."""
+"""Words, punctuation and tokens: nothing is lost between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.analysis.heads.words import find_words, share_out, write
+from nmt.analysis.heads.words import assign_to_words, find_words, join_words
 from nmt.data.cleaning import clean_text
 
 
@@ -41,7 +41,7 @@ def test_words_are_the_text_without_its_white_space(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("words", "expected"),
     [
         ("¿ Qué hora es ?", "¿Qué hora es?"),
         ("I don't know , Ana .", "I don't know, Ana."),
@@ -51,20 +51,20 @@ def test_words_are_the_text_without_its_white_space(text: str) -> None:
         ("¡ No !", "¡No!"),
     ],
 )
-def test_words_are_written_as_people_write(words: str, text: str) -> None:
-    found, spans = write(words.split())
-    assert found == text
-    assert [found[begin:end] for begin, end in spans] == words.split()
+def test_words_are_written_as_people_write(words: str, expected: str) -> None:
+    text, spans = join_words(words.split())
+    assert text == expected
+    assert [text[begin:end] for begin, end in spans] == words.split()
 
 
-# "¡Hola, Ana!": a word of two pieces, a piece that straddles a word and its comma.
+# "¡Hola, Ana!": a word of two tokens, a token that straddles a word and its comma.
 TEXT = "¡Hola, Ana!"
 WORDS = [(0, 1), (1, 5), (5, 6), (7, 10), (10, 11)]
 
 
 def test_pieces_are_shared_out_by_characters() -> None:
     assert find_words(TEXT) == WORDS
-    pieces = [(0, 0), (0, 3), (3, 6), (6, 7), (7, 11)]  # "▁" "¡Ho" "la," "▁" "Ana!"
+    tokens = [(0, 0), (0, 3), (3, 6), (6, 7), (7, 11)]  # "▁" "¡Ho" "la," "▁" "Ana!"
     third, quarter = 1 / 3, 1 / 4
     expected = [
         [1, 0, 0, 0, 0],  # no characters: the word where it stands
@@ -73,14 +73,14 @@ def test_pieces_are_shared_out_by_characters() -> None:
         [0, 0, 0, 1, 0],  # a space: the word behind it
         [0, 0, 0, 3 * quarter, quarter],
     ]
-    np.testing.assert_allclose(share_out(pieces, WORDS), expected)
+    np.testing.assert_allclose(assign_to_words(tokens, WORDS), expected)
 
 
 def test_a_space_goes_with_the_word_behind_it() -> None:
-    found = share_out([(0, 2), (2, 5)], [(0, 2), (3, 5)])  # "no" "▁va"
-    np.testing.assert_allclose(found, np.eye(2))
+    shares = assign_to_words([(0, 2), (2, 5)], [(0, 2), (3, 5)])  # "no" "▁va"
+    np.testing.assert_allclose(shares, np.eye(2))
 
 
 def test_the_bytes_of_a_character_are_all_of_its_word() -> None:
-    found = share_out([(0, 0), (0, 1), (0, 1), (0, 1), (1, 3)], [(0, 1), (2, 3)])
-    np.testing.assert_allclose(found, [[1, 0], [1, 0], [1, 0], [1, 0], [0, 1]])
+    shares = assign_to_words([(0, 0), (0, 1), (0, 1), (0, 1), (1, 3)], [(0, 1), (2, 3)])
+    np.testing.assert_allclose(shares, [[1, 0], [1, 0], [1, 0], [1, 0], [0, 1]])

@@ -1,0 +1,275 @@
+"""A resumed run keeps its configuration; a run that starts from another keeps its model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_configs import LANGUAGES, composed, configured, job
+from sample_corpora import complaint
+
+from nmt.config import Config, files
+from nmt.config.schema import flatten
+from nmt.runs.resuming import job_config
+
+pytestmark = pytest.mark.xdist_group("configurations")
+
+TSV = ("data=tsv", *LANGUAGES, "data.sources.pairs.path=a.tsv")
+
+
+class Run:
+    """A run folder with a configuration and, by its name, a checkpoint."""
+
+    def __init__(self, path: Path, *overrides: str, step: int | None = 300) -> None:
+        self.path = path
+        self.config = replace(
+            configured("model=tiny", "seed=5", *overrides),
+            runs_dir=str(path.parent),
+        )
+        (path / "checkpoints").mkdir(parents=True)
+        files.save(self.config, path / "config.yaml")
+        if step is not None:
+            (path / "checkpoints" / f"step_{step:08d}.npz").touch()
+
+    def resume(self, *overrides: str) -> Config:
+        return resume(self.path, *overrides)
+
+
+def resume(path: Path | str, *overrides: str) -> Config:
+    """Return the configuration with which `nmt.train training.resume=PATH` resumes."""
+    return job(f"training.resume={path}", *overrides)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that the tests share and must not change."""
+    return Run(tmp_path_factory.mktemp("resuming") / "runs" / "one", "data=tatoeba")
+
+
+def differences(before: Config, after: Config) -> dict[str, Any]:
+    """Return the keys in which two configurations differ, with the second one's values."""
+    values = dict(flatten(before))
+    return {key: value for key, value in flatten(after) if value != values[key]}
+
+
+def test_a_new_run_takes_every_override() -> None:
+    overrides = ["model=tiny", "seed=9", "training.batch_tokens=512"]
+    config = job(*overrides)
+    assert config == configured(*overrides)
+    assert (config.seed, config.model.name, config.training.resume) == (9, "tiny", None)
+
+
+def test_a_new_run_is_checked() -> None:
+    assert "model.num_heads=3" in complaint(lambda: job("model.num_heads=3"))
+
+
+def test_a_resumed_run_keeps_its_configuration(run: Run) -> None:
+    """Whatever the files in conf/ choose: the run has other values."""
+    assert run.config.seed == 5
+    assert differences(run.config, run.resume()) == {"training.resume": str(run.path)}
+
+
+CHANGES: list[tuple[str, str, Any]] = [
+    ("training.max_steps=1000", "training.max_steps", 1000),
+    ("training.max_epochs=2.5", "training.max_epochs", 2.5),
+    ("training.max_minutes=99", "training.max_minutes", 99.0),
+    ("training.early_stopping=null", "training.early_stopping", None),
+    ("training.log_every=7", "training.log_every", 7),
+    ("training.evaluate_every=7", "training.evaluate_every", 7),
+    ("training.evaluation_sentences=7", "training.evaluation_sentences", 7),
+    ("training.keep_checkpoints=7", "training.keep_checkpoints", 7),
+    ("training.samples=7", "training.samples", 7),
+    ("training.probes=['Hola.','Adiós.']", "training.probes", ["Hola.", "Adiós."]),
+    ("training.probe_every=7", "training.probe_every", 7),
+    ("training.attention_every=7", "training.attention_every", 7),
+    ("training.jit_compile=off", "training.jit_compile", "off"),
+    ("training.deterministic=true", "training.deterministic", True),
+    ("training.max_skipped=7", "training.max_skipped", 7),
+    ("training.spike_factor=7", "training.spike_factor", 7.0),
+    ("training.on_spike=go_back", "training.on_spike", "go_back"),
+    ("++training.log_every=7", "training.log_every", 7),
+    ("decoding.beam_size=7", "decoding.beam_size", 7),
+    ("decoding.length_penalty=1", "decoding.length_penalty", 1.0),
+    ("cache_dir=elsewhere", "cache_dir", "elsewhere"),
+    ("data.archive=a.zip", "data.sources.pairs.archive", "a.zip"),
+    ("data.rejected_file=r.txt", "data.rejected_file", "r.txt"),
+]
+
+
+@pytest.mark.parametrize(("override", "key", "value"), CHANGES)
+def test_what_a_resumed_run_may_change(run: Run, override: str, key: str, value: Any) -> None:
+    at = f"training.resume={run.path}"
+    # The composed configuration has a value for every key; only overrides may be applied.
+    everything = {key: override for override, key, _ in CHANGES if not override.startswith("+")}
+    config = job_config(composed(at, *(everything | {key: override}).values()), [at, override])
+    assert differences(run.config, config) == {"training.resume": str(run.path), key: value}
+
+
+def test_one_of_two_limits_can_be_lifted(tmp_path: Path) -> None:
+    """The run sets max_steps; conf/ sets none, which does not matter."""
+    run = Run(tmp_path / "runs" / "one", "training.max_steps=500", "training.max_minutes=8")
+    config = run.resume("training.max_minutes=null")
+    assert (config.training.max_steps, config.training.max_minutes) == (500, None)
+
+
+def test_several_changes_at_once(run: Run) -> None:
+    config = run.resume("training.max_steps=900", "decoding.beam_size=2", "training.samples=3")
+    assert differences(run.config, config) == {
+        "training.resume": str(run.path),
+        "training.max_steps": 900,
+        "decoding.beam_size": 2,
+        "training.samples": 3,
+    }
+
+
+def test_corpus_files_may_have_moved(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", "data=tsv", *LANGUAGES, "data.path=old.tsv")
+    changes = differences(run.config, run.resume("data.path=new.tsv"))
+    assert changes == {"training.resume": str(run.path), "data.sources.pairs.path": "new.tsv"}
+    run = Run(
+        tmp_path / "runs" / "two",
+        "data=parallel",
+        *LANGUAGES,
+        "data.source_path=a",
+        "data.target_path=b",
+    )
+    changes = differences(run.config, run.resume("data.source_path=c", "data.target_path=d"))
+    assert changes == {
+        "training.resume": str(run.path),
+        "data.sources.pairs.source_path": "c",
+        "data.sources.pairs.target_path": "d",
+    }
+
+
+def test_files_of_several_sources_may_have_moved(tmp_path: Path) -> None:
+    verses = "data.sources.verses={kind: tsv, path: b.tsv, weight: 2}"
+    run = Run(tmp_path / "runs" / "one", *TSV, verses)
+    changes = differences(run.config, run.resume("data.sources.verses.path=c.tsv"))
+    assert changes == {"training.resume": str(run.path), "data.sources.verses.path": "c.tsv"}
+    message = complaint(lambda: run.resume("data.path=c.tsv"))
+    assert "write data.sources.pairs.path or data.sources.verses.path" in message
+    message = complaint(lambda: run.resume("data.sources.verse.path=c.tsv"))
+    assert message == f"{run.path} has no source 'verse'; did you mean 'verses'?"
+
+
+def test_a_resumed_run_writes_rejected_lines_only_where_an_override_says(tmp_path: Path) -> None:
+    """Its folder may be untrusted, and name any file."""
+    run = Run(tmp_path / "runs" / "one", *TSV, "data.rejected_file=precious.txt")
+    assert run.config.data.rejected_file == "precious.txt"
+    assert run.resume().data.rejected_file is None
+    assert run.resume("data.rejected_file=own.txt").data.rejected_file == "own.txt"
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("data.sources.pairs.weight=2", "data.sources.pairs.weight"),
+        ("+data.sources.verses.kind=tsv", "data.sources.verses.kind"),
+        ("data.sources.pairs.tag=a", "data.sources.pairs.tag"),
+        ("~data.sources.pairs", "~data.sources.pairs"),
+        ("seed=6", "seed"),
+        ("seed=5", "seed"),  # the value that it has already
+        ("name=other", "name"),
+        ("model=base", "model"),
+        ("model.d_model=128", "model.d_model"),
+        ("tokenizer=bpe", "tokenizer"),
+        ("tokenizer.vocabulary_size=100", "tokenizer.vocabulary_size"),
+        ("data=tatoeba", "data"),
+        ("data.dev=5", "data.dev"),
+        ("data.split_seed=2", "data.split_seed"),
+        ("data.columns=[1,0]", "data.columns"),
+        ("training.update_tokens=512", "training.update_tokens"),
+        ("training.row_lengths=[32]", "training.row_lengths"),
+        ("training.learning_rate=1e-4", "training.learning_rate"),
+        ("training.schedule=constant", "training.schedule"),
+        ("training.precision=float32", "training.precision"),
+        ("training.ema_decay=0.9", "training.ema_decay"),
+        ("++training.label_smoothing=0", "training.label_smoothing"),
+    ],
+)
+def test_what_would_make_it_another_run_is_refused(run: Run, override: str, key: str) -> None:
+    overrides = [f"training.resume={run.path}", "training.max_steps=900"]
+    message = complaint(lambda: job_config(composed(*overrides), [*overrides, override]))
+    assert f"keeps its {key}:" in message
+    assert str(run.path) in message
+
+
+def test_a_wrong_value_is_refused_on_resuming_too(run: Run) -> None:
+    assert "training.max_steps" in complaint(lambda: run.resume("training.max_steps=0"))
+    assert "decoding.beam_size must be at least 1, got 0" in complaint(
+        lambda: run.resume("decoding.beam_size=0")
+    )
+
+
+def test_the_run_on_disk_is_not_touched(run: Run) -> None:
+    before = (run.path / "config.yaml").read_bytes()
+    run.resume("training.max_steps=900")
+    assert (run.path / "config.yaml").read_bytes() == before
+
+
+def test_latest_is_looked_for_among_the_runs(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one")
+    (run.path.parent / "latest").symlink_to(run.path.name, target_is_directory=True)
+    config = resume("latest", f"runs_dir={run.path.parent}")
+    assert differences(run.config, config) == {"training.resume": str(run.path)}
+
+
+def test_the_run_that_was_checked_is_the_run_that_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run folder was moved, so that its stored runs_dir is outdated."""
+    monkeypatch.chdir(tmp_path)
+    run = Run(tmp_path / "before" / "one")
+    run.path.parent.rename(tmp_path / "runs")
+    (tmp_path / "runs" / "latest").symlink_to("one", target_is_directory=True)
+    config = resume("latest")
+    assert config.training.resume == str(tmp_path / "runs" / "one")
+
+
+def test_a_missing_run(run: Run) -> None:
+    message = complaint(lambda: resume(run.path.with_name("onne")))
+    assert f"run {run.path.with_name('onne')} does not exist" in message
+    assert "did you mean 'one'?" in message
+
+
+def test_no_run_at_all(tmp_path: Path) -> None:
+    message = complaint(lambda: resume(tmp_path / "runs" / "one"))
+    assert "does not exist" in message
+    assert "python -m nmt.train" in message
+    message = complaint(lambda: resume("latest", f"runs_dir={tmp_path}"))
+    assert f"run {tmp_path / 'latest'} does not exist" in message
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    message = complaint(lambda: resume(tmp_path))
+    assert f"{tmp_path} is not a run folder" in message
+
+
+def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", step=None)
+    message = complaint(run.resume)
+    assert f"{run.path} cannot be resumed" in message
+    assert "no checkpoint" in message
+
+
+def test_a_run_with_a_damaged_configuration(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one")
+    path = run.path / "config.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("d_model:", "d_modle:"), "utf-8")
+    message = complaint(run.resume)
+    assert str(path) in message or "model.d_modle" in message
+
+
+# --- Starting from another run ------------------------------------------------------------------
+
+
+def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs" / "one", "data=tatoeba")
+    start = f"training.start_from={run.path}"
+    corpus = ("data=tsv", "data.path=a.tsv")
+    assert job(start, *corpus).data.languages == ("es", "en")
+    assert job(start, *corpus, "data.reverse=true").data.languages == ("es", "en")
+    named = job(start, *corpus, "data.source_language=ca", "data.target_language=en")
+    assert named.data.languages == ("ca", "en")

@@ -1,0 +1,143 @@
+"""`nmt.evaluate` as a user runs it: printed scores, JSON files, one-line errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from processes import command, one_line_error, printed
+
+from nmt import Translator, evaluate, translate
+from nmt.errors import UserError
+
+pytest_plugins = ("translators",)
+pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
+
+
+def test_evaluate_a_run_on_its_test_split_and_on_files(tiny_run: Path, tmp_path: Path) -> None:
+    printout = printed(evaluate, "--run", tiny_run, "--beam", "1")
+    written = tiny_run / "evaluation_split_test_greedy.json"
+    assert f"written to {written}" in printout
+    content = json.loads(written.read_text(encoding="utf-8"))
+    assert content["scored"] == "test split"
+    assert content["sentences"] == 16
+    assert content["scores"].keys() == {"BLEU", "chrF2++", "TER"}
+    assert f"{content['scores']['BLEU']['value']:.2f}" in printout
+    assert "words," in printout
+    outputs = [sentence["output"] for sentence in content["outputs"]]
+
+    source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
+    source.write_text("\n".join(s["source"] for s in content["outputs"]) + "\n", encoding="utf-8")
+    reference.write_text("\n".join(outputs) + "\n", encoding="utf-8")
+    out = tmp_path / "scores.json"
+    files = ["--source", source, "--reference", reference, "--output", out]
+    printed(evaluate, "--run", tiny_run, "--beam", "1", *files, "--compare", tiny_run)
+    scores = json.loads(out.read_text(encoding="utf-8"))
+    assert scores["scores"]["chrF2++"]["value"] == pytest.approx(100)
+    assert scores["compared"]["BLEU"]["difference"] == 0
+
+    for path in (source, reference):
+        path.write_bytes(path.read_text(encoding="utf-8").encode("utf-16"))
+    with pytest.raises(UserError, match=f"^--source={source} is UTF-16.*give --encoding utf-16"):
+        printed(evaluate, "--run", tiny_run, *files)
+    printed(evaluate, "--run", tiny_run, "--beam", "1", *files, "--encoding", "utf-16")
+    assert json.loads(out.read_text(encoding="utf-8"))["scores"] == scores["scores"]
+    with pytest.raises(UserError, match=r"^--encoding needs --source"):
+        printed(evaluate, "--run", tiny_run, "--encoding", "utf-16")
+
+    source.write_text("\n" * 16, encoding="utf-8")
+    reference.write_text("only one line\n", encoding="utf-8")
+    done = command("nmt.evaluate", "--run", tiny_run, *files)
+    assert "16 lines" in one_line_error(done)
+
+
+def test_scores_of_anything_else_leave_those_of_training_alone(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    training_scores = (tiny_run / "evaluation_test.json").read_bytes()
+    assert json.loads(training_scores)["sentences"] == 16
+    news = tmp_path / "news"
+    news.mkdir()
+    (news / "test.es").write_text("Sí.\n", encoding="utf-8")
+    (news / "test.en").write_text("Yes.\n", encoding="utf-8")
+    files = ("--source", news / "test.es", "--reference", news / "test.en")
+    penalty = Translator.load(tiny_run).decoding.length_penalty
+    for arguments, name in (
+        (files, f"evaluation_file_test_beam_4_penalty_{penalty:g}.json"),
+        ((*files, "--beam", "1"), "evaluation_file_test_greedy.json"),
+        ((*files, "--score"), "scores_file_test.json"),
+        (("--split", "dev", "--join", "2", "--score"), "scores_split_dev_joined_2.json"),
+        ((*files, "--beam", "1", "--whole"), "evaluation_file_test_greedy_whole.json"),
+        (("--split", "dev", "--beam", "1"), "evaluation_split_dev_greedy.json"),
+        (
+            ("--beam", "4", "--length-penalty", "0.25"),
+            "evaluation_split_test_beam_4_penalty_0.25.json",
+        ),
+        (("--score",), "scores_split_test.json"),
+    ):
+        path = tiny_run / name
+        path.unlink(missing_ok=True)
+        assert f"written to {path}" in printed(evaluate, "--run", tiny_run, *arguments)
+        assert path.is_file()
+        assert (tiny_run / "evaluation_test.json").read_bytes() == training_scores
+
+
+def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> None:
+    source, reference = tmp_path / "source.txt", tmp_path / "reference.txt"
+    source.write_text("Hoy hace frío.\nSí.\n", encoding="utf-8")
+    reference.write_text("It's cold today.\nYes.\n", encoding="utf-8")
+    out = tmp_path / "scores.json"
+    files = ("--source", source, "--reference", reference, "--output", out)
+    printout = printed(evaluate, "--run", tiny_run, "--score", *files)
+    content = json.loads(out.read_text(encoding="utf-8"))
+    nats = -sum(pair["log_prob"] for pair in content["pairs"])
+    pieces = sum(len(pair["pieces"]) for pair in content["pairs"])
+    assert content["perplexity"]["per_piece"] == pytest.approx(math.exp(nats / pieces))
+    assert content["perplexity"]["per_word"] == pytest.approx(math.exp(nats / 6))  # 4 words, 2 ends
+    for pair in content["pairs"]:
+        assert pair["log_prob"] == pytest.approx(sum(pair["log_probs"]))
+    rows = [line.split("\t") for line in printout.splitlines() if "\t" in line]
+    assert [row[2:] for row in rows] == [["Hoy hace frío.", "It's cold today."], ["Sí.", "Yes."]]
+    assert rows[1][0] == f"{content['pairs'][1]['log_prob']:.4f}"
+
+
+def test_pairs_too_long_to_score_are_named_and_do_not_cost_the_others(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    """By their number in the files, however many are scored at a time."""
+    source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))
+    files = ("--source", source, "--reference", reference, "--output", out)
+    source.write_text("Sí.\n" * 601, encoding="utf-8")
+    lines = ["Yes."] * 601
+    lines[599] = "word " * 3000
+    reference.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    printout = printed(evaluate, "--run", tiny_run, "--score", *files).splitlines()
+    rows = [line for line in printout if "\t" in line]
+    assert rows[599].split("\t")[:2] == ["-", "-"]
+    assert rows[598] == rows[600]
+    assert "1 pairs are longer than the model has positions for, and not scored: 600" in printout
+    assert any(line.startswith("600 pairs, ") for line in printout)
+    content = json.loads(out.read_text(encoding="utf-8"))
+    assert content["too_long"] == [600]
+    assert len(content["pairs"]) == 601
+    assert content["pairs"][599]["log_prob"] is None
+    assert sum(pair["log_prob"] is not None for pair in content["pairs"]) == 600
+    source.write_text("word " * 3000 + "\n", encoding="utf-8")
+    reference.write_text("Yes.\n", encoding="utf-8")
+    with pytest.raises(UserError, match="every pair has a side of more than"):
+        printed(evaluate, "--run", tiny_run, "--score", *files)
+
+
+@pytest.mark.parametrize("penalty", ["-1", "nan", "inf", "much"])
+@pytest.mark.parametrize("command_line", [evaluate.make_parser, translate.make_parser])
+def test_a_length_penalty_is_a_number_of_at_least_0(
+    capsys: pytest.CaptureFixture[str], command_line: Callable[[], object], penalty: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line().parse_args(["--length-penalty", penalty])  # type: ignore[attr-defined]
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: argument --length-penalty: ")
