@@ -86,14 +86,14 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
     journal = Journal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
-        found = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
-        journal.log_validation(step, found)
+        validation = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        journal.log_validation(step, validation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     for number, (sentence, _) in enumerate(probes, start=1):
         assert steps(reader, records.tag(number, sentence)) == [10, 20]
-        drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
-        assert drawn == (number <= DRAWN_PROBES)
+        is_drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
+        assert is_drawn == (number <= DRAWN_PROBES)
     assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
 
 
