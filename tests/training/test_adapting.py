@@ -124,7 +124,7 @@ def test_what_contradicts_it_is_refused(
 
 
 def test_a_new_vocabulary_needs_a_run(shop: Workshop) -> None:
-    with pytest.raises(UserError, match=r"training\.new_vocabulary is for a run"):
+    with pytest.raises(UserError, match=r"training\.new_vocabulary needs training\.start_from"):
         shop.train("training.new_vocabulary=true")
 
 
