@@ -49,7 +49,7 @@ def run_job(composed: DictConfig) -> float | None:
 
 
 def print_scores(run: Run, console: Console) -> None:
-    """Print the scores on the test split and on ``data.tests``, and some translations."""
+    """Print the scores on the test split and ``data.tests``, and some translations."""
     if len(run.tests) > (run.evaluation is not None):
         console.print(tabulate(run.tests))
     if run.evaluation is None:

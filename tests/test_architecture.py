@@ -27,7 +27,7 @@ ROOMS = {
     "viewer": {"model"},
     "runs": {"config", "data", "errors", "files", "model"},
     "formats.weights": {"data", "errors", "files", "model", "runs"},
-    "sweeps": {"files", "runs"},
+    "sweeps": {"config", "errors", "files", "runs", "startup"},
     "inference": {
         "config",
         "data",

@@ -47,11 +47,11 @@ def overrides(folder: Path, corpus: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A prepared corpus of 200 lines."""
-    made = tmp_path_factory.mktemp("prepared")
-    done = command("nmt.prepare", *overrides(made / "of", write_corpus(made, 200)))
+    parent = tmp_path_factory.mktemp("prepared")
+    done = command("nmt.prepare", *overrides(parent / "of", write_corpus(parent, 200)))
     assert done.returncode == 0, done.stderr.decode()
     assert "Corpus: 200 lines" in done.stdout.decode()
-    return made / "of"
+    return parent / "of"
 
 
 def test_nothing_but_the_result_stays(folder: Path) -> None:
@@ -76,10 +76,14 @@ def test_nothing_but_the_result_stays(folder: Path) -> None:
 )
 @pytest.mark.long
 def test_errors_are_one_line(folder: Path, wrong: str, complaint: str) -> None:
-    given = [one for one in overrides(folder, folder.parent / "corpus.tsv") if "path" not in one]
+    arguments = [
+        override
+        for override in overrides(folder, folder.parent / "corpus.tsv")
+        if "path" not in override
+    ]
     if wrong != "data=phrasebook":
-        given.append(f"data.path={folder.parent / 'corpus.tsv'}")
-    done = command("nmt.prepare", *given, wrong)
+        arguments.append(f"data.path={folder.parent / 'corpus.tsv'}")
+    done = command("nmt.prepare", *arguments, wrong)
     assert done.returncode == 2
     [line] = done.stderr.decode().splitlines()
     assert complaint in line
@@ -98,7 +102,7 @@ def test_a_run_takes_what_is_settled(folder: Path) -> None:
 
 
 def test_a_folder_of_an_earlier_version_is_read(folder: Path, tmp_path: Path) -> None:
-    """It lacks what was added to the configuration since; its pairs were judged without."""
+    """It lacks keys that were added later; its pairs were filtered without them."""
     manifest = json.loads((folder / "prepared.json").read_text())
     del manifest["configuration"]["data"]["typical_length_ratio"]
     (tmp_path / "prepared.json").write_text(json.dumps(manifest))
@@ -111,7 +115,7 @@ def test_a_folder_of_an_earlier_version_is_read(folder: Path, tmp_path: Path) ->
     [
         ("data.dev=3", "keeps its data.dev"),
         ("tokenizer=bpe", "keeps its tokenizer"),
-        ("training.row_lengths=[32]", r"have \[64\] tokens"),
+        ("training.row_lengths=[32]", r"row_lengths must be \[64\]"),
         ("data.sources.paris.weight=2", "has no source 'paris'; did you mean 'pairs'"),
     ],
 )
@@ -136,9 +140,9 @@ def test_other_folders_are_refused(folder: Path, tmp_path: Path) -> None:
 
 def fit_on(folder: Path, to: Path, *more: str) -> Run:
     corpus = tiny_overrides(to)
-    kept = [one for one in corpus if not one.startswith(("data", "tokenizer"))]
+    others = [override for override in corpus if not override.startswith(("data", "tokenizer"))]
     quiet = Console(quiet=True)
-    return fit(["data=prepared", f"data.prepared={folder}", *kept, *SHORT, *more], console=quiet)
+    return fit(["data=prepared", f"data.prepared={folder}", *others, *SHORT, *more], console=quiet)
 
 
 SHORT = ["training.evaluate_every=3", "training.evaluation_sentences=2", "training.samples=0"]
@@ -146,14 +150,14 @@ SHORT = ["training.evaluate_every=3", "training.evaluation_sentences=2", "traini
 
 @pytest.mark.slow
 def test_training_goes_on_exactly_and_scores(folder: Path, tmp_path: Path) -> None:
-    whole = fit_on(folder, tmp_path, "training.max_steps=6")
-    assert set(whole.scores) == {"BLEU", "chrF2++", "TER"}
+    uninterrupted = fit_on(folder, tmp_path, "training.max_steps=6")
+    assert set(uninterrupted.scores) == {"BLEU", "chrF2++", "TER"}
     first = fit_on(folder, tmp_path, "training.max_steps=3", "name=cut")
     assert (first.path / "tokenizer.model").is_file()
     copied = shutil.copytree(folder, tmp_path / "copied")  # elsewhere, and used by many
     resumed = [f"training.resume={first.path}", "training.max_steps=6", f"data.prepared={copied}"]
     again = fit(resumed, console=Console(quiet=True))
-    arrays = [read_arrays(one.folder.checkpoints.path(6))[0] for one in (whole, again)]
+    arrays = [read_arrays(run.folder.checkpoints.path(6))[0] for run in (uninterrupted, again)]
     assert arrays[0].keys() == arrays[1].keys()
     for name, array in arrays[0].items():
         np.testing.assert_array_equal(array, arrays[1][name], err_msg=name)
@@ -163,25 +167,33 @@ def test_training_goes_on_exactly_and_scores(folder: Path, tmp_path: Path) -> No
     resumed[1] = "training.max_steps=9"
     with pytest.raises(UserError, match="the corpus has changed since"):
         fit(resumed, console=Console(quiet=True))
-    kept = [one for one in tiny_overrides(tmp_path) if one.startswith(("runs_dir", "cache"))]
+    folders = [key for key in tiny_overrides(tmp_path) if key.startswith(("runs_dir", "cache"))]
     start = [f"training.start_from={train_elsewhere(tmp_path)}", "training.new_vocabulary=false"]
-    given = ["data=prepared", f"data.prepared={folder}", "training.max_steps=2", *kept, *start]
-    with pytest.raises(UserError, match="is encoded with a tokenizer of its own"):
-        fit(given, console=Console(quiet=True))
+    arguments = [
+        "data=prepared",
+        f"data.prepared={folder}",
+        "training.max_steps=2",
+        *folders,
+        *start,
+    ]
+    with pytest.raises(UserError, match="is encoded with another tokenizer"):
+        fit(arguments, console=Console(quiet=True))
 
 
 def train_elsewhere(folder: Path) -> Path:
     """Return a run of two updates with another tokenizer."""
-    made = [*tiny_overrides(folder), "tokenizer.vocabulary_size=450", "training.max_steps=2"]
-    return fit([*made, *SHORT, "data.test=0"], console=Console(quiet=True)).path
+    arguments = [*tiny_overrides(folder), "tokenizer.vocabulary_size=450", "training.max_steps=2"]
+    return fit([*arguments, *SHORT, "data.test=0"], console=Console(quiet=True)).path
 
 
 @pytest.mark.slow
 def test_a_killed_preparation_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     corpus = folder.parent / "corpus.tsv"
-    given = [one for one in overrides(tmp_path / "of", corpus) if "prepare." not in one]
-    given += ["prepare.processes=2", "prepare.shard_lines=80"]
-    line = [sys.executable, "-m", "nmt.prepare", *given]
+    arguments = [
+        override for override in overrides(tmp_path / "of", corpus) if "prepare." not in override
+    ]
+    arguments += ["prepare.processes=2", "prepare.shard_lines=80"]
+    line = [sys.executable, "-m", "nmt.prepare", *arguments]
     for pause in (2, 5):
         process = subprocess.Popen(line)
         time.sleep(pause)

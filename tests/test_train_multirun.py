@@ -142,8 +142,8 @@ def test_a_trial_that_fails_is_named_and_stops_no_other(
     assert len(made) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
-        "trial 1 (seed=1) failed: exit status 2; the others go on",
-        "trial 2 (seed=2) failed: ended by signal 9; the others go on",
+        "trial 1 (seed=1) failed: exit status 2; the other trials continue",
+        "trial 2 (seed=2) failed: ended by signal 9; the other trials continue",
     ]
     assert lines[-1] == "error: trial 1 (seed=1) failed: exit status 2"
 

@@ -1,11 +1,9 @@
-"""What a model costs, by closed form: parameters, arithmetic, memory.
+"""The costs of a model in closed form: parameters, arithmetic, memory.
 
-Importing this loads no Keras.
-
-Every object of sizes has its `Costs`. Dimensions in formulas: `D` model width, `H` heads, `K` width
-of a head, `G` heads of keys and values, `F` feed-forward width, `R` width of a recurrent state, `V`
-vocabulary, `P` positions (max_length), `E` and `C` encoder and decoder layers, `S` and `T` source
-and target length.
+Importing this loads no Keras: `costs` of a sizes object needs no model. Dimensions in formulas: `D`
+model width, `H` heads, `K` width of a head, `G` heads of keys and values, `F` feed-forward width,
+`R` width of a recurrent state, `g` gates of a cell, `V` vocabulary, `P` positions (max_length), `E`
+and `C` encoder and decoder layers, `S` and `T` source and target length.
 """
 
 from __future__ import annotations
@@ -13,54 +11,60 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-PRECISIONS = {"float32": 4, "bfloat16": 2}  # bytes of a number, where it is not always a float32
-FULL = 4  # bytes of a float32: norms, softmax and loss have it whatever the precision
-TRAINING = 3  # forward and backward against forward: a backward pass has two products for each one
+PRECISIONS = {"float32": 4, "bfloat16": 2}  # bytes of a number in compute dtype
+FULL = 4  # bytes of a float32: norms, softmax and loss use it whatever the precision
+TRAINING = 3  # forward and backward relative to forward: backward has two products for each one
 
 
 @dataclass(frozen=True)
 class Part:
-    """One line of the account of a model's parameters."""
+    """The parameters of one part of a model."""
 
     name: str
     formula: str
     parameters: int
+
+    @classmethod
+    def evaluate(cls, name: str, formula: str, dimensions: dict[str, int]) -> Part:
+        """Return a part with the number of parameters that its formula gives."""
+        expression = formula.replace("·", "*").replace("²", "**2").replace("−", "-")
+        return cls(name, formula, int(eval(expression, {"__builtins__": {}}, dimensions)))
 
 
 @dataclass(frozen=True)
 class Flops:
     """Floating-point operations of one token's forward pass: 2 per multiplication and addition.
 
-    Left out are look-ups, biases, norms, activations and softmax: together they are of the order
+    They exclude look-ups, biases, norms, activations and softmax, which together are of the order
     of 1 / D of the rest.
     """
 
-    source_matrices: int  # what a source token meets: the encoder, keys and values for the decoder
-    target_matrices: int  # what a target token meets: the rest of the decoder, the output table
+    source_matrices: int  # for a source token: the encoder, the decoder's keys and values of it
+    target_matrices: int  # for a target token: the rest of the decoder, the output table
     source_products: int  # of queries with keys, and of weights with values
     target_products: int
 
     @property
     def source(self) -> int:
-        """Of a source token."""
+        """All operations of a source token."""
         return self.source_matrices + self.source_products
 
     @property
     def target(self) -> int:
-        """Of a target token."""
+        """All operations of a target token."""
         return self.target_matrices + self.target_products
 
 
 class StateBytes(NamedTuple):
-    """What decoding keeps in memory, in bytes."""
+    """The memory of decoding, in bytes."""
 
-    hypothesis: int  # once for each hypothesis
+    hypothesis: int  # for each hypothesis
     target: int  # for each token of each hypothesis
     source: int  # for each source token, once for all hypotheses of its sentence
 
 
 class Batch(NamedTuple):
-    """The rows that a training step reads, on each side."""
+    """The shape of a training batch, on each side."""
 
     rows: int
     length: int
@@ -73,7 +77,7 @@ class Batch(NamedTuple):
 
     @property
     def bytes_each(self) -> int:
-        """Of a number, where it is not always a float32."""
+        """Bytes of a number in compute dtype."""
         return PRECISIONS[self.precision]
 
     def count_vectors(self, width: int) -> int:
@@ -82,12 +86,12 @@ class Batch(NamedTuple):
 
 
 class Costs(Protocol):
-    """The account of one model, from its sizes alone."""
+    """The costs of one model, from its sizes only."""
 
-    labels: tuple[tuple[str, str], ...]  # (folder in the names of weights, part it belongs to)
+    labels: tuple[tuple[str, str], ...]  # (layer name in weight paths, name of the part)
 
     def describe(self) -> str:
-        """Return the sizes that the closed forms are made of."""
+        """Return the dimensions in the formulas as text."""
         ...
 
     def list_parts(self) -> list[Part]:
@@ -97,9 +101,8 @@ class Costs(Protocol):
     def count_flops(self, *, source_length: int, target_length: int) -> Flops:
         """Count the arithmetic of a source and a target token (Kaplan et al. 2020, section 2.1).
 
-        Matrices cost 2 per weight. A row of T target positions is worked out whole in training,
-        masked ones included; one at a time, with keys and values kept, a token attends to half of
-        them on average.
+        Matrices cost 2 per weight. Training computes the products of all T target positions, masked
+        ones included; decoding with a cache attends to half of them on average.
 
         Args:
             source_length: S, positions that each source and each target token attends to.
@@ -108,18 +111,18 @@ class Costs(Protocol):
         ...
 
     def estimate_activations(self, batch: Batch) -> dict[str, int]:
-        """Estimate the bytes kept for the backward pass of one batch, by part."""
+        """Estimate the bytes stored for the backward pass of one batch, by part."""
         ...
 
     def count_state(self, precision: str = "float32") -> StateBytes:
-        """Count what decoding keeps."""
+        """Count the memory of decoding."""
         ...
 
 
 def count_training_flops_per_token(costs: Costs) -> float:
     """Return operations per real token in training, averaged over both sides.
 
-    The products of attention, which depend on the sentence lengths, are left out, as is usual.
+    As is usual, they exclude the products of attention, which depend on sentence lengths.
     """
     flops = costs.count_flops(source_length=0, target_length=0)
     return TRAINING * (flops.source + flops.target) / 2

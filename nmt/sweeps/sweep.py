@@ -53,7 +53,7 @@ def run_sweep_job(
     if status:
         reason = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
         failure = f"{name} ({description}) failed: {reason}"
-        print(f"{failure}; the others go on", file=sys.stderr, flush=True)
+        print(f"{failure}; the other trials continue", file=sys.stderr, flush=True)
         raise UserError(failure)
     trial = read_record(record)
     return None if trial is None else trial.best_score

@@ -22,7 +22,7 @@ class Evaluator:
 
     Args:
         session: the run.
-        batches: the dev split; None: the run has none.
+        batches: batches of the dev split; None without one.
         pairs: dev pairs that are translated.
         translator: translates with the model that is trained.
     """

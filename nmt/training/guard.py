@@ -19,7 +19,7 @@ from nmt.training.session import Session
 from nmt.training.step import Update
 
 DUMP_NAME = "unsound_update"  # of the files that describe an update that cannot be applied
-MEDIAN_OF = 11  # reports whose gradient norms tell what is usual
+MEDIAN_OF = 11  # gradient norms, one a report, whose median is the usual norm
 
 
 @dataclass

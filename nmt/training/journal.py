@@ -78,7 +78,7 @@ class NoJournal:
         """Log the attention of the probes for the Attention dashboard."""
 
     def rewind(self, step: int) -> None:
-        """Drop what was reported after update ``step``."""
+        """Drop the reports after update ``step``."""
 
     def close(self) -> None:
         """Flush and close the files."""
@@ -103,7 +103,7 @@ class Journal(NoJournal):
         self._events = EventWriter(self._run.logs, purge_step=purge)
 
     def rewind(self, step: int) -> None:
-        """Drop what was reported after update ``step``."""
+        """Drop the reports after update ``step``."""
         self.close()
         self._open(step)
 

@@ -97,24 +97,29 @@ class Trainer:
                     if schedule.is_complete(position) or interruptions.is_evaluation_due():
                         interruptions.evaluate()  # the last one, or one that ran out of memory
                         continue
+                    # Plan a batch.
                     self._enter_stage()
                     rate = schedule.learning_rate(position)
                     batch, dropout = self._plan_update(position.step, session.step.local_rows)
+                    # Update.
                     update = self._memory.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1
                     guard.add(update, batch)
+                    # Guard. Results are read from the device only where something is due.
                     reports = schedule.is_report_due(position)
                     evaluates = interruptions.is_evaluation_due()
                     if (reports or evaluates) and self._rewind_after_spike():
                         coordinator.synchronize()
                         continue
+                    # Report.
                     if reports:
-                        guard.check()
+                        guard.check()  # waits for the device, which belongs to the window's time
                     guard.add_seconds(coordinator.tick())
                     if reports:
                         window = guard.close_window(rate, schedule.epochs(position, position.step))
                         self._journal.log_window(position.step, position.seconds, window)
                         display.show(position, schedule.progress(position), window)
+                    # Evaluate and save.
                     if evaluates:
                         interruptions.evaluate()
                     elif schedule.is_attention_due(position):

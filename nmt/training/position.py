@@ -1,4 +1,4 @@
-"""Where a run stands, and what comes next: a pure function of that."""
+"""The position of a run, and the next stage, rate, report or evaluation as functions of it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Position:
 
 @dataclass(frozen=True)
 class TrainingSchedule:
-    """What a position implies: progress, rates, and which stage, evaluation or end is due.
+    """Derives progress, rates, and the next stage, evaluation or end from a position.
 
     Attributes:
         training: limits, rates and intervals.

@@ -1,4 +1,4 @@
-"""Scores of a complete run on the test split and on ``data.tests``."""
+"""Scores of a complete run on the test split and ``data.tests``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SplitScores:
 def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
     """Score a complete run and write the scores into its folder.
 
-    On ``data.tests`` the run that it started from is scored, too, which shows what was learned and
-    what was forgotten.
+    With ``data.tests``, the run that it started from is scored, too: the differences show learning
+    and forgetting.
 
     Returns:
         Scores by name: ``test``, and the names of ``data.tests``.

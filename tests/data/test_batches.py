@@ -37,7 +37,7 @@ def corpus_of(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> EncodedCo
 
 
 def pairs_of_lengths(lengths: Iterable[tuple[int, int]]) -> list[PairIds]:
-    """Return pairs of so many tokens; no id occurs twice, so that no mix-up goes unseen."""
+    """Return pairs of these lengths; ids are unique, so that every mix-up is noticed."""
     pairs = []
     following = FIRST
     for source, target in lengths:
@@ -101,14 +101,14 @@ def contents(batches: Iterable[Batch]) -> Counter[PairIds]:
     return Counter(pair for batch in batches for pair in unpack(batch))
 
 
-def assert_equal(one: Batch, other: Batch) -> None:
-    assert one.keys() == other.keys()
-    for key, array in one.items():
-        np.testing.assert_array_equal(array, other[key], err_msg=key)
+def assert_equal(first: Batch, second: Batch) -> None:
+    assert first.keys() == second.keys()
+    for key, array in first.items():
+        np.testing.assert_array_equal(array, second[key], err_msg=key)
 
 
-def same(one: Batch, other: Batch) -> bool:
-    return all(np.array_equal(array, other[key]) for key, array in one.items())
+def same(first: Batch, second: Batch) -> bool:
+    return all(np.array_equal(array, second[key]) for key, array in first.items())
 
 
 def test_three_pairs_in_one_row() -> None:
@@ -144,9 +144,9 @@ def test_every_pair_once_per_epoch_in_every_shape() -> None:
     assert batches.pairs == len(pairs)
     assert batches.skipped == 0
     for epoch in (0, 1, 7):
-        made = epoch_of(batches, epoch)
-        assert {batch["source"].shape for batch in made} == set(batches.shapes)
-        assert contents(made) == Counter(pairs)
+        epoch_batches = epoch_of(batches, epoch)
+        assert {batch["source"].shape for batch in epoch_batches} == set(batches.shapes)
+        assert contents(epoch_batches) == Counter(pairs)
 
 
 def test_a_row_is_no_longer_than_its_longest_pair_needs() -> None:
@@ -186,10 +186,10 @@ def test_a_batch_depends_on_its_step_alone() -> None:
 def test_what_is_done_to_a_batch_stays_with_it() -> None:
     batches = Batches(corpus_of(pairs_of_lengths([(3, 4)] * 9)), row_lengths=[8], tokens=8, seed=0)
     first = batches.batch(0)
-    kept = {key: array.copy() for key, array in first.items()}
+    copies = {key: array.copy() for key, array in first.items()}
     for array in first.values():
         array[:] = -1
-    assert_equal(batches.batch(0), kept)
+    assert_equal(batches.batch(0), copies)
 
 
 def test_the_step_may_be_a_numpy_integer() -> None:
@@ -203,13 +203,13 @@ def test_epochs_seeds_and_orders_differ() -> None:
     other_seed = Batches(corpus, row_lengths=[64], tokens=128, seed=2)
     epochs = [epoch_of(batches, epoch) for epoch in (0, 1, 2)]
     orders = [*epochs, epoch_of(other_seed, 0), epoch_of(batches, 0, 1), epoch_of(batches, 0, 2)]
-    for i, one in enumerate(orders):
+    for i, batches_of_order in enumerate(orders):
         for other in orders[:i]:
-            equal = sum(same(a, b) for a, b in zip(one, other, strict=True))
+            equal = sum(same(a, b) for a, b in zip(batches_of_order, other, strict=True))
             assert equal <= 1  # of some 30 batches
     # Not the same batches in another order either: rows are dealt anew.
-    whole = [{batch["source"].tobytes() for batch in made} for made in epochs]
-    assert len(whole[0] & whole[1]) <= 1
+    sources = [{batch["source"].tobytes() for batch in epoch} for epoch in epochs]
+    assert len(sources[0] & sources[1]) <= 1
 
 
 @pytest.mark.parametrize(
@@ -225,11 +225,11 @@ def test_rows_of_a_batch(tokens: int, rows: int) -> None:
     pairs = pairs_of_lengths([(20, 20)] * 100)
     batches = Batches(corpus_of(pairs), row_lengths=[64], tokens=tokens, seed=0)
     assert batches.shapes == [(rows, 64)]
-    made = epoch_of(batches, 0)
-    assert all(batch["source"].shape == (rows, 64) for batch in made)
+    epoch = epoch_of(batches, 0)
+    assert all(batch["source"].shape == (rows, 64) for batch in epoch)
     # Three pairs of 21 positions to a row: 34 rows.
-    assert len(made) == -(-34 // rows)
-    assert contents(made) == Counter(pairs)
+    assert len(epoch) == -(-34 // rows)
+    assert contents(epoch) == Counter(pairs)
 
 
 def test_pairs_too_long_are_left_out_and_counted() -> None:
@@ -238,9 +238,9 @@ def test_pairs_too_long_are_left_out_and_counted() -> None:
     # With its end mark a side of 15 tokens fills a row of 16, and one of 16 does not fit.
     assert batches.skipped == 3
     assert batches.pairs == 4
-    kept = Counter([pairs[0], pairs[4], pairs[5], pairs[6]])
-    assert contents(epoch_of(batches, 0)) == kept
-    assert contents(batches.in_order()) == kept
+    packed = Counter([pairs[0], pairs[4], pairs[5], pairs[6]])
+    assert contents(epoch_of(batches, 0)) == packed
+    assert contents(batches.in_order()) == packed
 
 
 def test_a_corpus_of_long_pairs_gives_no_batch() -> None:
@@ -262,9 +262,9 @@ def test_padding_is_the_share_that_is_counted(row_lengths: list[int]) -> None:
         tokens=256,
         seed=0,
     )
-    for epoch in (0, 1):
-        made = epoch_of(batches, epoch)
-        cells = [batch[f"{side}_segments"] for batch in made for side in ("source", "target")]
+    for number in (0, 1):
+        epoch = epoch_of(batches, number)
+        cells = [batch[f"{side}_segments"] for batch in epoch for side in ("source", "target")]
         used = sum(np.count_nonzero(array) for array in cells)
         assert batches.tokens_per_epoch == used
         assert batches.padding == pytest.approx(1 - used / sum(array.size for array in cells))
@@ -273,11 +273,13 @@ def test_padding_is_the_share_that_is_counted(row_lengths: list[int]) -> None:
 def test_in_order_gives_every_pair_once_whatever_the_seed() -> None:
     pairs = pairs_of_lengths(natural_lengths(200))
     corpus = corpus_of(pairs)
-    one, other = (Batches(corpus, row_lengths=[16, 64], tokens=256, seed=seed) for seed in (1, 2))
-    made = list(one.in_order())
-    assert len(made) == one.steps_per_epoch
-    assert contents(made) == Counter(pairs)
-    for a, b in zip(made, other.in_order(), strict=True):
+    first, second = (
+        Batches(corpus, row_lengths=[16, 64], tokens=256, seed=seed) for seed in (1, 2)
+    )
+    batches = list(first.in_order())
+    assert len(batches) == first.steps_per_epoch
+    assert contents(batches) == Counter(pairs)
+    for a, b in zip(batches, second.in_order(), strict=True):
         assert_equal(a, b)
 
 
@@ -315,12 +317,12 @@ def test_nothing_is_lost_and_nothing_overlaps(
 ) -> None:
     pairs = pairs_of_lengths(lengths)
     batches = Batches(corpus_of(pairs), row_lengths=row_lengths, tokens=tokens, seed=seed)
-    kept = [pair for pair in pairs if max(map(len, pair)) + 1 <= max(row_lengths)]
-    assert batches.pairs == len(kept)
-    assert batches.skipped == len(pairs) - len(kept)
-    made = epoch_of(batches, epoch)
-    assert contents(made) == contents(batches.in_order()) == Counter(kept)
-    assert {batch["source"].shape for batch in made} == set(batches.shapes)
+    fitting = [pair for pair in pairs if max(map(len, pair)) + 1 <= max(row_lengths)]
+    assert batches.pairs == len(fitting)
+    assert batches.skipped == len(pairs) - len(fitting)
+    epoch_batches = epoch_of(batches, epoch)
+    assert contents(epoch_batches) == contents(batches.in_order()) == Counter(fitting)
+    assert {batch["source"].shape for batch in epoch_batches} == set(batches.shapes)
     assert {length for _, length in batches.shapes} <= set(row_lengths)
 
 
@@ -330,16 +332,16 @@ def test_some_rows_are_those_of_the_whole_batch(chosen: list[int]) -> None:
     corpus = corpus_of(pairs_of_lengths(natural_lengths(20)))
     batches = Batches(corpus, row_lengths=[16, 32], tokens=128, seed=3)
     for step in range(batches.steps_per_epoch):
-        whole = batches.batch(step, order=1)
-        rows = len(whole["labels"])
-        asked: list[int] = []
+        complete = batches.batch(step, order=1)
+        rows = len(complete["labels"])
+        counts: list[int] = []
 
-        def places(count: int, asked: list[int] = asked) -> np.ndarray:
-            asked.append(count)
+        def places(count: int, counts: list[int] = counts) -> np.ndarray:
+            counts.append(count)
             return np.array(chosen)
 
-        found = batches.batch(step, 1, places)
-        assert asked == [rows]
-        for name, array in found.items():
+        selected = batches.batch(step, 1, places)
+        assert counts == [rows]
+        for name, array in selected.items():
             empty = np.zeros((max(chosen) + 1, array.shape[1]), array.dtype)
-            np.testing.assert_array_equal(array, np.concatenate([whole[name], empty])[chosen])
+            np.testing.assert_array_equal(array, np.concatenate([complete[name], empty])[chosen])

@@ -19,7 +19,7 @@ from nmt.data.cleaning import clean_text
         ("cafe\u0301", "café"),  # NFD in, NFC out
         ("cafe\u00ad\u0301", "café"),  # a soft hyphen between letter and accent
         ("nul\0 bell\a esc\x1b", "nul bell esc"),
-        ("a \0 b", "a b"),  # what is left of a control character is one space, not two
+        ("a \0 b", "a b"),  # a removed control character leaves one space, not two
         ("\ufeffbom", "bom"),
         ("zero\u200bwidth", "zerowidth"),
         ("\u202eright to left\u202c", "right to left"),

@@ -94,8 +94,8 @@ def test_the_usual_length_ratio_can_be_given(tmp_path: Path) -> None:
         alike = load_pairs(tmp_path, [*ODD, *pairs], typical_length_ratio=1.0)
     assert alike.train == [Pair(*ODD[0])]
     assert alike.rejected == {"length ratio": 301}
-    given = load_pairs(tmp_path, pairs[:50], typical_length_ratio=3.6)
-    assert len(given.train) == 50
+    configured = load_pairs(tmp_path, pairs[:50], typical_length_ratio=3.6)
+    assert len(configured.train) == 50
 
 
 @pytest.mark.parametrize(("count", "rejected"), [(2, 1), (99, 1), (100, 0)])
@@ -190,8 +190,8 @@ def test_rejected_file_is_written_even_when_no_line_is_usable(tmp_path: Path) ->
 
 
 def test_rejected_file_never_overwrites_the_corpus(tmp_path: Path) -> None:
-    own = tmp_path / "." / "corpus.tsv"
-    message = complaint(lambda: load_text(tmp_path, "sol\tsun\n", rejected_file=own))
+    table_path = tmp_path / "." / "corpus.tsv"
+    message = complaint(lambda: load_text(tmp_path, "sol\tsun\n", rejected_file=table_path))
     assert "data.rejected_file" in message
     assert "would overwrite the corpus" in message
     assert (tmp_path / "corpus.tsv").read_text() == "sol\tsun\n"
@@ -285,8 +285,8 @@ def generated(pairs: int, **changes: Any) -> SourceConfig:
 def embedded(patterns: int, share: float) -> DataConfig:
     """Return the embedded corpus with so many patterns, to be such a share of an epoch."""
     written = SourceConfig(kind="phrasebook", weight=1 - share)
-    made = generated(patterns, weight=share)
-    return configure({"written": written, "patterns": made}, dev=400, test=500)
+    patterns_source = generated(patterns, weight=share)
+    return configure({"written": written, "patterns": patterns_source}, dev=400, test=500)
 
 
 def test_phrasebook_of_a_checkout_mixes_lines_and_patterns_without_leaks(
@@ -333,13 +333,13 @@ def test_without_patterns_every_line_stands_once() -> None:
 
 
 def test_patterns_may_be_turned_around(tmp_path: Path) -> None:
-    one, other = (
+    forward, backward = (
         load_corpus(configure({"patterns": source}), cache_dir=tmp_path)
         for source in (generated(200), generated(200, columns=[1, 0]))
     )
-    assert len(one.train) == 200
-    assert other.train == [Pair(pair.target, pair.source) for pair in one.train]
-    assert (one.dev, one.test, one.lines, one.rejected) == ([], [], 0, {})
+    assert len(forward.train) == 200
+    assert backward.train == [Pair(pair.target, pair.source) for pair in forward.train]
+    assert (forward.dev, forward.test, forward.lines, forward.rejected) == ([], [], 0, {})
 
 
 def test_pairs_are_joined_without_a_rest() -> None:

@@ -43,7 +43,7 @@ def test_batches_are_those_of_memory(tmp_path: Path, vocabulary_size: int, weigh
         for _ in range(5):
             chosen = rng.permutation(len(rows))[: batches.shapes[shape][0]]
             cut = [records[begins[first + i] : begins[first + i + 1]] for i in chosen]
-            sizes = np.array([len(one) for one in cut])
+            sizes = np.array([len(record) for record in cut])
             parts = read_records(np.concatenate(cut), np.cumsum(sizes) - sizes, has_weights=weighed)
             batch = lay_out(batches.shapes[shape], *parts)
             expected = batches.assemble(shape, chosen)

@@ -80,9 +80,11 @@ def test_an_archive_is_kept_under_its_name_and_its_whole_address(url: str, patte
 
 
 def test_a_download_of_another_hash_is_not_kept(tmp_path: Path, site: Site) -> None:
-    found, expected = sha256(site.content).hexdigest(), "0" * 64
+    digest, expected = sha256(site.content).hexdigest(), "0" * 64
     message = complaint(lambda: load_url(site.url, tmp_path, sha256=expected))
-    assert f"/{archive_name(site.url)} failed: its SHA-256 is {found}, and {expected} is" in message
+    assert (
+        f"/{archive_name(site.url)} failed: its SHA-256 is {digest}, and {expected} is" in message
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -146,9 +148,9 @@ def test_a_failed_download_says_why(
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/spa-eng.zip", "no url/spa-eng.zip"])
 def test_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    with socket.socket() as taken:  # bound but not listening: connections are refused
-        taken.bind(("127.0.0.1", 0))
-        address = url.format(port=taken.getsockname()[1])
+    with socket.socket() as closed:  # bound but not listening: connections are refused
+        closed.bind(("127.0.0.1", 0))
+        address = url.format(port=closed.getsockname()[1])
         message = complaint(lambda: load_url(address, tmp_path))
     assert message.startswith(f"the download of {address} to ")
     assert ("failed: [Errno 111] Connection" if "{port}" in url else "unknown url type") in message
@@ -269,8 +271,8 @@ def test_the_corpora_of_wmt(tmp_path: Path, site: Site, turned: bool) -> None:
         "test": [Pair("Un puente", "A bridge")],
     }
     for name, pairs in expected.items():
-        found = getattr(corpus, name)
-        assert sorted(found) == sorted(Pair(*pair[::-1]) if turned else pair for pair in pairs)
+        split = getattr(corpus, name)
+        assert sorted(split) == sorted(Pair(*pair[::-1]) if turned else pair for pair in pairs)
     assert site.requests == len(WMT)
     assert all(re.fullmatch(r".+-[0-9a-f]{16}\.tgz", path.name) for path in tmp_path.iterdir())
 
@@ -311,10 +313,10 @@ def test_a_tar_that_unpacks_to_too_much_is_kept_and_refused(tmp_path: Path, site
     site.content = tarred({"spa.txt": BOMB})
     url = site.url.replace(".zip", ".tgz")
     messages = [complaint(lambda: load_url(url, tmp_path)) for _ in range(2)]
-    kept = tmp_path / archive_name(url)
+    cached = tmp_path / archive_name(url)
     assert messages[0] == messages[1]
-    assert messages[0].startswith(f"data.archive={kept} is rejected, its ")
-    assert list(tmp_path.iterdir()) == [kept]
+    assert messages[0].startswith(f"data.archive={cached} is rejected, its ")
+    assert list(tmp_path.iterdir()) == [cached]
     assert site.requests == 1
 
 

@@ -90,9 +90,9 @@ def test_no_sequences() -> None:
 
 
 def test_sides_must_be_aligned() -> None:
-    one, two = (Sequences.of([np.array([4])] * count) for count in (1, 2))
+    single, double = (Sequences.of([np.array([4])] * count) for count in (1, 2))
     with pytest.raises(ValueError, match="1 source sequences, 2 target sequences"):
-        EncodedCorpus(one, two)
+        EncodedCorpus(single, double)
 
 
 def test_encode_pairs_keeps_sides_and_order() -> None:
@@ -109,9 +109,9 @@ def test_encoded_once_and_then_reused(tmp_path: Path) -> None:
     ]
 
     # Neither the same tokenizer nor its copy in another process has anything to do now.
-    asked = len(tokenizer.asked)
+    requests = len(tokenizer.asked)
     assert_holds(load_encoded(list(PAIRS), tokenizer, tmp_path), PAIRS)
-    assert len(tokenizer.asked) == asked
+    assert len(tokenizer.asked) == requests
     copy = Letters(fail_after=0)
     assert_holds(load_encoded(PAIRS, copy, tmp_path), PAIRS)
     assert copy.asked == []

@@ -120,7 +120,7 @@ def test_an_error_is_the_same_wherever_blocks_end(content: bytes, sizes: list[in
         place = -1
     except UnicodeDecodeError as error:
         place = error.start
-    said = []
+    messages = []
     for size in sizes:
         recoded_file = open_text(Pipe(content[:4], 4), "in.txt")  # type: ignore[arg-type]
         raw = recoded_file.raw
@@ -131,11 +131,11 @@ def test_an_error_is_the_same_wherever_blocks_end(content: bytes, sizes: list[in
                 read += piece
         except UserError as error:
             message = str(error)
-        said.append(message.split(" at offset ")[-1].split(":")[0])
+        messages.append(message.split(" at offset ")[-1].split(":")[0])
         assert read == (content if place < 0 else content[:place])
         assert bool(message) == (place >= 0)
-    for one, other in pairwise(said):
-        assert one == other
+    for shorter, longer in pairwise(messages):
+        assert shorter == longer
 
 
 def test_zeros_are_text() -> None:

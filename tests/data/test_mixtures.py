@@ -125,7 +125,7 @@ def test_languages_are_those_that_the_model_reads_and_writes() -> None:
 
 
 def test_both_directions_share_no_sentence_with_dev_or_test(tmp_path: Path) -> None:
-    """Splits are made before anything is turned: the other direction is no way around them."""
+    """Splits are made before directions are reversed, which therefore cannot bypass them."""
     talk = numbered("talk", 40)
     corpus = load(
         {
@@ -161,8 +161,8 @@ def test_tests_are_held_out_in_the_direction_of_the_model(tmp_path: Path) -> Non
     talk = numbered("talk", 10)
     config = configure({"talk": source(tmp_path, "talk", talk)}, reverse=True)
     tests = {"some": turned(as_pairs(talk[:3]))}
-    given = {"some": EvaluationSet(tests["some"], to_source_view(config, tests["some"]))}
-    corpus = load_corpus(config, cache_dir=tmp_path, tests=given)
+    test_sets = {"some": EvaluationSet(tests["some"], to_source_view(config, tests["some"]))}
+    corpus = load_corpus(config, cache_dir=tmp_path, tests=test_sets)
     assert corpus.train == turned(as_pairs(talk[3:]))
     assert corpus.tests == tests
     assert corpus.rejected == {"in dev or test": 3}

@@ -115,13 +115,13 @@ def test_memory_goes_with_the_pairs_and_not_with_the_length_of_a_row() -> None:
     target = np.clip(source + rng.integers(-300, 300, 150), 1, 4096)
     tracemalloc.start()
     try:
-        found = planned(source, target, [1024, 4096])
+        packed = planned(source, target, [1024, 4096])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20  # bytes; a table of 4096 x 4096 has 16 times as many entries
-    assert found == pack_plainly(source, target, [1024, 4096])
-    assert sorted(pair for _, rows in found for row in rows for pair in row) == list(range(150))
-    for length, rows in found:
+    assert packed == pack_plainly(source, target, [1024, 4096])
+    assert sorted(pair for _, rows in packed for row in rows for pair in row) == list(range(150))
+    for length, rows in packed:
         for row in rows:
             assert max(source[row].sum(), target[row].sum()) <= length

@@ -39,8 +39,10 @@ def paired(models: tuple[bytes, bytes]) -> PairedTokenizer:
     """A table of the pieces of both, but for one that the source model has."""
     pieces: dict[str, None] = {}
     for model in models:
-        own = sentencepiece.SentencePieceProcessor(model_proto=model)
-        pieces |= dict.fromkeys(own.id_to_piece(i) for i in range(3, own.get_piece_size()))
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces |= dict.fromkeys(
+            processor.id_to_piece(i) for i in range(3, processor.get_piece_size())
+        )
     del pieces["í"]
     return PairedTokenizer(models, [*SPECIAL, *pieces])
 
@@ -49,10 +51,10 @@ def test_each_side_is_cut_by_its_own_model(
     paired: PairedTokenizer, models: tuple[bytes, bytes]
 ) -> None:
     for tokenizer, model in zip((paired, paired.target), models, strict=True):
-        own = sentencepiece.SentencePieceProcessor(model_proto=model)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         for text, ids in zip(TEXTS, tokenizer.encode(TEXTS), strict=True):
             assert ids.dtype == np.int32
-            cut = own.encode(text, out_type=str)
+            cut = processor.encode(text, out_type=str)
             known = [piece if piece in paired._pieces else "<unk>" for piece in cut]
             assert tokenizer.pieces(ids) == known
     assert [ids.tolist() for ids in paired.encode(TEXTS)] != [
@@ -118,8 +120,8 @@ def test_graphs_do_the_same(paired: PairedTokenizer) -> None:
     import tensorflow as tf
 
     in_graph = paired.in_graph()
-    found = in_graph.tokenize(tf.constant([*TEXTS, ""])).to_list()
-    assert found == [*(ids.tolist() for ids in paired.encode(TEXTS)), []]
+    ids = in_graph.tokenize(tf.constant([*TEXTS, ""])).to_list()
+    assert ids == [*(row.tolist() for row in paired.encode(TEXTS)), []]
     ids = paired.target.encode(["Where is the station?", "Yes."])
     ragged = tf.ragged.constant([row.tolist() for row in ids], dtype=tf.int32)
     decoded = in_graph.detokenize(ragged).numpy().tolist()
@@ -130,18 +132,18 @@ CODED = ["a >>fra<< b", ">>fra<< Sí.", ">>fra<<Sí.", ">>deu<< Hoy hace frío."
 
 
 def test_a_source_begins_with_the_code_of_a_language(models: tuple[bytes, bytes]) -> None:
-    own = sentencepiece.SentencePieceProcessor(model_proto=models[0])
-    pieces = [own.id_to_piece(i) for i in range(3, own.get_piece_size())]
+    source_model = sentencepiece.SentencePieceProcessor(model_proto=models[0])
+    pieces = [source_model.id_to_piece(i) for i in range(3, source_model.get_piece_size())]
     paired = PairedTokenizer(models, [*SPECIAL, *pieces, ">>fra<<"])
     code, plain = paired.vocabulary_size - 1, paired.encode(["Sí."])[0].tolist()
-    found = [ids.tolist() for ids in paired.encode(CODED)]
-    assert found[1] == found[2] == [code, *plain]
-    assert found[3] == [UNK, *paired.encode(["Hoy hace frío."])[0]]
-    assert found[5] == plain
-    assert code not in found[0] + found[4]
+    coded_ids = [ids.tolist() for ids in paired.encode(CODED)]
+    assert coded_ids[1] == coded_ids[2] == [code, *plain]
+    assert coded_ids[3] == [UNK, *paired.encode(["Hoy hace frío."])[0]]
+    assert coded_ids[5] == plain
+    assert code not in coded_ids[0] + coded_ids[4]
     assert code not in paired.target.encode(CODED)[1]  # of a target it is plain text
-    assert paired.in_graph().tokenize(CODED).to_list() == found
-    for text, ids in zip(CODED, found, strict=True):
+    assert paired.in_graph().tokenize(CODED).to_list() == coded_ids
+    for text, ids in zip(CODED, coded_ids, strict=True):
         spans = paired.spans(text)
         assert len(spans) == len(ids)
         assert spans[-1][1] == len(text)
@@ -170,8 +172,8 @@ def test_pieces_of_the_source_alone_are_spelled_as_they_are(paired: PairedTokeni
 def test_the_code_of_a_language_reaches_every_part_of_a_long_text(
     models: tuple[bytes, bytes],
 ) -> None:
-    own = sentencepiece.SentencePieceProcessor(model_proto=models[0])
-    pieces = [own.id_to_piece(i) for i in range(3, own.get_piece_size())]
+    source_model = sentencepiece.SentencePieceProcessor(model_proto=models[0])
+    pieces = [source_model.id_to_piece(i) for i in range(3, source_model.get_piece_size())]
     tokenizer = PairedTokenizer(models, [*SPECIAL, ">>fra<<", *pieces])
     cutter = Segmenter(tokenizer, 20)
     for begin in (">>fra<< ", ">>fra<<"):

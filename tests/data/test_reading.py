@@ -1,4 +1,4 @@
-"""Raw lines of files and archives, and what is said about those that cannot be read."""
+"""Lines of files and archives, and messages about unreadable ones."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def test_a_file_without_line_feeds_ends_its_lines_with_carriage_returns(
     pack = {"gz": gzip.compress, "zip": lambda content: zipped({"spa.txt": content.decode()})}
     pack["tgz"] = lambda content: tarred({"spa.txt": content.decode()})
     path.write_bytes(pack.get(kind, bytes)(OLD_MAC))
-    key, of_kind = ("path", "tsv") if kind in ("plain", "gz") else ("archive", "zip")
-    config = configure(kind=of_kind, **{key: str(path)})
+    key, source_kind = ("path", "tsv") if kind in ("plain", "gz") else ("archive", "zip")
+    config = configure(kind=source_kind, **{key: str(path)})
     rejected = tmp_path / "rejected.tsv"
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
     assert corpus.train == COUNTED
@@ -359,13 +359,13 @@ def test_a_missing_archive(tmp_path: Path) -> None:
 
 def test_an_archive_of_another_hash_is_refused(tmp_path: Path) -> None:
     content = zipped(SPA_ENG)
-    found, expected = sha256(content).hexdigest(), "0" * 64
-    corpus = load_zip(tmp_path, content, sha256=found)
+    digest, expected = sha256(content).hexdigest(), "0" * 64
+    corpus = load_zip(tmp_path, content, sha256=digest)
     assert corpus.train == GO
-    assert corpus.archives == {"pairs": found}
+    assert corpus.archives == {"pairs": digest}
     message = complaint(lambda: load_zip(tmp_path, content, sha256=expected))
     assert message.startswith(
-        f"data.archive={tmp_path / 'spa-eng.zip'} has the SHA-256 {found}, and {expected} is"
+        f"data.archive={tmp_path / 'spa-eng.zip'} has the SHA-256 {digest}, and {expected} is"
     )
 
 
@@ -407,7 +407,9 @@ def write_plain(path: Path) -> None:
 
 
 def write_gzip(path: Path) -> None:
-    with gzip.open(path, "wb", compresslevel=0) as file:  # not packed, so that it is no bomb
+    with gzip.open(
+        path, "wb", compresslevel=0
+    ) as file:  # uncompressed, so that its size is allowed
         write_lines(file)  # type: ignore[arg-type]
 
 
@@ -485,11 +487,11 @@ def test_the_longest_line(tmp_path: Path, over: int, end: str, split: str) -> No
         "one": SourceConfig(kind="tsv", path=str(path), split=split),
         "two": SourceConfig(kind="tsv", path=str(other)),
     }
-    kept = int(end.count("\n") == 2)
+    accepted = int(end.count("\n") == 2)
     config = configure(sources, max_characters=2 * LONGEST_LINE, max_length_ratio=LONGEST_LINE)
-    if over and not kept:
+    if over and not accepted:
         assert "'line over 1 MiB' (1)" in complaint(lambda: load_corpus(config, cache_dir=tmp_path))
         return
     corpus = load_corpus(config, cache_dir=tmp_path)
-    assert corpus.lines == 2 + kept
+    assert corpus.lines == 2 + accepted
     assert corpus.rejected == ({"line over 1 MiB": 1} if over else {})

@@ -58,9 +58,9 @@ def test_all_orders_of_a_few_occur_about_as_often() -> None:
 
 def test_keys_make_other_permutations() -> None:
     places = np.arange(1000)
-    made = [Permutation(1000, *keys)(places) for keys in ((1,), (2,), (1, 0), (1, 1), (0, 1))]
-    for i, one in enumerate(made):
-        assert all((one == other).mean() < 0.02 for other in made[:i])
+    permuted = [Permutation(1000, *keys)(places) for keys in ((1,), (2,), (1, 0), (1, 1), (0, 1))]
+    for i, places_of_keys in enumerate(permuted):
+        assert all((places_of_keys == other).mean() < 0.02 for other in permuted[:i])
 
 
 def test_mixing_is_one_to_one_and_even() -> None:

@@ -46,14 +46,14 @@ def numbered(name: str, count: int) -> Pairs:
 
 def test_sources_stand_in_their_order(tmp_path: Path) -> None:
     talk, verses = numbered("talk", 3), numbered("verses", 2)
-    one, other = source(tmp_path, "talk", talk), source(tmp_path, "verses", verses)
-    corpus = load({"talk": one, "verses": other})
+    first, second = source(tmp_path, "talk", talk), source(tmp_path, "verses", verses)
+    corpus = load({"talk": first, "verses": second})
     assert corpus.train == as_pairs(talk + verses)
     assert [(source.name, source.repeats) for source in corpus.mixture] == [
         ("talk", 1),
         ("verses", 1),
     ]
-    assert load({"verses": other, "talk": one}).train == as_pairs(verses + talk)
+    assert load({"verses": second, "talk": first}).train == as_pairs(verses + talk)
 
 
 def test_the_first_source_that_has_a_pair_keeps_it(tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ FIT: Pairs = [
 
 
 @pytest.mark.parametrize("split", ["shares", "train"])
-@pytest.mark.parametrize("held", ["dev", "test"])
+@pytest.mark.parametrize("split_name", ["dev", "test"])
 def test_what_shares_a_side_with_a_file_of_dev_or_test_is_left_out(
-    tmp_path: Path, split: str, held: str
+    tmp_path: Path, split: str, split_name: str
 ) -> None:
     rejected = tmp_path / "rejected.tsv"
     talk = [FIT[0], *LEAKS, FIT[1]]
@@ -141,12 +141,12 @@ def test_what_shares_a_side_with_a_file_of_dev_or_test_is_left_out(
     corpus = load(
         {
             "talk": source(tmp_path, "talk", talk, split=split),
-            "news": source(tmp_path, "news", news, split=held),
+            "news": source(tmp_path, "news", news, split=split_name),
         },
         rejected,
     )
     assert corpus.train == as_pairs(FIT)
-    assert getattr(corpus, held) == as_pairs(news)
+    assert getattr(corpus, split_name) == as_pairs(news)
     assert corpus.rejected == {"in dev or test": 3}
     assert corpus.lines == 7
     assert rejected.read_text("utf-8").splitlines() == [
@@ -155,9 +155,9 @@ def test_what_shares_a_side_with_a_file_of_dev_or_test_is_left_out(
     ]
 
 
-@pytest.mark.parametrize(("held", "drawn"), [("dev", "test"), ("test", "dev")])
+@pytest.mark.parametrize(("file_split", "drawn_split"), [("dev", "test"), ("test", "dev")])
 def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
-    tmp_path: Path, held: str, drawn: str
+    tmp_path: Path, file_split: str, drawn_split: str
 ) -> None:
     rejected = tmp_path / "rejected.tsv"
     talk = numbered("talk", 50)
@@ -165,15 +165,18 @@ def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
         {
             "talk": source(tmp_path, "talk", talk),
             "news": source(
-                tmp_path, "news", [(f"¡{one}!", other) for one, other in talk[:30]], split=held
+                tmp_path,
+                "news",
+                [(f"¡{text}!", translation) for text, translation in talk[:30]],
+                split=file_split,
             ),
         },
         rejected,
-        **{drawn: 10},
+        **{drawn_split: 10},
     )
-    assert len(getattr(corpus, held)) == 30
-    assert len(getattr(corpus, drawn)) == 10
-    assert sorted(getattr(corpus, drawn) + corpus.train) == sorted(as_pairs(talk[30:]))
+    assert len(getattr(corpus, file_split)) == 30
+    assert len(getattr(corpus, drawn_split)) == 10
+    assert sorted(getattr(corpus, drawn_split) + corpus.train) == sorted(as_pairs(talk[30:]))
     assert corpus.rejected == {"in dev or test": 30}
     assert len(rejected.read_text("utf-8").splitlines()) == 30
 
@@ -190,14 +193,14 @@ def test_sources_to_train_on_give_no_dev_and_no_test(tmp_path: Path) -> None:
         dev=5,
         test=5,
     )
-    held = corpus.dev + corpus.test
-    assert len(held) == 10
-    assert set(held) < set(as_pairs(talk))
+    held_out = corpus.dev + corpus.test
+    assert len(held_out) == 10
+    assert set(held_out) < set(as_pairs(talk))
     assert corpus.rejected == {"in dev or test": 10}
-    of_crawl, of_talk = (source.pairs for source in corpus.mixture)
-    assert len(of_crawl) == 60
-    assert len(of_talk) == 30
-    assert not {f"{pair.source}!" for pair in held} & {pair.source for pair in of_crawl}
+    crawl_pairs, talk_pairs = (source.pairs for source in corpus.mixture)
+    assert len(crawl_pairs) == 60
+    assert len(talk_pairs) == 30
+    assert not {f"{pair.source}!" for pair in held_out} & {pair.source for pair in crawl_pairs}
 
 
 def test_nothing_is_left_to_train_on(tmp_path: Path) -> None:
@@ -308,15 +311,15 @@ def test_generated_pairs_are_not_repeated(tmp_path: Path, size: int, repeats: in
 
 
 def test_what_is_said(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     sources = {
         "talk": source(tmp_path, "talk", numbered("talk", 20), weight=1),
         "verses": source(tmp_path, "verses", numbered("verses", 4), weight=1),
         "patterns": SourceConfig(kind="patterns", pairs=5, split="train"),
         "news": source(tmp_path, "news", numbered("news", 3), split="test"),
     }
-    load_corpus(configure(sources), cache_dir=tmp_path, log=said.append)
-    assert said == [
+    load_corpus(configure(sources), cache_dir=tmp_path, log=messages.append)
+    assert messages == [
         "corpus: 27 lines, 27 pairs kept: 24 train, 0 dev, 3 test",
         "source 'talk': 20 pairs to train on",
         "source 'verses': 4 pairs to train on, 5 times an epoch",
@@ -341,11 +344,14 @@ def test_a_tag_stands_before_every_source_sentence(tmp_path: Path) -> None:
     assert corpus.test == [Pair(f"<news> {pair[0]}", pair[1]) for pair in news]
     assert len(corpus.dev) == 20
     everything = {source.name: source.pairs for source in corpus.mixture}
-    of_verses = [*everything["verses"], *(pair for pair in corpus.dev if "verses" in pair.target)]
+    verses_pairs = [
+        *everything["verses"],
+        *(pair for pair in corpus.dev if "verses" in pair.target),
+    ]
     # Without the soft hyphen, which the translator takes out of what it is given.
-    assert sorted(of_verses) == sorted(Pair(f"<verse> {pair[0]}", pair[1]) for pair in verses)
-    of_talk = [*everything["talk"], *(pair for pair in corpus.dev if "talk" in pair.target)]
-    assert sorted(of_talk) == sorted(as_pairs(numbered("talk", 30)))
+    assert sorted(verses_pairs) == sorted(Pair(f"<verse> {pair[0]}", pair[1]) for pair in verses)
+    talk_pairs = everything["talk"] + [pair for pair in corpus.dev if "talk" in pair.target]
+    assert sorted(talk_pairs) == sorted(as_pairs(numbered("talk", 30)))
     assert all(clean_text(pair.source) == pair.source for pair in corpus.train)
 
 
@@ -390,16 +396,16 @@ def test_no_sentence_of_dev_or_test_is_trained_on_whatever_the_sources(
             dev=1,
             test=2,
         )
-    held = corpus.dev + corpus.test
+    held_out = corpus.dev + corpus.test
     for side in (0, 1):
         trained = {normalized(pair[side]) for pair in corpus.train}
-        assert not trained & {normalized(pair[side]) for pair in held}
+        assert not trained & {normalized(pair[side]) for pair in held_out}
         # Files are taken as they are; what is drawn shares nothing with them.
-        of_dev, of_test = (
+        dev_sides, test_sides = (
             {normalized(pair[side]) for pair in pairs} for pairs in (corpus.dev, corpus.test)
         )
-        assert {"dev", "test"} <= set(splits) or not of_dev & of_test
+        assert {"dev", "test"} <= set(splits) or not dev_sides & test_sides
     read = Counter(Pair(*pair) for pairs in dealt for pair in pairs)
-    kept = corpus.train + held
-    assert Counter(kept) <= read
-    assert len(kept) + sum(corpus.rejected.values()) == corpus.lines == sum(map(len, dealt))
+    accepted = corpus.train + held_out
+    assert Counter(accepted) <= read
+    assert len(accepted) + sum(corpus.rejected.values()) == corpus.lines == sum(map(len, dealt))

@@ -74,7 +74,7 @@ def test_split_sizes(
 
 
 @pytest.mark.parametrize(
-    ("count", "dev", "test", "taken"),
+    ("count", "dev", "test", "sizes"),
     [
         (1, 0.02, 0.02, "1 + 1 of 1"),
         (1, 1, 0, "1 + 0 of 1"),
@@ -85,10 +85,10 @@ def test_split_sizes(
     ],
 )
 def test_splits_larger_than_the_corpus_allows(
-    tmp_path: Path, count: int, dev: float, test: float, taken: str
+    tmp_path: Path, count: int, dev: float, test: float, sizes: str
 ) -> None:
     message = complaint(lambda: load_pairs(tmp_path, singles(count), dev=dev, test=test))
-    assert f"data.dev={dev:g} and data.test={test:g} take {taken} usable pairs" in message
+    assert f"data.dev={dev:g} and data.test={test:g} take {sizes} usable pairs" in message
     assert "lower data.dev and data.test, or set both to 0, or add data" in message
 
 
@@ -171,11 +171,11 @@ def test_no_sentence_is_in_two_splits_whatever_the_order(
         )
     splits = [corpus.train, corpus.dev, corpus.test]
     for side in (0, 1):
-        held = [{normalized(pair[side]) for pair in split} for split in splits]
-        assert len(set[str]().union(*held)) == sum(map(len, held))
-    kept = [pair for split in splits for pair in split]
-    assert sorted(kept) == sorted({Pair(*map(clean_text, pair)) for pair in pairs})
-    assert len(kept) + sum(corpus.rejected.values()) == corpus.lines == len(pairs)
+        sides = [{normalized(pair[side]) for pair in split} for split in splits]
+        assert len(set[str]().union(*sides)) == sum(map(len, sides))
+    accepted = [pair for split in splits for pair in split]
+    assert sorted(accepted) == sorted({Pair(*map(clean_text, pair)) for pair in pairs})
+    assert len(accepted) + sum(corpus.rejected.values()) == corpus.lines == len(pairs)
     assert corpus.rejected == again.rejected
-    for one, other in zip(splits, (again.train, again.dev, again.test), strict=True):
-        assert sorted(one) == sorted(other)
+    for pairs_before, pairs_after in zip(splits, (again.train, again.dev, again.test), strict=True):
+        assert sorted(pairs_before) == sorted(pairs_after)

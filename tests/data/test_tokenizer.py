@@ -89,9 +89,9 @@ def configure(kind: str, **changes: Any) -> TokenizerConfig:
 
 
 def train(texts: Sequence[str], kind: str, **changes: Any) -> tuple[Tokenizer, list[str]]:
-    """Return a tokenizer and what was said while it was trained."""
-    said: list[str] = []
-    return train_tokenizer(configure(kind, **changes), texts, said.append), said
+    """Return a tokenizer and the messages of its training."""
+    messages: list[str] = []
+    return train_tokenizer(configure(kind, **changes), texts, messages.append), messages
 
 
 def complaint(folder: Path) -> str:
@@ -116,16 +116,16 @@ def tokenizer(request: pytest.FixtureRequest, trained: dict[str, Tokenizer]) -> 
 
 @pytest.fixture(params=SENTENCEPIECE)
 def pieced(request: pytest.FixtureRequest, trained: dict[str, Tokenizer]) -> SentencePieceTokenizer:
-    found = trained[request.param]
-    assert isinstance(found, SentencePieceTokenizer)
-    return found
+    tokenizer = trained[request.param]
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    return tokenizer
 
 
 @pytest.fixture
 def words(trained: dict[str, Tokenizer]) -> WordPieceTokenizer:
-    found = trained["wordpiece"]
-    assert isinstance(found, WordPieceTokenizer)
-    return found
+    tokenizer = trained["wordpiece"]
+    assert isinstance(tokenizer, WordPieceTokenizer)
+    return tokenizer
 
 
 # --- Every kind -------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ def test_own_lines_come_back(tokenizer: Tokenizer) -> None:
 
 
 def test_ids_do_not_depend_on_the_neighbours(tokenizer: Tokenizer) -> None:
-    together = tokenizer.encode(LINES[:20])
-    for text, ids in zip(LINES, together, strict=False):
+    batched = tokenizer.encode(LINES[:20])
+    for text, ids in zip(LINES, batched, strict=False):
         np.testing.assert_array_equal(tokenizer.encode([text])[0], ids)
 
 
@@ -199,12 +199,12 @@ def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_is_reproducible(kind: str) -> None:
-    one, same, other = (
+    first, same, other = (
         train(lines, kind, vocabulary_size=400)[0].fingerprint
         for lines in (LINES[:80], LINES[:80], LINES[:60])
     )
-    assert one == same
-    assert one != other
+    assert first == same
+    assert first != other
 
 
 def test_fingerprints_differ_between_kinds(trained: dict[str, Tokenizer]) -> None:
@@ -329,11 +329,11 @@ def test_half_a_character_does_not_break_decoding(pieced: SentencePieceTokenizer
 
 @pytest.mark.parametrize("kind", SENTENCEPIECE)
 def test_tiny_corpus_lowers_the_vocabulary_to_its_alphabet(kind: str) -> None:
-    tokenizer, said = train(
+    tokenizer, messages = train(
         ["ab ab", "ba"], kind, vocabulary_size=8000, min_characters_per_piece=60
     )
     # 7 characters support no piece; 4 special, 256 bytes and twice {a, b, space} always fit.
-    assert said[0] == (
+    assert messages[0] == (
         "tokenizer.vocabulary_size 8000 is lowered to 266: 7 characters of text at "
         "tokenizer.min_characters_per_piece=60"
     )
@@ -344,22 +344,22 @@ def test_tiny_corpus_lowers_the_vocabulary_to_its_alphabet(kind: str) -> None:
 @pytest.mark.parametrize("kind", SENTENCEPIECE)
 def test_small_corpus_lowers_the_vocabulary(kind: str) -> None:
     characters = sum(map(len, LINES))
-    wanted = characters // 20
-    assert 600 < wanted < 1000  # above the alphabet, below what is asked for
-    tokenizer, said = train(LINES, kind, vocabulary_size=1000, min_characters_per_piece=20)
-    assert said == [
-        f"tokenizer.vocabulary_size 1000 is lowered to {wanted}: {characters:,} characters of text "
-        "at tokenizer.min_characters_per_piece=20"
+    expected_size = characters // 20
+    assert 600 < expected_size < 1000  # above the alphabet, below what is asked for
+    tokenizer, messages = train(LINES, kind, vocabulary_size=1000, min_characters_per_piece=20)
+    assert messages == [
+        f"tokenizer.vocabulary_size 1000 is lowered to {expected_size}: {characters:,} characters "
+        "of text at tokenizer.min_characters_per_piece=20"
     ]
-    assert tokenizer.vocabulary_size == wanted
+    assert tokenizer.vocabulary_size == expected_size
 
 
 @pytest.mark.parametrize("kind", SENTENCEPIECE)
 def test_a_vocabulary_beyond_the_corpus_is_cut(kind: str) -> None:
     texts = ["la casa", "la cosa", "el caso"] * 3
-    tokenizer, said = train(texts, kind, vocabulary_size=5000)
+    tokenizer, messages = train(texts, kind, vocabulary_size=5000)
     assert 260 < tokenizer.vocabulary_size < 400
-    assert said == [
+    assert messages == [
         f"the corpus gives {tokenizer.vocabulary_size} pieces, fewer than the 5000 allowed"
     ]
     assert tokenizer.decode(tokenizer.encode(texts)) == texts
@@ -446,25 +446,27 @@ def test_wordpiece_is_what_its_learner_finds(size: int) -> None:
     lines = LINES[:80]
     tokenizer, _ = train(lines, "wordpiece", vocabulary_size=size)
     word = re.compile(r" ?(?:\w+|[^\w\s])|\s")  # carries the space before it
-    counts = Counter(found for line in lines for found in word.findall(f" {line}"))
+    counts = Counter(vocabulary for line in lines for vocabulary in word.findall(f" {line}"))
     words = sorted((word.replace(" ", "▁"), count) for word, count in counts.items())
-    target, found = size, [""] * (size + 1)
-    while len(found) > size:
-        found = learner.learn(
+    target, vocabulary = size, [""] * (size + 1)
+    while len(vocabulary) > size:
+        vocabulary = learner.learn(
             words,
             vocab_size=target,
             reserved_tokens=["[PAD]", "[BOS]", "[EOS]", "[UNK]"],
             lower_thresh=2,
             max_unique_chars=len(set("".join(word for word, _ in words))),
         )
-        target -= len(found) - size
-    assert tokenizer.pieces(range(tokenizer.vocabulary_size)) == found
+        target -= len(vocabulary) - size
+    assert tokenizer.pieces(range(tokenizer.vocabulary_size)) == vocabulary
 
 
 def test_wordpiece_small_corpus_lowers_the_vocabulary() -> None:
-    _, said = train(["ab ab", "ba"], "wordpiece", vocabulary_size=8000, min_characters_per_piece=60)
+    _, messages = train(
+        ["ab ab", "ba"], "wordpiece", vocabulary_size=8000, min_characters_per_piece=60
+    )
     # 4 special pieces and thrice {a, b, space}: beginning a word, inside, and room for words.
-    assert said[0] == (
+    assert messages[0] == (
         "tokenizer.vocabulary_size 8000 is lowered to 13: 7 characters of text at "
         "tokenizer.min_characters_per_piece=60"
     )
@@ -486,8 +488,8 @@ def test_a_damaged_model(
 ) -> None:
     trained["unigram"].save(tmp_path)
     path = tmp_path / MODEL_FILE
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    intact = path.read_bytes()
+    path.write_bytes(intact[: len(intact) // 2] if content is None else content)
     assert str(path) in complaint(tmp_path)
 
 
@@ -507,14 +509,14 @@ def test_a_damaged_vocabulary(content: bytes, tmp_path: Path) -> None:
 def test_a_tag_is_one_piece(kind: str) -> None:
     """As a word, at the beginning or elsewhere, with what it is made of around it or not."""
     tags = ["<2en>", "<bt>"]
-    texts = [f"{tag} {text}" for text in LINES for tag in tags]
-    pieced = train_tokenizer(configure(kind), texts, str, tags)
-    given = ["<2en> Tom is here.", "<bt> <2en> here", "a < b > 2en <2en>", "x<2en>"]
-    encoded = pieced.encode(given)
+    corpus = [f"{tag} {text}" for text in LINES for tag in tags]
+    pieced = train_tokenizer(configure(kind), corpus, str, tags)
+    texts = ["<2en> Tom is here.", "<bt> <2en> here", "a < b > 2en <2en>", "x<2en>"]
+    encoded = pieced.encode(texts)
     pieces = [pieced.pieces(ids) for ids in encoded]
-    assert [found.count("▁<2en>") for found in pieces] == [1, 1, 1, 0]
+    assert [text_pieces.count("▁<2en>") for text_pieces in pieces] == [1, 1, 1, 0]
     assert pieces[1][:2] == ["▁<bt>", "▁<2en>"]
-    assert pieced.decode(encoded) == given
-    assert pieced.in_graph().tokenize(given).to_list() == [ids.tolist() for ids in encoded]
-    plain = train_tokenizer(configure(kind), texts, str)
+    assert pieced.decode(encoded) == texts
+    assert pieced.in_graph().tokenize(texts).to_list() == [ids.tolist() for ids in encoded]
+    plain = train_tokenizer(configure(kind), corpus, str)
     assert "▁<2en>" not in plain.pieces(range(plain.vocabulary_size))[:6]

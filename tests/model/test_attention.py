@@ -45,9 +45,9 @@ def differentiated(
                 tape.watch(watched)
                 output = function(*watched)
                 scalar = ops.sum(output * probe)
-            of = [*watched, *(variable.value for variable in variables)]
-            found = tape.gradient(scalar, of, unconnected_gradients="zero")
-            return ops.convert_to_numpy(output), [ops.convert_to_numpy(g) for g in found]
+            sources = [*watched, *(variable.value for variable in variables)]
+            actual = tape.gradient(scalar, sources, unconnected_gradients="zero")
+            return ops.convert_to_numpy(output), [ops.convert_to_numpy(g) for g in actual]
 
         return derivative
 
@@ -63,9 +63,13 @@ def differentiated(
 
     def derivative_jax(*tensors: Array) -> tuple[Array, list[Array]]:
         values = [variable.value for variable in variables]
-        (of_arrays, of_values), output = jitted([jax.numpy.asarray(a) for a in tensors], values)
-        found = [ops.convert_to_numpy(gradient) for gradient in (*of_arrays, *of_values)]
-        return ops.convert_to_numpy(output), found
+        (array_gradients, value_gradients), output = jitted(
+            [jax.numpy.asarray(a) for a in tensors], values
+        )
+        actual = [
+            ops.convert_to_numpy(gradient) for gradient in (*array_gradients, *value_gradients)
+        ]
+        return ops.convert_to_numpy(output), actual
 
     return derivative_jax
 
@@ -98,19 +102,19 @@ def random_mask(seed: int, *shape: int) -> Array:
 
 
 def check_gradients(
-    found: list[Array], exact: list[Array], scalar: Callable[[], float], *, tolerance: float
+    actual: list[Array], exact: list[Array], scalar: Callable[[], float], *, tolerance: float
 ) -> None:
     """Compare every entry of every gradient with central differences of ``scalar``."""
     step = 1e-5
-    for gradient, array in zip(found, exact, strict=True):
+    for gradient, array in zip(actual, exact, strict=True):
         assert gradient.shape == array.shape
         for place in np.ndindex(*array.shape):
-            kept = array[place]
-            array[place] = kept + step
+            original = array[place]
+            array[place] = original + step
             above = scalar()
-            array[place] = kept - step
+            array[place] = original - step
             below = scalar()
-            array[place] = kept
+            array[place] = original
             assert gradient[place] == pytest.approx((above - below) / (2 * step), abs=tolerance)
 
 
@@ -166,10 +170,10 @@ def attend_by_loop(
             merged = np.zeros_like(query)
             for h in range(heads):
                 part = slice(h * width, (h + 1) * width)
-                seen = [s for s in range(len(keys)) if mask[b, h, t, s]]
-                scores = np.array([query[part] @ keys[s][part] / np.sqrt(width) for s in seen])
+                visible = [s for s in range(len(keys)) if mask[b, h, t, s]]
+                scores = np.array([query[part] @ keys[s][part] / np.sqrt(width) for s in visible])
                 exponentials = np.exp(scores - scores.max())
-                for s, share in zip(seen, exponentials / exponentials.sum(), strict=True):
+                for s, share in zip(visible, exponentials / exponentials.sum(), strict=True):
                     shares[b, h, t, s] = share
                     merged[part] += share * values[s][part]
             output[b, t] = merged @ kernel + bias
@@ -249,7 +253,7 @@ def test_gradients_equal_finite_differences_of_the_loop(heads: int, kernel: str)
     x, memory = normal(6, 1, 3, 4), normal(7, 1, 4, 4)
     mask = random_mask(8, 1, heads, 3, 4)
     probe = normal(9, 1, 3, 4)
-    _, found = differentiated(
+    _, actual = differentiated(
         lambda x, memory: layer(x, memory, attention_mask=mask), probe, weights_of(layer)
     )(x, memory)
     exact = [np.float64(a) for a in (x, memory, *map(ops.convert_to_numpy, weights_of(layer)))]
@@ -258,7 +262,7 @@ def test_gradients_equal_finite_differences_of_the_loop(heads: int, kernel: str)
         output, _ = attend_by_loop(exact[0], exact[1], mask, exact[2:], heads)
         return float(np.sum(output * probe))
 
-    check_gradients(found, exact, scalar, tolerance=2e-5)
+    check_gradients(actual, exact, scalar, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -280,22 +284,22 @@ def test_gradients_equal_finite_differences_of_the_float64_layer(kernel: str) ->
         derivative = differentiated(
             lambda x, memory: layer(x, memory, attention_mask=mask), probe, variables
         )
-        output, found = derivative(*inputs)
+        output, actual = derivative(*inputs)
         assert output.dtype == np.float64
-        kept = [ops.convert_to_numpy(variable) for variable in variables]
+        original = [ops.convert_to_numpy(variable) for variable in variables]
         for seed in range(5):
-            direction = [normal(20 + seed, *g.shape, dtype="float64") for g in found]
+            direction = [normal(20 + seed, *g.shape, dtype="float64") for g in actual]
             length = np.sqrt(sum(np.sum(part**2) for part in direction))
             direction = [part / length for part in direction]
             step, sides = 3e-3, []
             for side in (step, -step):
-                for variable, value, part in zip(variables, kept, direction[2:], strict=True):
+                for variable, value, part in zip(variables, original, direction[2:], strict=True):
                     variable.assign(value + side * part)
                 moved = [a + side * part for a, part in zip(inputs, direction[:2], strict=True)]
                 sides.append(float(np.sum(derivative(*moved)[0] * probe)))
-            for variable, value in zip(variables, kept, strict=True):
+            for variable, value in zip(variables, original, strict=True):
                 variable.assign(value)
-            slope = sum(np.sum(g * part) for g, part in zip(found, direction, strict=True))
+            slope = sum(np.sum(g * part) for g, part in zip(actual, direction, strict=True))
             assert slope == pytest.approx((sides[0] - sides[1]) / (2 * step), abs=5e-4)
             assert abs(slope) > 0.02
 
@@ -354,14 +358,14 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros(kernel: str) -> None:
     def output(query: Any, key: Any, value: Any) -> Any:
         return scaled_dot_product_attention(query, key, value, mask, kernel=kernel)[0]
 
-    outputs, found = differentiated(output, normal(21, B, T, 2, 3), [])(query, key, value)
+    outputs, actual = differentiated(output, normal(21, B, T, 2, 3), [])(query, key, value)
     assert (outputs[0, 2] == 0).all()
     assert (outputs[1] == 0).all()
     assert (outputs[0, [0, 1, 3, 4]] != 0).all()
-    assert all(np.isfinite(gradient).all() for gradient in found)
-    assert (found[0][1] == 0).all()  # nothing depends on a query that sees nothing
-    assert (found[2][1] == 0).all()  # nor on values that nobody sees
-    assert (found[0][0, 0] != 0).any()
+    assert all(np.isfinite(gradient).all() for gradient in actual)
+    assert (actual[0][1] == 0).all()  # nothing depends on a query that sees nothing
+    assert (actual[2][1] == 0).all()  # nor on values that nobody sees
+    assert (actual[0][0, 0] != 0).any()
 
 
 def test_weights_of_a_query_that_may_attend_to_nothing_are_zero() -> None:
@@ -377,17 +381,17 @@ def test_fused_equals_explicit(masked: bool) -> None:
     query, key, value = normal(22, B, T, 4, 3), normal(23, B, S, 4, 3), normal(24, B, S, 4, 3)
     mask = random_mask(25, B, 4, T, S) if masked else None
 
-    def found(kernel: str) -> tuple[Array, list[Array]]:
+    def actual(kernel: str) -> tuple[Array, list[Array]]:
         return differentiated(
             lambda *inputs: scaled_dot_product_attention(*inputs, mask, kernel=kernel)[0],
             normal(26, *query.shape),
             [],
         )(query, key, value)
 
-    (explicit, explicit_gradients), (fused, fused_gradients) = map(found, KERNELS)
+    (explicit, explicit_gradients), (fused, fused_gradients) = map(actual, KERNELS)
     np.testing.assert_allclose(fused, explicit, atol=1e-6)
-    for one, other in zip(fused_gradients, explicit_gradients, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    for left, right in zip(fused_gradients, explicit_gradients, strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-5)
 
 
 def test_a_fused_kernel_still_returns_weights() -> None:
@@ -395,8 +399,8 @@ def test_a_fused_kernel_still_returns_weights() -> None:
     inputs = (query, key, value, random_mask(25, B, 4, T, S))
     explicit = scaled_dot_product_attention(*inputs, return_weights=True)
     fused = scaled_dot_product_attention(*inputs, kernel="fused", return_weights=True)
-    for one, other in zip(fused, explicit, strict=True):
-        np.testing.assert_array_equal(ops.convert_to_numpy(one), ops.convert_to_numpy(other))
+    for left, right in zip(fused, explicit, strict=True):
+        np.testing.assert_array_equal(ops.convert_to_numpy(left), ops.convert_to_numpy(right))
     assert scaled_dot_product_attention(*inputs)[1] is None
 
 
@@ -417,9 +421,9 @@ def test_large_float16_inputs_stay_finite(kernel: str, size: int) -> None:
     mask = np.array([[[[True, True, True], [True, False, True]]]])
     output, _ = scaled_dot_product_attention(query, key, value, mask, kernel=kernel)
     assert keras.backend.standardize_dtype(output.dtype) == "float16"
-    found = ops.convert_to_numpy(output)
-    np.testing.assert_allclose(found[0, 0], value[0, 0], atol=1e-3)
-    np.testing.assert_allclose(found[0, 1], value[0, 2], atol=1e-3)
+    actual = ops.convert_to_numpy(output)
+    np.testing.assert_allclose(actual[0, 0], value[0, 0], atol=1e-3)
+    np.testing.assert_allclose(actual[0, 1], value[0, 2], atol=1e-3)
 
 
 def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
@@ -434,9 +438,9 @@ def test_causal_self_attention_needs_no_mask_to_be_causal() -> None:
     assert (ops.convert_to_numpy(weights)[..., above] == 0).all()
     changed = x.copy()
     changed[:, 3] += 1
-    other = ops.convert_to_numpy(layer(changed))
-    np.testing.assert_allclose(other[:, :3], ops.convert_to_numpy(output)[:, :3], atol=1e-6)
-    assert (np.abs(other - ops.convert_to_numpy(output))[:, 3:].max(-1) > 1e-3).all()
+    right = ops.convert_to_numpy(layer(changed))
+    np.testing.assert_allclose(right[:, :3], ops.convert_to_numpy(output)[:, :3], atol=1e-6)
+    assert (np.abs(right - ops.convert_to_numpy(output))[:, 3:].max(-1) > 1e-3).all()
 
 
 def test_self_attention_without_a_mask_sees_everything() -> None:
@@ -454,7 +458,7 @@ def test_self_attention_without_a_mask_sees_everything() -> None:
 def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
     layer = randomised(CausalSelfAttention(AttentionSizes(D, 2, kernel=kernel)))
     x = normal(30, B, T, D)
-    whole = ops.convert_to_numpy(layer(x))
+    full = ops.convert_to_numpy(layer(x))
     # Two hypotheses; the second reads the sequence backwards, and its slots are not to be seen by
     # the first. What stands in the cache beyond the current position must not matter either.
     back = x[:, ::-1]
@@ -471,9 +475,9 @@ def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
             ops.convert_to_tensor(index, "int32"),
             2,
         )
-        found = ops.convert_to_numpy(output).reshape(B, 2, D)
-        np.testing.assert_allclose(found[:, 0], whole[:, index], atol=1e-5, err_msg=str(index))
-        np.testing.assert_allclose(found[:, 1], whole_back[:, index], atol=1e-5)
+        actual = ops.convert_to_numpy(output).reshape(B, 2, D)
+        np.testing.assert_allclose(actual[:, 0], full[:, index], atol=1e-5, err_msg=str(index))
+        np.testing.assert_allclose(actual[:, 1], whole_back[:, index], atol=1e-5)
     keys, values = (ops.convert_to_numpy(part) for part in layer.project(x))  # [B, T, H, K]
     kept_keys, kept_values = (ops.convert_to_numpy(part) for part in cache)
     np.testing.assert_allclose(kept_keys[..., : 2 * T : 2].transpose(0, 3, 1, 2), keys, atol=1e-5)
@@ -524,8 +528,8 @@ def test_weights_are_dropped_only_with_a_key(kernel: str) -> None:
     place = ops.convert_to_tensor(5, "uint32")
 
     def attend(**arguments: Any) -> tuple[Array, Array]:
-        found = scaled_dot_product_attention(query, key, value, return_weights=True, **arguments)
-        return ops.convert_to_numpy(found[0]), ops.convert_to_numpy(found[1])
+        actual = scaled_dot_product_attention(query, key, value, return_weights=True, **arguments)
+        return ops.convert_to_numpy(actual[0]), ops.convert_to_numpy(actual[1])
 
     plain, weights = attend()
     without_key, _ = attend(dropout_rate=0.5, kernel=kernel)
@@ -555,8 +559,8 @@ def test_a_layer_passes_its_rate_and_its_key_on() -> None:
     x, memory = normal(38, B, T, D), normal(39, B, S, D)
     key = ops.convert_to_tensor(9, "uint32")
     first, again, plain, without_rate = (
-        ops.convert_to_numpy(found[0])
-        for found in (
+        ops.convert_to_numpy(actual[0])
+        for actual in (
             layer(x, memory, dropout_key=key),
             layer(x, memory, dropout_key=key),
             layer(x, memory),

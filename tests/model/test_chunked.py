@@ -57,8 +57,8 @@ class Case(NamedTuple):
         """Return what is differentiated: query, key, value and, if there is one, the bias."""
         queries, keys = self.lengths
         shapes = [(B, queries, H, K), (B, keys, self.groups, K), (B, keys, self.groups, C)]
-        found = [normal(seed, *shape) for seed, shape in enumerate(shapes)]
-        return found + [normal(3, H, queries + keys - 1)] * self.bias
+        actual = [normal(seed, *shape) for seed, shape in enumerate(shapes)]
+        return actual + [normal(3, H, queries + keys - 1)] * self.bias
 
     def chunked(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         mask = SegmentMask(*self.mask) if isinstance(self.mask, tuple) else self.mask
@@ -164,20 +164,20 @@ def differentiate(
     return [x.numpy() for x in derivative(*map(tf.convert_to_tensor, tensors))]
 
 
-def assert_equal(found: list[Array], expected: list[Array]) -> None:
+def assert_equal(actual: list[Array], expected: list[Array]) -> None:
     names = ("output", "query", "key", "value", "bias")
-    for name, one, other in zip(names, found, expected, strict=False):
-        assert np.abs(other).max() > 0.1, name
-        np.testing.assert_allclose(one, other, atol=1e-5, err_msg=name)
-    assert len(found) == len(expected)
+    for name, left, right in zip(names, actual, expected, strict=False):
+        assert np.abs(right).max() > 0.1, name
+        np.testing.assert_allclose(left, right, atol=1e-5, err_msg=name)
+    assert len(actual) == len(expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_and_gradients_equal_the_explicit_path(name: str) -> None:
     case = CASES[name]
     probe = normal(4, B, case.lengths[0], H, C)
-    found = differentiate(case.chunked, case.tensors(), probe)
-    assert_equal(found, differentiate(case.explicit, case.tensors(), probe))
+    actual = differentiate(case.chunked, case.tensors(), probe)
+    assert_equal(actual, differentiate(case.explicit, case.tensors(), probe))
 
 
 @pytest.mark.parametrize(
@@ -187,17 +187,19 @@ def test_outputs_and_gradients_equal_the_explicit_path(name: str) -> None:
 def test_the_same_in_a_graph_and_recomputed(name: str, how: str) -> None:
     case = CASES[name]
     probe = normal(4, B, case.lengths[0], H, C)
-    found = differentiate(keras.remat(case.chunked), case.tensors(), probe, how)
-    assert_equal(found, differentiate(case.explicit, case.tensors(), probe))
+    actual = differentiate(keras.remat(case.chunked), case.tensors(), probe, how)
+    assert_equal(actual, differentiate(case.explicit, case.tensors(), probe))
 
 
 def test_queries_that_may_attend_to_nothing_get_zeros() -> None:
     """Theirs are zeros exactly, and they leave no trace in the gradients of the others."""
     case = CASES["causal segments"]
     probe = normal(4, B, T, H, C)
-    output, of_query, of_key, of_value, _ = differentiate(case.chunked, case.tensors(), probe)
+    output, query_gradient, key_gradient, value_gradient, _ = differentiate(
+        case.chunked, case.tensors(), probe
+    )
     padding = QUERIES == 0
-    for array in (output, of_query, of_key, of_value):
+    for array in (output, query_gradient, key_gradient, value_gradient):
         assert (array[padding] == 0).all()
         assert (array[~padding] != 0).any()
 
@@ -214,17 +216,17 @@ def test_blocks_in_the_future_are_left_out(spoilt: str) -> None:
     def attend(*tensors: Any) -> Any:
         return chunked_attention(*tensors, SegmentMask(ones, ones, True), block=BLOCK)
 
-    found = differentiate(attend, [query, key, value], normal(4, B, length, 1, K))
-    output, of_query, of_key, of_value = (np.isfinite(x) for x in found)
+    actual = differentiate(attend, [query, key, value], normal(4, B, length, 1, K))
+    output, query_gradient, key_gradient, value_gradient = (np.isfinite(x) for x in actual)
     if spoilt == "first query":
         assert not output[:, 0].any()
-        assert not of_key[:, 0].any()
-        assert of_key[:, BLOCK:].all()
-        assert of_value[:, BLOCK:].all()
+        assert not key_gradient[:, 0].any()
+        assert key_gradient[:, BLOCK:].all()
+        assert value_gradient[:, BLOCK:].all()
     else:
         assert not output[:, -1].any()
         assert output[:, :-BLOCK].all()
-        assert of_query[:, :-BLOCK].all()
+        assert query_gradient[:, :-BLOCK].all()
 
 
 def test_half_precision_is_near_and_overflows_nowhere() -> None:
@@ -240,8 +242,8 @@ def test_half_precision_is_near_and_overflows_nowhere() -> None:
             assert keras.backend.standardize_dtype(output.dtype) == dtype
             return ops.cast(output, "float32")
 
-        for one, other in zip(differentiate(attend, tensors, probe), expected, strict=True):
-            np.testing.assert_allclose(one, other, atol=tolerance * np.abs(other).max())
+        for left, right in zip(differentiate(attend, tensors, probe), expected, strict=True):
+            np.testing.assert_allclose(left, right, atol=tolerance * np.abs(right).max())
         inner = (ops.cast(x, dtype) for x in (large, large * np.linspace(-1, 1, 9)[:, None, None]))
         output = chunked_attention(*inner, ops.cast(large, dtype), None, block=BLOCK)
         np.testing.assert_array_equal(ops.convert_to_numpy(ops.cast(output, "float32")), large)

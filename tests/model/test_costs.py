@@ -34,7 +34,7 @@ SAME = ("Reshape", "Identity", "ExpandDims", "Squeeze", "StopGradient")  # share
 NO_ACTIVATIONS = ("Const", "Placeholder", "ReadVariableOp")
 
 
-def kept(sizes: dict[str, Any], policy: str) -> int:
+def stored_bytes(sizes: dict[str, Any], policy: str) -> int:
     """Count the bytes that the backward pass of a training step reads, weights apart."""
     import tensorflow as tf
 
@@ -93,7 +93,7 @@ def test_the_estimate_is_near_what_the_backward_pass_reads(
 ) -> None:
     sizes = SIZES | changes
     assert estimated(sizes, policy.removeprefix("mixed_")) == pytest.approx(
-        kept(sizes, policy), rel=0.05
+        stored_bytes(sizes, policy), rel=0.05
     )
 
 
@@ -101,7 +101,7 @@ def test_rematerialised_layers_keep_their_inputs() -> None:
     """The largest layer, which the backward pass works out again, is not read from the forward."""
     sizes = SIZES | {"remat": True}
     layer = estimated(SIZES | {"decoder_layers": 2}) - estimated(SIZES)
-    assert estimated(sizes) - layer == pytest.approx(kept(sizes, "float32"), rel=0.15)
+    assert estimated(sizes) - layer == pytest.approx(stored_bytes(sizes, "float32"), rel=0.15)
 
 
 def test_memory_grows_with_rows_and_faster_with_length() -> None:

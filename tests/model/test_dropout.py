@@ -31,12 +31,12 @@ def mix(x: int) -> int:
 
 
 def folded(key: int, *places: int) -> int:
-    for place in places:
-        key = mix(key + (place + 1) * GOLDEN & LOW)
+    for index in places:
+        key = mix(key + (index + 1) * GOLDEN & LOW)
     return key
 
 
-def kept(size: int, rate: float, key: int) -> list[bool]:
+def keeps_by_hand(size: int, rate: float, key: int) -> list[bool]:
     """Which of ``size`` elements survive: those whose 32 bits reach the share ``rate``."""
     return [mix(i + key & LOW) >= round(rate * 2**32) for i in range(size)]
 
@@ -51,8 +51,8 @@ def mask(key: Any, rate: float = 0.5, shape: tuple[int, ...] = (1 << 17,)) -> Ar
     return (ops.convert_to_numpy(dropout(ones, rate, key)) > 0).astype(np.float64)
 
 
-def correlation(one: Array, other: Array) -> float:
-    return float(np.corrcoef(one, other)[0, 1])
+def correlation(left: Array, right: Array) -> float:
+    return float(np.corrcoef(left, right)[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_hash_values(value: int, expected: int) -> None:
 
 def test_fold_equals_the_hash_of_key_and_place() -> None:
     keys, places = (0, 1, 7, GOLDEN, LOW), (0, 1, 2, 1000, 2**31 - 1)
-    for key, place in itertools.product(keys, places):
-        found = fold(uint32(key), place)
-        assert keras.backend.standardize_dtype(found.dtype) == "uint32"
-        assert int(ops.convert_to_numpy(found)) == folded(key, place)
+    for key, index in itertools.product(keys, places):
+        actual = fold(uint32(key), index)
+        assert keras.backend.standardize_dtype(actual.dtype) == "uint32"
+        assert int(ops.convert_to_numpy(actual)) == folded(key, index)
         # A step or a replica comes as a tensor of whichever integer type.
         for dtype in ("int32", "uint32"):
-            as_tensor = fold(uint32(key), ops.convert_to_tensor(place, dtype))
-            assert int(ops.convert_to_numpy(as_tensor)) == folded(key, place)
+            as_tensor = fold(uint32(key), ops.convert_to_tensor(index, dtype))
+            assert int(ops.convert_to_numpy(as_tensor)) == folded(key, index)
 
 
 def test_where_dropout_is_off_it_stays_off() -> None:
@@ -91,13 +91,13 @@ def test_where_dropout_is_off_it_stays_off() -> None:
 
 def test_folded_keys_are_different() -> None:
     keys = [
-        folded(seed, step, place) for seed in (0, 1) for step in range(50) for place in range(9)
+        folded(seed, step, index) for seed in (0, 1) for step in range(50) for index in range(9)
     ]
     assert len(set(keys)) == len(keys)
-    some = [(seed, step, place) for seed in (0, 1) for step in (0, 49) for place in (0, 8)]
-    for seed, step, place in some:
-        found = fold(fold(uint32(seed), step), place)
-        assert int(ops.convert_to_numpy(found)) == folded(seed, step, place)
+    some = [(seed, step, index) for seed in (0, 1) for step in (0, 49) for index in (0, 8)]
+    for seed, step, index in some:
+        actual = fold(fold(uint32(seed), step), index)
+        assert int(ops.convert_to_numpy(actual)) == folded(seed, step, index)
 
 
 def test_uniform_numbers_are_inside_0_and_1_for_every_key() -> None:
@@ -118,10 +118,10 @@ def test_uniform_numbers_are_inside_0_and_1_for_every_key() -> None:
 @pytest.mark.parametrize("key", [0, 3, LOW - 2])  # at the last one, the counter wraps around
 def test_values_equal_the_reference_on_every_backend(key: int, rate: float) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(np.float32)
-    found = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, uint32(key)))
-    survives = np.reshape(kept(x.size, rate, key), x.shape)
-    np.testing.assert_array_equal(found != 0, survives)
-    np.testing.assert_allclose(found, np.where(survives, x / (1 - rate), 0), rtol=1e-6)
+    actual = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, uint32(key)))
+    survives = np.reshape(keeps_by_hand(x.size, rate, key), x.shape)
+    np.testing.assert_array_equal(actual != 0, survives)
+    np.testing.assert_allclose(actual, np.where(survives, x / (1 - rate), 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.9])
@@ -129,10 +129,10 @@ def test_values_equal_the_reference_on_every_backend(key: int, rate: float) -> N
 def test_a_share_of_a_rate_is_that_rate(rate: float, share: float) -> None:
     x = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(np.float32)
     key = DropoutKey(uint32(7), uint32(round(share * FULL_SHARE)))
-    found = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, key))
-    survives = np.reshape(kept(x.size, rate * share, 7), x.shape)
-    np.testing.assert_array_equal(found != 0, survives)
-    np.testing.assert_allclose(found, np.where(survives, x / (1 - rate * share), 0), rtol=1e-6)
+    actual = ops.convert_to_numpy(dropout(ops.convert_to_tensor(x), rate, key))
+    survives = np.reshape(keeps_by_hand(x.size, rate * share, 7), x.shape)
+    np.testing.assert_array_equal(actual != 0, survives)
+    np.testing.assert_allclose(actual, np.where(survives, x / (1 - rate * share), 0), rtol=1e-6)
 
 
 def test_folding_keeps_the_share() -> None:
@@ -150,17 +150,17 @@ def test_no_key_or_no_rate_changes_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_the_dtype_stays_and_the_mask_does_not_depend_on_it(dtype: str) -> None:
-    found = dropout(ops.ones((6, 50), dtype), 0.5, uint32(11))
-    assert keras.backend.standardize_dtype(found.dtype) == dtype
-    values = ops.convert_to_numpy(ops.cast(found, "float32"))
-    np.testing.assert_array_equal(values, 2.0 * np.reshape(kept(300, 0.5, 11), (6, 50)))
+    actual = dropout(ops.ones((6, 50), dtype), 0.5, uint32(11))
+    assert keras.backend.standardize_dtype(actual.dtype) == dtype
+    values = ops.convert_to_numpy(ops.cast(actual, "float32"))
+    np.testing.assert_array_equal(values, 2.0 * np.reshape(keeps_by_hand(300, 0.5, 11), (6, 50)))
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.8])
 def test_share_and_expectation_are_kept(rate: float) -> None:
     """Of n elements n (1 - rate) ± sqrt(n rate (1 - rate)) survive: 4 of these sigmas."""
-    for place in range(4):
-        key = fold(uint32(1), place)
+    for index in range(4):
+        key = fold(uint32(1), index)
         survivors = mask(key, rate)
         n = survivors.size
         assert abs(survivors.mean() - (1 - rate)) < 4 * np.sqrt(rate * (1 - rate) / n)
@@ -193,16 +193,16 @@ def test_masks_belong_to_the_rows_of_the_whole_batch() -> None:
     """Whoever works on some rows, in whatever order of axes, drops what is dropped of all."""
     key = DropoutKey(uint32(3), uint32(FULL_SHARE))
     shape = (8, 5, 7)
-    whole = mask(key, shape=shape)
-    np.testing.assert_array_equal(whole, mask(uint32(3), shape=shape))
+    full = mask(key, shape=shape)
+    np.testing.assert_array_equal(full, mask(uint32(3), shape=shape))
     for first, rows in ((0, 3), (3, 4), (7, 1)):
         part = mask(key.at_row(first), shape=(rows, *shape[1:]))
-        np.testing.assert_array_equal(part, whole[first : first + rows])
+        np.testing.assert_array_equal(part, full[first : first + rows])
     nested = mask(key.at_row(2).at_row(3), shape=(3, *shape[1:]))
-    np.testing.assert_array_equal(nested, whole[5:])
+    np.testing.assert_array_equal(nested, full[5:])
     ones = ops.ones((5, 3, 7), "float32")
     turned = ops.convert_to_numpy(dropout(ones, 0.5, key.at_row(4), time_major=True)) > 0
-    np.testing.assert_array_equal(turned, whole[4:7].transpose(1, 0, 2))
+    np.testing.assert_array_equal(turned, full[4:7].transpose(1, 0, 2))
     assert fold(key.at_row(4), 1).first_row == 4
 
 
@@ -213,12 +213,12 @@ def test_masks_of_different_places_steps_and_seeds_are_unrelated() -> None:
     steps and under neighbouring seeds.
     """
     places = [(0, 1, 0), (0, 1, 1), (0, 2, 0), (0, 2, 1), (1, 1, 0), (1, 2, 1), (0, 1, 2)]
-    keys = [uint32(folded(seed, step, place)) for seed, step, place in places]
+    keys = [uint32(folded(seed, step, index)) for seed, step, index in places]
     masks = [mask(key) for key in keys]
     n = masks[0].size
-    for one, other in itertools.combinations(masks, 2):
+    for left, right in itertools.combinations(masks, 2):
         for shift in range(-3, 4):
-            assert abs(correlation(one, np.roll(other, shift))) < 5 / np.sqrt(n)
+            assert abs(correlation(left, np.roll(right, shift))) < 5 / np.sqrt(n)
 
 
 def test_a_mask_is_unrelated_to_itself_shifted() -> None:
@@ -231,8 +231,8 @@ def test_a_mask_is_unrelated_to_itself_shifted() -> None:
 
 def test_masks_of_neighbouring_model_keys_are_unrelated() -> None:
     """Whoever counts steps in the key itself gets new masks too: places are folded into it."""
-    masks = [mask(fold(uint32(key), place)) for key in (100, 101, 102) for place in (0, 1)]
+    masks = [mask(fold(uint32(key), index)) for key in (100, 101, 102) for index in (0, 1)]
     n = masks[0].size
-    for one, other in itertools.combinations(masks, 2):
+    for left, right in itertools.combinations(masks, 2):
         for shift in range(-3, 4):
-            assert abs(correlation(one, np.roll(other, shift))) < 5 / np.sqrt(n)
+            assert abs(correlation(left, np.roll(right, shift))) < 5 / np.sqrt(n)

@@ -54,29 +54,31 @@ def test_rotation_is_a_product_of_complex_numbers() -> None:
     frequencies = 1 / 10000 ** (np.array([0, 2, 4]) / WIDTH)
     factors = np.exp(1j * positions[:, None] * frequencies)[:, None]  # [L, 1, K / 2]
     turned = (x[..., :3] + 1j * x[..., 3:]) * factors
-    found = rotated(x, positions)
+    actual = rotated(x, positions)
     # In float32 an angle of 4000 is off by 4000 2^-24 = 2e-4.
-    np.testing.assert_allclose(found[..., :3], turned.real, atol=1e-3)
-    np.testing.assert_allclose(found[..., 3:], turned.imag, atol=1e-3)
+    np.testing.assert_allclose(actual[..., :3], turned.real, atol=1e-3)
+    np.testing.assert_allclose(actual[..., 3:], turned.imag, atol=1e-3)
     near = positions < 10
-    np.testing.assert_allclose(found[:, near, :, 3:], turned.imag[:, near], atol=2e-6)
+    np.testing.assert_allclose(actual[:, near, :, 3:], turned.imag[:, near], atol=2e-6)
 
 
 def test_rotation_keeps_lengths_and_what_stands_first() -> None:
     x = numbers(1, 2, LENGTH, HEADS, WIDTH)
-    found = rotated(x, np.arange(LENGTH, dtype=np.int32))
-    np.testing.assert_array_equal(found[:, 0], x[:, 0])
-    assert (np.abs(found - x)[:, 1:].max((0, 2, 3)) > 0.1).all()
+    actual = rotated(x, np.arange(LENGTH, dtype=np.int32))
+    np.testing.assert_array_equal(actual[:, 0], x[:, 0])
+    assert (np.abs(actual - x)[:, 1:].max((0, 2, 3)) > 0.1).all()
     np.testing.assert_allclose(
-        np.linalg.norm(found, axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-5
+        np.linalg.norm(actual, axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-5
     )
 
 
 def test_products_of_what_is_rotated_depend_on_distances_alone() -> None:
     query, key = numbers(2, 1, 1, 1, WIDTH), numbers(3, 1, 1, 1, WIDTH)
 
-    def product(of_query: int, of_key: int) -> float:
-        return float(np.sum(rotated(query, np.int32(of_query)) * rotated(key, np.int32(of_key))))
+    def product(query_position: int, key_position: int) -> float:
+        return float(
+            np.sum(rotated(query, np.int32(query_position)) * rotated(key, np.int32(key_position)))
+        )
 
     for distance in (-4, 0, 3):
         near, far = product(5 + distance, 5), product(70 + distance, 70)
@@ -87,20 +89,20 @@ def test_products_of_what_is_rotated_depend_on_distances_alone() -> None:
 
 def test_one_position_for_all_is_that_of_each() -> None:
     x = numbers(4, 2, LENGTH, HEADS, WIDTH)
-    alone = rotated(x, np.int32(7))
-    np.testing.assert_allclose(alone, rotated(x, np.full(LENGTH, 7, np.int32)), atol=1e-6)
+    single = rotated(x, np.int32(7))
+    np.testing.assert_allclose(single, rotated(x, np.full(LENGTH, 7, np.int32)), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_rotation_stays_in_its_precision(dtype: str) -> None:
     x = ops.cast(numbers(5, 1, LENGTH, 1, WIDTH), dtype)
-    found = rotate(x, ops.arange(LENGTH, dtype="int32") + 2000)
-    assert keras.backend.standardize_dtype(found.dtype) == dtype
+    actual = rotate(x, ops.arange(LENGTH, dtype="int32") + 2000)
+    assert keras.backend.standardize_dtype(actual.dtype) == dtype
     exact = rotated(
         ops.convert_to_numpy(ops.cast(x, "float32")), np.arange(LENGTH, dtype=np.int32) + 2000
     )
     # Angles are float32: at a position of 2000, bfloat16 would be off by several whole turns.
-    np.testing.assert_allclose(ops.convert_to_numpy(ops.cast(found, "float32")), exact, atol=0.05)
+    np.testing.assert_allclose(ops.convert_to_numpy(ops.cast(actual, "float32")), exact, atol=0.05)
 
 
 # --- Distances. -----------------------------------------------------------------------------------
@@ -111,11 +113,11 @@ def test_what_is_spread_stands_at_its_distance(queries: int, keys: int) -> None:
     distances = ops.convert_to_numpy(list_distances(queries, keys))
     assert distances.dtype == np.int32
     np.testing.assert_array_equal(distances, np.arange(1 - keys, queries))
-    found = ops.convert_to_numpy(
+    actual = ops.convert_to_numpy(
         spread(ops.convert_to_tensor(np.stack([distances, 10 * distances])), queries, keys)
     )
     expected = np.arange(queries)[:, None] - np.arange(keys)
-    np.testing.assert_array_equal(found, np.stack([expected, 10 * expected]))
+    np.testing.assert_array_equal(actual, np.stack([expected, 10 * expected]))
 
 
 def bucket_by_integers(distance: int, causal: bool) -> int:
@@ -134,19 +136,19 @@ def bucket_by_integers(distance: int, causal: bool) -> int:
     exact = ranges = buckets // 2
     if distance < exact:
         return first + distance
-    begun = [
+    starts = [
         j for j in range(ranges) if exact**ranges * (FARTHEST // exact) ** j <= distance**ranges
     ]
-    return first + exact + begun[-1]
+    return first + exact + starts[-1]
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_buckets_follow_the_rule(causal: bool) -> None:
     distances = np.arange(-300, 301, dtype=np.int32)
-    found = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=causal))
-    assert keras.backend.standardize_dtype(found.dtype) == "int32"
+    actual = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=causal))
+    assert keras.backend.standardize_dtype(actual.dtype) == "int32"
     expected = [bucket_by_integers(int(distance), causal) for distance in distances]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
     assert set(expected) == set(range(BUCKETS)) - (set() if causal else {BUCKETS // 2})
 
 
@@ -173,8 +175,8 @@ def test_buckets_follow_the_rule(causal: bool) -> None:
 )
 def test_buckets_by_hand(causal: bool, expected: dict[int, int]) -> None:
     distances = np.array(list(expected), np.int32)
-    found = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=causal))
-    assert dict(zip(expected, found.tolist(), strict=True)) == expected
+    actual = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=causal))
+    assert dict(zip(expected, actual.tolist(), strict=True)) == expected
 
 
 # --- Biases. --------------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ def test_slopes_by_hand(heads: int, exponents: list[float]) -> None:
 
 def test_linear_bias_by_hand() -> None:
     layer = LinearBias(4)
-    found = ops.convert_to_numpy(layer(list_distances(3, 2)))  # -1, 0, 1, 2
+    actual = ops.convert_to_numpy(layer(list_distances(3, 2)))  # -1, 0, 1, 2
     assert layer.weights == []
     expected = [
         [-1 / 4, 0, -1 / 4, -1 / 2],
@@ -205,7 +207,7 @@ def test_linear_bias_by_hand() -> None:
         [-1 / 64, 0, -1 / 64, -1 / 32],
         [-1 / 256, 0, -1 / 256, -1 / 128],
     ]
-    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+    np.testing.assert_array_equal(actual, np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -216,9 +218,9 @@ def test_relative_bias_by_hand(causal: bool) -> None:
     # Head 0 has the number of the bucket, head 1 a hundred more.
     layer.table.assign(np.arange(BUCKETS)[:, None] + np.array([0, 100]))
     distances = ops.convert_to_tensor(np.array([-20, -1, 0, 1, 20], np.int32))
-    found = ops.convert_to_numpy(layer(distances))
+    actual = ops.convert_to_numpy(layer(distances))
     expected = [0, 0, 0, 1, 17] if causal else [26, 17, 0, 1, 10]
-    np.testing.assert_array_equal(found, [expected, np.array(expected) + 100])
+    np.testing.assert_array_equal(actual, [expected, np.array(expected) + 100])
 
 
 def test_who_has_a_bias() -> None:
@@ -236,11 +238,11 @@ def test_who_has_a_bias() -> None:
 def test_biases_are_float32_whatever_the_policy(positions: str, policy: str) -> None:
     model = make(positions=positions, dtype=policy, decoder_layers=1)
     for bias in (model.encoder_bias, model.decoder_bias):
-        found = bias(list_distances(300, 300))
-        assert keras.backend.standardize_dtype(found.dtype) == "float32"
+        actual = bias(list_distances(300, 300))
+        assert keras.backend.standardize_dtype(actual.dtype) == "float32"
     if positions == "alibi":  # the slope of the first of two heads is 1 / 16
         expected = [-299 / 16, -298 / 16]  # which are one number in bfloat16
-        np.testing.assert_array_equal(ops.convert_to_numpy(found)[0, :2], expected)
+        np.testing.assert_array_equal(ops.convert_to_numpy(actual)[0, :2], expected)
 
 
 def test_the_gradient_of_a_bias_adds_up_in_float32() -> None:
@@ -272,7 +274,7 @@ def test_decoders_know_the_past_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make_layer",
     [
         lambda: RelativeBias(3, causal=True, name="past"),
         lambda: RelativeBias(2, causal=False),
@@ -281,8 +283,8 @@ def test_decoders_know_the_past_alone() -> None:
     ],
     ids=["causal", "relative", "linear", "learned"],
 )
-def test_layers_of_positions_serialise(made: Callable[[], Any]) -> None:
-    layer = made()
+def test_layers_of_positions_serialise(make_layer: Callable[[], Any]) -> None:
+    layer = make_layer()
     layer.build((None,))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
     assert type(again) is type(layer)
@@ -305,5 +307,5 @@ def test_far_distances_share_the_last_bucket() -> None:
     assert BUCKETS == 32
     last = math.ceil(16 * (FARTHEST / 16) ** (15 / 16))
     distances = np.array([last - 1, last, FARTHEST, 10 * FARTHEST, 2**20], np.int32)
-    found = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=True))
-    assert found.tolist() == [30, 31, 31, 31, 31]
+    actual = ops.convert_to_numpy(bucket(ops.convert_to_tensor(distances), causal=True))
+    assert actual.tolist() == [30, 31, 31, 31, 31]

@@ -64,7 +64,7 @@ ROWS: list[list[Pair]] = [
 
 def packed(rows: list[list[Pair]]) -> Inputs:
     """Return rows of pairs [B, 6] and [B, 4], and which segments their tokens belong to."""
-    found = {}
+    actual = {}
     for side, (name, length) in enumerate((("source", 6), ("target", 4))):
         ids, segments = (np.zeros((len(rows), length), np.int32) for _ in range(2))
         for row, pairs in enumerate(rows):
@@ -73,8 +73,8 @@ def packed(rows: list[list[Pair]]) -> Inputs:
                 here = slice(at, at + len(pair[side]))
                 ids[row, here], segments[row, here] = pair[side], number
                 at = here.stop
-        found |= {name: ids, f"{name}_segments": segments}
-    return found
+        actual |= {name: ids, f"{name}_segments": segments}
+    return actual
 
 
 INPUTS = packed(ROWS)
@@ -132,10 +132,12 @@ def pair_by_hand(model: Recurrent, pair: Pair) -> tuple[Array, Array]:
     }
     table = w["embedding/table"]
     source, target = (table[ids] * np.sqrt(sizes.d_model) for ids in pair)
-    states, alone = source, np.ones(len(source))
+    states, segments = source, np.ones(len(source))
     for i in range(sizes.encoder_layers):
         sides = [
-            run_by_hand(sizes.cell, part(w, f"encoder_{i}/{way}"), states, alone, reverse=reverse)
+            run_by_hand(
+                sizes.cell, part(w, f"encoder_{i}/{way}"), states, segments, reverse=reverse
+            )
             for way, reverse in (("forwards", False), ("backwards", True))
         ]
         states = np.concatenate(sides, axis=-1)
@@ -152,9 +154,11 @@ def pair_by_hand(model: Recurrent, pair: Pair) -> tuple[Array, Array]:
         for i, before in enumerate(layers):
             layers[i] = step_by_hand(sizes.cell, part(w, f"decoder_{i}"), x, before)
             x = layers[i][0]
-        a, of = read_by_hand(sizes.attention, part(w, "reading"), x, states, alone, sizes.num_heads)
+        a, expected_weights = read_by_hand(
+            sizes.attention, part(w, "reading"), x, states, segments, sizes.num_heads
+        )
         logits.append(table @ a)
-        weights.append(of)
+        weights.append(expected_weights)
     return np.array(logits), np.array(weights).transpose(1, 0, 2)
 
 
@@ -170,9 +174,9 @@ def test_packed_rows_are_the_transcription_of_each_pair(variant: str) -> None:
                 slice(begin, begin + len(side))
                 for begin, side in zip((begin_source, begin_target), pair, strict=True)
             )
-            expected, of = pair_by_hand(model, pair)
+            expected, expected_weights = pair_by_hand(model, pair)
             np.testing.assert_allclose(logits[row, target], expected, atol=2e-5)
-            np.testing.assert_allclose(weights[row, :, target, source], of, atol=1e-5)
+            np.testing.assert_allclose(weights[row, :, target, source], expected_weights, atol=1e-5)
             begin_source, begin_target = source.stop, target.stop
 
 
@@ -188,8 +192,8 @@ def test_neighbours_in_a_row_do_not_know_of_each_other(variant: str) -> None:
         for side in ("source", "target"):
             here = INPUTS[f"{side}_segments"] == number
             changed[side] = np.where(here, INPUTS[side] % 10 + 1, INPUTS[side])
-        other, _ = run(model, INPUTS | changed)
-        apart = np.abs(other - logits).max(-1)
+        changed_logits, _ = run(model, INPUTS | changed)
+        apart = np.abs(changed_logits - logits).max(-1)
         segments = INPUTS["target_segments"]
         assert (apart[segments == number] > 1e-3).all()
         assert (apart[segments == 3 - number] < 1e-6).all()
@@ -213,10 +217,10 @@ def test_padding_changes_nothing(variant: str) -> None:
         for side in ("source", "target")
     }
     logits, _ = run(model, INPUTS)
-    other, _ = run(model, INPUTS | filled)
-    assert np.isfinite(other).all()
+    changed_logits, _ = run(model, INPUTS | filled)
+    assert np.isfinite(changed_logits).all()
     real = INPUTS["target_segments"] > 0
-    np.testing.assert_allclose(other[real], logits[real], atol=1e-6)
+    np.testing.assert_allclose(changed_logits[real], logits[real], atol=1e-6)
 
 
 def test_without_segments_a_row_is_one_pair_and_zeros_are_padding() -> None:
@@ -235,9 +239,9 @@ def test_a_prediction_does_not_see_what_follows(variant: str) -> None:
     for position in range(1, 4):
         target = SINGLE["target"].copy()
         target[:, position] = 3
-        other, _ = run(model, SINGLE | {"target": target})
-        np.testing.assert_allclose(other[:, :position], logits[:, :position], atol=1e-6)
-        assert (np.abs(other - logits)[0, position:].max(-1) > 1e-4).all()
+        changed_logits, _ = run(model, SINGLE | {"target": target})
+        np.testing.assert_allclose(changed_logits[:, :position], logits[:, :position], atol=1e-6)
+        assert (np.abs(changed_logits - logits)[0, position:].max(-1) > 1e-4).all()
 
 
 @each_variant
@@ -247,9 +251,10 @@ def test_every_source_token_reaches_every_prediction(variant: str) -> None:
     for position in range(6):
         source = SINGLE["source"].copy()
         source[0, position] = 1
-        other, _ = run(model, SINGLE | {"source": source})
-        assert (np.abs(other - logits)[0].max(-1) > 1e-4).all()
-        np.testing.assert_allclose(other[1], logits[1], atol=1e-6)  # nor the other sentence
+        changed_logits, _ = run(model, SINGLE | {"source": source})
+        assert (np.abs(changed_logits - logits)[0].max(-1) > 1e-4).all()
+        # The other sentence does not change.
+        np.testing.assert_allclose(changed_logits[1], logits[1], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -271,10 +276,10 @@ def test_stated_gradients_are_the_automatic_ones(
         monkeypatch.setattr(module, "call_with_gradient", automatically)
     same, automatic = logits_and_gradients(model, INPUTS, probe, dropout_key=key_of(3))
     np.testing.assert_allclose(logits, same, atol=1e-6)
-    for name, one, other in zip(model.named_weights(), stated, automatic, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-5, err_msg=name)
+    for name, left, right in zip(model.named_weights(), stated, automatic, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-5, err_msg=name)
         # A bias on the keys moves all scores of a query alike.
-        assert np.abs(other).max() > 1e-4 or name.endswith("key/bias"), name
+        assert np.abs(right).max() > 1e-4 or name.endswith("key/bias"), name
 
 
 def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
@@ -284,8 +289,8 @@ def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
     np.testing.assert_array_equal(np.asarray(embedded), np.asarray(tokens))
     expected, _ = run(model, SINGLE)
     length = target.shape[1]
-    whole = np.asarray(embedded)[:1]  # without padding
-    rows = [np.repeat(x, length, axis=0) for x in (whole, target[:1])]
+    full = np.asarray(embedded)[:1]  # without padding
+    rows = [np.repeat(x, length, axis=0) for x in (full, target[:1])]
     logits = compiled(model.score_embedded)(*rows, np.arange(length))
     np.testing.assert_allclose(np.asarray(logits), expected[0], atol=1e-5)
 
@@ -310,9 +315,9 @@ def test_hypotheses_that_change_places_keep_their_past(variant: str) -> None:
         for place in range(2):
             segments = (target[:, place] > 0).astype(np.int32)
             inputs = {"target": target[:, place], "target_segments": segments}
-            whole, weights = run(model, SINGLE | inputs)
-            found = ops.convert_to_numpy(logits)[:, place]
-            np.testing.assert_allclose(found, whole[:, index], atol=1e-5)
+            full, weights = run(model, SINGLE | inputs)
+            actual = ops.convert_to_numpy(logits)[:, place]
+            np.testing.assert_allclose(actual, full[:, index], atol=1e-5)
             received = weights[:, :, : index + 1].mean(1).sum(1)  # [B, S]
             coverage, mask = model.coverage(state)
             np.testing.assert_allclose(
@@ -354,13 +359,13 @@ def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
     sources = [np.array(ids, np.int32) for ids in ([4, 5, 6, 7], [8, 9, 10], [3], [5, 5])]
     limits = np.array([15, 5, 3, 12], np.int32)
     beam = Beam(3, length_penalty=2.0, n_best=2)  # which outputs of few tokens do not win
-    found = engine.search(sources, limits, beam, np.zeros(0, np.int32))
+    actual = engine.search(sources, limits, beam, np.zeros(0, np.int32))
     for place in range(2):
-        outputs = [np.array(sentence[place].tokens[:-1], np.int32) for sentence in found]
-        for sentence, scored in zip(found, engine.score(sources, outputs), strict=True):
+        outputs = [np.array(sentence[place].tokens[:-1], np.int32) for sentence in actual]
+        for sentence, scored in zip(actual, engine.score(sources, outputs), strict=True):
             assert sentence[place].log_prob == pytest.approx(scored.sum(), abs=1e-4)
     # Some leave the batch before others.
-    assert len({len(one.tokens) for sentence in found for one in sentence}) > 1
+    assert len({len(left.tokens) for sentence in actual for left in sentence}) > 1
 
 
 # --- Training. ------------------------------------------------------------------------------------
@@ -406,10 +411,10 @@ def test_digits_are_learnt_backwards(variant: str) -> None:
     limits = np.array([len(ids) + 3 for ids in unseen], np.int32)
     with step.use_averages():
         engine = KerasEngine(model)
-        found = engine.search(unseen, limits, Beam(4, length_penalty=0.6), np.zeros(0, np.int32))
+        actual = engine.search(unseen, limits, Beam(4, length_penalty=0.6), np.zeros(0, np.int32))
     right = [
         list(sentence[0].tokens[:-1]) == ids[::-1].tolist()
-        for sentence, ids in zip(found, unseen, strict=True)
+        for sentence, ids in zip(actual, unseen, strict=True)
     ]
     assert np.mean(right) >= 0.99
 
@@ -422,13 +427,13 @@ DROPPING = {"dropout": 0.3, "attention_dropout": 0.3}
 def test_dropout_is_a_function_of_its_key() -> None:
     model = make(**DROPPING)
     keyed = compiled(lambda key: model(INPUTS, dropout_key=key))
-    one, same, other = (ops.convert_to_numpy(keyed(key_of(number))) for number in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - other).max() > 1e-2
+    left, same, right = (ops.convert_to_numpy(keyed(key_of(number))) for number in (1, 1, 2))
+    np.testing.assert_array_equal(left, same)
+    assert np.abs(left - right).max() > 1e-2
     # Without a key there is none, whatever the rates.
     logits = ops.convert_to_numpy(compiled(model)(INPUTS))
     np.testing.assert_allclose(logits, run(make(), INPUTS)[0], atol=1e-6)
-    assert np.abs(one - logits).max() > 1e-2
+    assert np.abs(left - logits).max() > 1e-2
 
 
 @pytest.mark.parametrize(("variant", "places"), [("deep", 6), ("apart", 5)])
@@ -437,21 +442,21 @@ def test_dropout_has_its_places(variant: str, places: int, monkeypatch: pytest.M
 
     Each has a key of its own, and what it zeroes is felt.
     """
-    found: list[Any] = []
+    actual: list[Any] = []
 
     def zero_one(x: Any, rate: float, key: Any, *, chosen: Any, **_: Any) -> Any:
         if key is None or not rate:
             return x
-        found.append(key)
+        actual.append(key)
         return ops.where(ops.equal(key, chosen), ops.zeros_like(x), x)
 
     model = make(variant, **DROPPING)
 
     def run_without(chosen: Any) -> Any:
-        found.clear()
+        actual.clear()
         for module in (recurrent, recurrent_attention):
             monkeypatch.setattr(module, "dropout", functools.partial(zero_one, chosen=chosen))
-        return model(INPUTS, dropout_key=key_of(3)), tuple(found)
+        return model(INPUTS, dropout_key=key_of(3)), tuple(actual)
 
     run_one = traced(run_without)
     logits, keys = run_one(key_of(0))  # which is the key of none
@@ -471,18 +476,21 @@ def test_mixed_precision() -> None:
     model, exact = make("heads", dtype="mixed_bfloat16"), make("heads")
     assert {weight.dtype for weight in model.weights} == {"float32"}
     assert model.compute_dtype == "bfloat16"
-    found, of_weights = logits_and_gradients(model, INPUTS, np.ones((2, 4, 11), np.float32))
-    expected, of_exact = logits_and_gradients(exact, INPUTS, np.ones((2, 4, 11), np.float32))
-    assert found.dtype == np.float32
+    actual, gradients = logits_and_gradients(model, INPUTS, np.ones((2, 4, 11), np.float32))
+    expected, exact_gradients = logits_and_gradients(exact, INPUTS, np.ones((2, 4, 11), np.float32))
+    assert actual.dtype == np.float32
     real = INPUTS["target_segments"] > 0
-    np.testing.assert_allclose(found[real], expected[real], atol=4 / 256)
-    for one, other in zip(of_weights, of_exact, strict=True):
-        np.testing.assert_allclose(one, other, atol=8 / 256 * (1 + np.abs(other).max()))
+    np.testing.assert_allclose(actual[real], expected[real], atol=4 / 256)
+    for left, right in zip(gradients, exact_gradients, strict=True):
+        np.testing.assert_allclose(left, right, atol=8 / 256 * (1 + np.abs(right).max()))
     state = model.start(SINGLE["source"], beam_size=2, max_length=3)
     tokens, index = np.ones((2, 2), np.int32), ops.convert_to_tensor(0, "int32")
     logits, after = stepper(model)(tokens, index, state)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
-    before, now = ([x.dtype for x in keras.tree.flatten(of)] for of in (state, after))
+    before, now = (
+        [x.dtype for x in keras.tree.flatten(expected_weights)]
+        for expected_weights in (state, after)
+    )
     assert before == now
 
 
@@ -531,8 +539,8 @@ def test_a_saved_model_is_the_model(variant: str, tmp_path: Path) -> None:
     assert again.get_config() == model.get_config()
     assert (again.name, again.sizes) == ("mine", model.sizes)
     assert list(again.named_weights()) == list(model.named_weights())
-    for one, other in zip(again.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for left, right in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_configuration_rebuilds_the_model() -> None:

@@ -99,15 +99,17 @@ def read_by_hand(
 ) -> tuple[Array, Array]:
     """Return a [D] and the weights [H, S] of one state [R] of the decoder, in float64."""
     weights = np.zeros((heads, len(states)))
-    seen = np.flatnonzero(mask)
-    if len(seen):
-        scores = np.exp([score_by_hand(score, w, h, states[s], heads) for s in seen])
-        weights[:, seen] = (scores / scores.sum(axis=0)).T
+    visible = np.flatnonzero(mask)
+    if len(visible):
+        scores = np.exp([score_by_hand(score, w, h, states[s], heads) for s in visible])
+        weights[:, visible] = (scores / scores.sum(axis=0)).T
     values = states
     if score == "cross":
         values = states @ w["cross_attention/value/kernel"] + w["cross_attention/value/bias"]
     parts = np.split(values, heads, axis=-1)
-    context = np.concatenate([of @ part for of, part in zip(weights, parts, strict=True)])
+    context = np.concatenate(
+        [expected_weights @ part for expected_weights, part in zip(weights, parts, strict=True)]
+    )
     if score == "cross":
         context = context @ w["cross_attention/output/kernel"] + w["cross_attention/output/bias"]
     joined = np.concatenate([context, h]) @ w["combine/kernel"] + w["combine/bias"]
@@ -123,8 +125,8 @@ def test_reading_is_a_loop_over_tokens(score: str) -> None:
     for b in range(B):
         for t in range(T):
             row = h[b, t], states[b], mask[b, 0, t], layer.num_heads
-            expected, of = read_by_hand(score, exactly(layer), *row)
-            np.testing.assert_allclose(weights[b, :, t], of, atol=1e-5)
+            expected, expected_weights = read_by_hand(score, exactly(layer), *row)
+            np.testing.assert_allclose(weights[b, :, t], expected_weights, atol=1e-5)
             np.testing.assert_allclose(a[b, t], expected, atol=1e-5)
 
 
@@ -142,18 +144,18 @@ def test_weights_are_shares_of_what_may_be_seen(score: str) -> None:
 def test_every_weight_has_a_gradient(score: str) -> None:
     """What is masked has none, and nothing is not a number where nothing may be seen."""
     layer, (h, states, mask) = reading(score), inputs()
-    seen = mask[:, 0].any(axis=1)
-    assert not seen[0].all()
-    _, found = differentiated(
+    visible = mask[:, 0].any(axis=1)
+    assert not visible[0].all()
+    _, gradients = differentiated(
         lambda h, states: read(layer, h, states, mask)[0],
         normal(4, B, T, D),
         layer.trainable_variables,
     )(h, states)
-    assert all(np.isfinite(gradient).all() for gradient in found)
-    of_states, of_weights = found[1], found[2:]
-    np.testing.assert_array_equal(of_states.any(axis=-1), seen)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+    state_gradients, weight_gradients = gradients[1], gradients[2:]
+    np.testing.assert_array_equal(state_gradients.any(axis=-1), visible)
     names = [weight.path.split("/", 1)[1] for weight in layer.trainable_variables]
-    for name, gradient in zip(names, of_weights, strict=True):
+    for name, gradient in zip(names, weight_gradients, strict=True):
         # A bias on the keys moves all scores of a query alike.
         assert gradient.any() or name == "cross_attention/key/bias", name
 
@@ -165,8 +167,8 @@ def test_sums_state_the_gradient_that_the_backend_finds() -> None:
     one_by_one, stated = differentiated(AdditiveScore.scores_by_position, probe, [])(*tensors)
     at_once, automatic = differentiated(AdditiveScore.scores, probe, [])(*tensors)
     np.testing.assert_allclose(one_by_one, at_once, atol=1e-6)
-    for one, other in zip(stated, automatic, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-6)
+    for left, right in zip(stated, automatic, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-6)
 
 
 @each_score
@@ -174,14 +176,14 @@ def test_a_step_reads_what_a_whole_target_does(score: str) -> None:
     """Hypotheses of a sentence stand where positions of a target do."""
     layer, (h, states, _) = reading(score), inputs()
     mask = random_mask(5, B, 1, 1, S)
-    whole, weights = run(layer, h, states, mask)
+    full, weights = run(layer, h, states, mask)
 
     def step(h: Any, states: Any) -> Any:
         return layer.step(ops.reshape(h, (-1, R)), layer.project(states), mask, T)
 
-    stepped, of_step = compiled(step)(h, states)
-    np.testing.assert_allclose(np.asarray(stepped).reshape(B, T, D), whole, atol=1e-6)
-    np.testing.assert_allclose(np.asarray(of_step), weights, atol=1e-6)
+    stepped, step_weights = compiled(step)(h, states)
+    np.testing.assert_allclose(np.asarray(stepped).reshape(B, T, D), full, atol=1e-6)
+    np.testing.assert_allclose(np.asarray(step_weights), weights, atol=1e-6)
 
 
 def test_cross_is_the_attention_of_the_transformer() -> None:
@@ -207,20 +209,20 @@ def test_parts_of_heads_are_all_that_they_come_through(score: str) -> None:
         after, _ = run(layer, h, states, mask)
         assert not np.allclose(before, after, atol=1e-3)
         before = after
-    other, _ = run(layer, h, states + 1, mask)  # no head is left
-    np.testing.assert_allclose(after, other, atol=1e-6)
+    right, _ = run(layer, h, states + 1, mask)  # no head is left
+    np.testing.assert_allclose(after, right, atol=1e-6)
 
 
 def test_dropout_of_weights_is_a_function_of_its_key() -> None:
     layer = randomised(Reading(sizes_of("general", attention_dropout=0.5)))
     key = ops.cast(ops.convert_to_tensor(3, dtype="uint32"), "uint32")
     keyed = compiled(lambda key, *tensors: read(layer, *tensors, dropout_key=key))
-    one, other, another = (keyed(fold(key, place), *inputs()) for place in (0, 0, 1))
+    left, right, another = (keyed(fold(key, place), *inputs()) for place in (0, 0, 1))
     plain, weights = run(layer, *inputs())
-    np.testing.assert_array_equal(np.asarray(one[0]), np.asarray(other[0]))
-    assert not np.allclose(np.asarray(one[0]), np.asarray(another[0]), atol=1e-3)
-    assert not np.allclose(np.asarray(one[0]), plain, atol=1e-3)
-    np.testing.assert_allclose(np.asarray(one[1]), weights, atol=1e-6)  # as they are without
+    np.testing.assert_array_equal(np.asarray(left[0]), np.asarray(right[0]))
+    assert not np.allclose(np.asarray(left[0]), np.asarray(another[0]), atol=1e-3)
+    assert not np.allclose(np.asarray(left[0]), plain, atol=1e-3)
+    np.testing.assert_allclose(np.asarray(left[1]), weights, atol=1e-6)  # as they are without
 
 
 @each_score

@@ -71,10 +71,10 @@ def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
 
 
 def test_activations_by_hand() -> None:
-    kept = sizes_of().costs.estimate_activations(Batch(2, 5, "bfloat16"))
+    estimates = sizes_of().costs.estimate_activations(Batch(2, 5, "bfloat16"))
     # The encoder reads 6 and the decoder 12 numbers; gates and state are 5 x 8 in each.
-    assert kept["recurrent layers"] == 10 * (6 + 12 + 2 * 40) * 2
-    assert kept["attention weights"] == 10 * 5 * 4
-    assert kept["attention vectors"] == 10 * (4 * 8 + 6) * 2
-    assert kept["dropout"] == 10 * 3 * 6
-    assert kept["loss"] == 10 * 11 * 4
+    assert estimates["recurrent layers"] == 10 * (6 + 12 + 2 * 40) * 2
+    assert estimates["attention weights"] == 10 * 5 * 4
+    assert estimates["attention vectors"] == 10 * (4 * 8 + 6) * 2
+    assert estimates["dropout"] == 10 * 3 * 6
+    assert estimates["loss"] == 10 * 11 * 4

@@ -64,7 +64,7 @@ def run_by_hand(
     w: dict[str, Array],
     x: Array,
     segments: Array,
-    begin: Array | None = None,
+    initial: Array | None = None,
     *,
     reverse: bool = False,
 ) -> Array:
@@ -74,7 +74,7 @@ def run_by_hand(
     before = None
     for t in reversed(range(len(x))) if reverse else range(len(x)):
         if segments[t] != before:
-            blank = np.zeros(outputs.shape[1]) if begin is None else begin[t]
+            blank = np.zeros(outputs.shape[1]) if initial is None else initial[t]
             states = (blank,) * (1 if cell == "gru" else 2)
         states = step_by_hand(cell, w, x[t], states)
         outputs[t], before = states[0], segments[t]
@@ -91,17 +91,17 @@ def exactly(layer: Any) -> dict[str, Array]:
 
 def initial_states() -> Array:
     """Return what segments begin with [T, B, R], zero elsewhere."""
-    begins = keras.ops.convert_to_numpy(find_starts(SEGMENTS)).T[..., None]
-    return normal(7, T, B, R) * begins
+    starts = keras.ops.convert_to_numpy(find_starts(SEGMENTS)).T[..., None]
+    return normal(7, T, B, R) * starts
 
 
 def test_segments_begin_where_their_number_changes() -> None:
-    begins = keras.ops.convert_to_numpy(find_starts(SEGMENTS))
-    assert begins.astype(int).tolist() == [[1, 0, 1, 0, 0], [1, 1, 0, 1, 1]]
+    starts = keras.ops.convert_to_numpy(find_starts(SEGMENTS))
+    assert starts.astype(int).tolist() == [[1, 0, 1, 0, 0], [1, 1, 0, 1, 1]]
     ends = keras.ops.convert_to_numpy(find_starts(SEGMENTS, reverse=True))
     assert ends.astype(int).tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 1, 1]]
-    kept = keras.ops.convert_to_numpy(make_carry_mask(SEGMENTS, "float32"))
-    np.testing.assert_array_equal(kept[..., 0].T, 1 - begins)
+    carry_mask = keras.ops.convert_to_numpy(make_carry_mask(SEGMENTS, "float32"))
+    np.testing.assert_array_equal(carry_mask[..., 0].T, 1 - starts)
 
 
 @each_cell
@@ -109,12 +109,14 @@ def test_segments_begin_where_their_number_changes() -> None:
 def test_a_layer_is_a_loop_over_tokens(cell: str, reverse: bool) -> None:
     layer, x = layer_of(cell), normal(1, T, B, M)
     keep = make_carry_mask(SEGMENTS, "float32", reverse=reverse)
-    begin: Any = () if reverse else initial_states()
-    run = compiled(lambda x, keep, begin: layer(x, keep, begin, reverse=reverse))
-    outputs = keras.ops.convert_to_numpy(run(x, keep, begin))
+    initial: Any = () if reverse else initial_states()
+    run = compiled(lambda x, keep, initial: layer(x, keep, initial, reverse=reverse))
+    outputs = keras.ops.convert_to_numpy(run(x, keep, initial))
     for b in range(B):
-        of_row = None if reverse else begin[:, b]
-        expected = run_by_hand(cell, exactly(layer), x[:, b], SEGMENTS[b], of_row, reverse=reverse)
+        row_initial = None if reverse else initial[:, b]
+        expected = run_by_hand(
+            cell, exactly(layer), x[:, b], SEGMENTS[b], row_initial, reverse=reverse
+        )
         np.testing.assert_allclose(outputs[:, b], expected, atol=1e-6)
 
 
@@ -123,32 +125,32 @@ def test_a_layer_is_that_of_keras(cell: str) -> None:
     """With the same weights, in the same order of gates."""
     layer = layer_of(cell)
     twin = keras.layers.GRU if cell == "gru" else keras.layers.LSTM
-    other = twin(R, return_sequences=True)
-    other.build((None, None, M))
+    right = twin(R, return_sequences=True)
+    right.build((None, None, M))
     arrays = exactly(layer)
     bias = arrays["inputs/bias"]
     if cell == "gru":
         bias = np.stack([bias, arrays["recurrent/bias"]])
-    other.set_weights([arrays["inputs/kernel"], arrays["recurrent/kernel"], bias])
+    right.set_weights([arrays["inputs/kernel"], arrays["recurrent/kernel"], bias])
     x = normal(2, T, B, M)
     everywhere = make_carry_mask(np.ones((B, T), np.int32), "float32")
-    found = compiled(lambda x: layer(x, everywhere))(x)
-    expected = compiled(other)(x.transpose(1, 0, 2))
+    actual = compiled(lambda x: layer(x, everywhere))(x)
+    expected = compiled(right)(x.transpose(1, 0, 2))
     np.testing.assert_allclose(
-        np.asarray(found).transpose(1, 0, 2), np.asarray(expected), atol=1e-6
+        np.asarray(actual).transpose(1, 0, 2), np.asarray(expected), atol=1e-6
     )
 
 
 @each_cell
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("has_initial", [False, True])
 def test_stated_gradients_are_the_automatic_ones(
-    cell: str, begun: bool, monkeypatch: pytest.MonkeyPatch
+    cell: str, has_initial: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer, probe, reverse = layer_of(cell), normal(3, T, B, R), not begun
+    layer, probe, reverse = layer_of(cell), normal(3, T, B, R), not has_initial
     keep = make_carry_mask(SEGMENTS, "float32", reverse=reverse)
 
-    def run(x: Any, begin: Any) -> Any:
-        return layer(x, keep, begin if begun else (), reverse=reverse)
+    def run(x: Any, initial: Any) -> Any:
+        return layer(x, keep, initial if has_initial else (), reverse=reverse)
 
     tensors = normal(1, T, B, M), initial_states()
     output, stated = differentiated(run, probe, layer.trainable_variables)(*tensors)
@@ -156,10 +158,12 @@ def test_stated_gradients_are_the_automatic_ones(
     same, automatic = differentiated(run, probe, layer.trainable_variables)(*tensors)
     np.testing.assert_allclose(output, same, atol=1e-6)
     # What is handed in where no segment begins is added there, but nobody does.
-    stated[1], automatic[1] = (of[1] * (tensors[1] != 0) for of in (stated, automatic))
-    for one, other in zip(stated, automatic, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-6)
-    assert begun == stated[1].any()
+    stated[1], automatic[1] = (
+        gradients[1] * (tensors[1] != 0) for gradients in (stated, automatic)
+    )
+    for left, right in zip(stated, automatic, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-6)
+    assert has_initial == stated[1].any()
     assert all(gradient.any() for gradient in (stated[0], *stated[2:]))
 
 
@@ -167,11 +171,11 @@ def test_stated_gradients_are_the_automatic_ones(
 def test_one_step_is_a_row_of_one_token(cell: str) -> None:
     layer, x = layer_of(cell), normal(4, B, M)
     states = tuple(normal(5 + i, B, R) for i in range(1 if cell == "gru" else 2))
-    found = layer.step(x, states)
+    actual = layer.step(x, states)
     for b in range(B):
         expected = step_by_hand(cell, exactly(layer), x[b], tuple(state[b] for state in states))
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(np.asarray(one)[b], other, atol=1e-6)
+        for left, right in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(left)[b], right, atol=1e-6)
 
 
 def test_both_directions_stand_side_by_side() -> None:
@@ -201,9 +205,9 @@ def test_layers_are_rebuilt_from_their_configuration(kind: Any) -> None:
     again = kind.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
     assert again.dtype_policy.name == "mixed_bfloat16"
-    for one in (layer, again):
-        one.build()
-    shapes = [[tuple(weight.shape) for weight in one.weights] for one in (layer, again)]
+    for left in (layer, again):
+        left.build()
+    shapes = [[tuple(weight.shape) for weight in left.weights] for left in (layer, again)]
     assert shapes[0] == shapes[1]
 
 

@@ -36,7 +36,7 @@ def embedding() -> keras.layers.Embedding:
 
 
 @cache
-def alone(kind: type[SelfAttention]) -> Any:
+def standalone(kind: type[SelfAttention]) -> Any:
     """Return a layer as a user makes it, with random weights: the same one for the same kind."""
     return randomised(kind(d_model=D, num_heads=H))
 
@@ -64,20 +64,20 @@ def test_padding_behind_an_embedding_changes_nothing(kind: type[Any], kernel: st
     layer = randomised(kind(d_model=D, num_heads=H, kernel=kernel))
     model = functional(layer)
     inputs = [IDS, MEMORY_IDS] if kind is CrossAttention else IDS
-    together = numpy(model(inputs))
-    assert together.shape == (B, T, D)
+    output = numpy(model(inputs))
+    assert output.shape == (B, T, D)
     if kind is CrossAttention:
         first = numpy(model([IDS[:1], MEMORY_IDS[:1, :5]]))
         second = numpy(model([IDS[1:], MEMORY_IDS[1:, :4]]))
-        np.testing.assert_allclose(together, np.concatenate([first, second]), atol=1e-5)
+        np.testing.assert_allclose(output, np.concatenate([first, second]), atol=1e-5)
     else:
         first = numpy(model(IDS[:1, :3]))
-        np.testing.assert_allclose(together[:1, :3], first, atol=1e-5)
+        np.testing.assert_allclose(output[:1, :3], first, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ROLES)
 def test_a_mask_by_its_name_is_the_one_that_comes_along(kind: type[Any]) -> None:
-    layer, x, memory = alone(kind), embedding()(IDS), embedding()(MEMORY_IDS)
+    layer, x, memory = standalone(kind), embedding()(IDS), embedding()(MEMORY_IDS)
     if kind is CrossAttention:
         along, weights = layer(x, memory, return_weights=True)
         named = layer(numpy(x), numpy(memory), memory_mask=MEMORY_IDS != 0)
@@ -99,7 +99,7 @@ def test_a_mask_by_its_name_is_the_one_that_comes_along(kind: type[Any]) -> None
 @pytest.mark.parametrize("kind", ROLES)
 def test_the_mask_goes_on_to_later_layers(kind: type[Any]) -> None:
     """An average after the layer leaves padding out; of cross-attention, that of the target."""
-    layer = alone(kind)
+    layer = standalone(kind)
     inputs = [IDS, MEMORY_IDS] if kind is CrossAttention else IDS
     model = functional(layer)
     average = keras.layers.GlobalAveragePooling1D()(model.output)
@@ -113,16 +113,21 @@ def test_the_mask_goes_on_to_later_layers(kind: type[Any]) -> None:
 @pytest.mark.parametrize("kind", ROLES)
 def test_masks_of_three_and_four_axes(kind: type[Any]) -> None:
     """A mask for all heads, one for each, and both joined with that of padding."""
-    layer, x = alone(kind), embedding()(IDS)
+    layer, x = standalone(kind), embedding()(IDS)
     others = (embedding()(MEMORY_IDS),) if kind is CrossAttention else ()
     padding = (MEMORY_IDS if others else IDS) == 0
     columns = padding.shape[1]
     mask = random_mask(2, B, T, columns)
     mask[:, :, 0] = True  # so that every query sees something
     plain = [numpy(tensor) for tensor in (x, *others)]
-    for given in (mask, mask.astype(np.int32), mask[:, None], np.repeat(mask[:, None], H, axis=1)):
+    for attention_mask in (
+        mask,
+        mask.astype(np.int32),
+        mask[:, None],
+        np.repeat(mask[:, None], H, axis=1),
+    ):
         for tensors, hidden in ((plain, ~mask), ([x, *others], ~mask | padding[:, None])):
-            _, weights = layer(*tensors, attention_mask=given, return_weights=True)
+            _, weights = layer(*tensors, attention_mask=attention_mask, return_weights=True)
             if kind is CausalSelfAttention:  # which stays so
                 hidden = hidden | np.triu(np.ones((T, T), bool), 1)
             hidden = np.broadcast_to(hidden[:, None], (B, H, T, columns))
@@ -134,13 +139,13 @@ def test_keras_layer_of_the_same_weights_gives_the_same() -> None:
     real = IDS != 0
     x, memory = embedding()(IDS), embedding()(MEMORY_IDS)
     for kind in ROLES:
-        layer = alone(kind)
+        layer = standalone(kind)
         twin, _ = keras_twin(layer)
         if kind is CrossAttention:
-            found, expected = layer(x, memory), twin(x, memory)
+            actual, expected = layer(x, memory), twin(x, memory)
         else:
-            found, expected = layer(x), twin(x, x, use_causal_mask=kind is CausalSelfAttention)
-        np.testing.assert_allclose(numpy(found)[real], numpy(expected)[real], atol=1e-5)
+            actual, expected = layer(x), twin(x, x, use_causal_mask=kind is CausalSelfAttention)
+        np.testing.assert_allclose(numpy(actual)[real], numpy(expected)[real], atol=1e-5)
 
 
 # --- Dropout and training. ------------------------------------------------------------------------
@@ -151,11 +156,11 @@ def test_dropout_is_keras_own_switch() -> None:
     layers = [SelfAttention(d_model=D, num_heads=H, dropout=0.5, seed=seed) for seed in (1, 1, 2)]
     for layer in layers:
         layer.build((None, None, D))
-        layer.set_weights(alone(SelfAttention).get_weights())
+        layer.set_weights(standalone(SelfAttention).get_weights())
     layer, same, other = layers
     plain = numpy(layer(x))
     np.testing.assert_array_equal(numpy(layer(x, training=False)), plain)
-    np.testing.assert_allclose(plain, numpy(alone(SelfAttention)(x)), atol=1e-6)
+    np.testing.assert_allclose(plain, numpy(standalone(SelfAttention)(x)), atol=1e-6)
     first, second = numpy(layer(x, training=True)), numpy(layer(x, training=True))
     assert np.abs(first - plain).max() > 0.1
     assert np.abs(first - second).max() > 0.1
@@ -163,8 +168,8 @@ def test_dropout_is_keras_own_switch() -> None:
     np.testing.assert_array_equal(numpy(same(x, training=True)), second)
     assert np.abs(numpy(other(x, training=True)) - first).max() > 0.1
     # Without a rate there is nothing to draw.
-    assert alone(SelfAttention).generator is None
-    np.testing.assert_allclose(numpy(alone(SelfAttention)(x, training=True)), plain, atol=1e-6)
+    assert standalone(SelfAttention).generator is None
+    np.testing.assert_allclose(numpy(standalone(SelfAttention)(x, training=True)), plain, atol=1e-6)
 
 
 def test_a_model_is_fitted_and_saved(tmp_path: Path) -> None:
@@ -222,7 +227,7 @@ def test_a_configuration_names_every_field() -> None:
 def test_layers_alone_in_mixed_precision(kind: type[Any], policy: str, digits: int) -> None:
     layer = kind(d_model=D, num_heads=H, dtype=policy)
     layer.build((None, None, D))
-    layer.set_weights(alone(kind).get_weights())
+    layer.set_weights(standalone(kind).get_weights())
     assert {weight.dtype for weight in layer.weights} == {"float32"}
     tensors = [embedding()(IDS)]
     if kind is CrossAttention:
@@ -230,7 +235,7 @@ def test_layers_alone_in_mixed_precision(kind: type[Any], policy: str, digits: i
     output, weights = layer(*tensors, return_weights=True)
     assert keras.backend.standardize_dtype(output.dtype) == policy.removeprefix("mixed_")
     assert keras.backend.standardize_dtype(weights.dtype) == "float32"
-    expected = numpy(alone(kind)(*tensors))
+    expected = numpy(standalone(kind)(*tensors))
     tolerance = 10 * 2.0**-digits * np.abs(expected).max()
     np.testing.assert_allclose(numpy(output), expected, atol=tolerance)
     padding = (IDS if kind in SELVES else MEMORY_IDS) == 0
@@ -244,7 +249,7 @@ def test_layers_alone_in_mixed_precision(kind: type[Any], policy: str, digits: i
 def test_weights_are_a_second_output(kind: type[Any], tmp_path: Path) -> None:
     layer = kind(d_model=D, num_heads=H)  # Keras wants as many outputs of all calls of a layer
     model = functional(layer, return_weights=True)
-    layer.set_weights(alone(kind).get_weights())
+    layer.set_weights(standalone(kind).get_weights())
     inputs = [IDS, MEMORY_IDS] if kind is CrossAttention else IDS
     columns = S if kind is CrossAttention else T
     assert [tuple(output.shape) for output in model.outputs] == [
@@ -253,12 +258,14 @@ def test_weights_are_a_second_output(kind: type[Any], tmp_path: Path) -> None:
     ]
     output, weights = model(inputs)
     assert tuple(weights.shape) == (B, H, T, columns)
-    np.testing.assert_allclose(numpy(output), numpy(functional(alone(kind))(inputs)), atol=1e-6)
+    np.testing.assert_allclose(
+        numpy(output), numpy(functional(standalone(kind))(inputs)), atol=1e-6
+    )
     if kind is CrossAttention:
         model.save(tmp_path / "model.keras")
         again = keras.saving.load_model(tmp_path / "model.keras")(inputs)
-        for one, expected in zip(again, (output, weights), strict=True):
-            np.testing.assert_array_equal(numpy(one), numpy(expected))
+        for actual, expected in zip(again, (output, weights), strict=True):
+            np.testing.assert_array_equal(numpy(actual), numpy(expected))
 
 
 def test_shapes_are_known_without_a_call() -> None:
@@ -276,14 +283,14 @@ def test_shapes_are_known_without_a_call() -> None:
 
 def test_numpy_goes_in_eagerly() -> None:
     x, memory = normal(5, B, T, D), normal(6, B, S, D)
-    for layer in map(alone, SELVES):
+    for layer in map(standalone, SELVES):
         assert layer(x).shape == (B, T, D)
         np.testing.assert_array_equal(numpy(layer(np.float64(x))), numpy(layer(x)))
-    assert alone(CrossAttention)(x, memory=memory).shape == (B, T, D)
+    assert standalone(CrossAttention)(x, memory=memory).shape == (B, T, D)
 
 
 def test_what_does_not_fit_is_said() -> None:
-    layer, cross = alone(SelfAttention), alone(CrossAttention)
+    layer, cross = standalone(SelfAttention), standalone(CrossAttention)
     x = normal(7, B, T, D)
     with pytest.raises(ValueError, match=r"self_attention.* expected axis -1 .* value 16"):
         layer(x[..., :8])

@@ -107,8 +107,8 @@ def logits_and_gradients(
         with tf.GradientTape() as tape:
             logits = model(inputs, **arguments)
             scalar = ops.sum(logits * probe)
-        found = tape.gradient(scalar, [variable.value for variable in variables])
-        of_weights = [tf.convert_to_tensor(gradient) for gradient in found]
+        actual = tape.gradient(scalar, [variable.value for variable in variables])
+        gradients = [tf.convert_to_tensor(gradient) for gradient in actual]
     else:
         import jax
 
@@ -119,8 +119,8 @@ def logits_and_gradients(
                 return ops.sum(logits * probe), logits
 
         values = [variable.value for variable in variables]
-        of_weights, logits = jax.jit(jax.grad(pure, has_aux=True))(values)
-    return ops.convert_to_numpy(logits), [ops.convert_to_numpy(g) for g in of_weights]
+        gradients, logits = jax.jit(jax.grad(pure, has_aux=True))(values)
+    return ops.convert_to_numpy(logits), [ops.convert_to_numpy(g) for g in gradients]
 
 
 # --- The transcription, in float64. ---------------------------------------------------------------
@@ -201,9 +201,9 @@ def transcription(model: Transformer, source: Array, target: Array, **config: An
     everything = np.ones((len(source), len(source)), bool)
     for number in range(config["encoder_layers"]):
         block = f"encoder_{number}"
-        of_self = f"{block}/self_attention"
+        self_name = f"{block}/self_attention"
         memory = residual(
-            memory, f"{of_self}_norm", lambda y, n=of_self: attention(y, y, everything, w, n)
+            memory, f"{self_name}_norm", lambda y, n=self_name: attention(y, y, everything, w, n)
         )
         memory = feeding(memory, block)
     memory = normalised(memory, w, "encoder_norm", epsilon) if pre else memory
@@ -213,10 +213,10 @@ def transcription(model: Transformer, source: Array, target: Array, **config: An
     across = np.ones((len(target), len(source)), bool)
     for number in range(config["decoder_layers"]):
         block = f"decoder_{number}"
-        of_self, of_cross = f"{block}/causal_self_attention", f"{block}/cross_attention"
-        x = residual(x, f"{of_self}_norm", lambda y, n=of_self: attention(y, y, causal, w, n))
+        self_name, cross_name = f"{block}/causal_self_attention", f"{block}/cross_attention"
+        x = residual(x, f"{self_name}_norm", lambda y, n=self_name: attention(y, y, causal, w, n))
         x = residual(
-            x, f"{of_cross}_norm", lambda y, n=of_cross: attention(y, memory, across, w, n)
+            x, f"{cross_name}_norm", lambda y, n=cross_name: attention(y, memory, across, w, n)
         )
         x = feeding(x, block)
     x = normalised(x, w, "decoder_norm", epsilon) if pre else x
@@ -239,9 +239,9 @@ def test_logits_equal_the_transcription(norm: str, positions: str, activation: s
     changes = {"norm": norm, "positions": positions, "activation": activation}
     config = TINY | changes
     model = make(**changes)
-    found = logits_of(model, FULL)
-    assert found.shape == (2, 4, 11)
-    for logits, source, target in zip(found, FULL["source"], FULL["target"], strict=True):
+    actual = logits_of(model, FULL)
+    assert actual.shape == (2, 4, 11)
+    for logits, source, target in zip(actual, FULL["source"], FULL["target"], strict=True):
         expected = transcription(model, source, target, **config)
         assert np.abs(expected).max() > 0.5
         np.testing.assert_allclose(logits, expected, atol=2e-5)
@@ -253,8 +253,8 @@ def test_logits_of_a_marian_model_equal_the_transcription(norm: str) -> None:
     changes |= {"output_bias": True, "norm_epsilon": 0.01}
     model = make(**changes)
     assert "embedding/bias" in model.named_weights()
-    found = logits_of(model, FULL)
-    for logits, source, target in zip(found, FULL["source"], FULL["target"], strict=True):
+    actual = logits_of(model, FULL)
+    for logits, source, target in zip(actual, FULL["source"], FULL["target"], strict=True):
         expected = transcription(model, source, target, **TINY | changes)
         np.testing.assert_allclose(logits, expected, atol=2e-5)
     assert model.count_params() == make(norm=norm).count_params() + 11
@@ -315,8 +315,8 @@ def test_logits_are_added_up_in_float32_whatever_they_are_made_of(precision: str
     logits = layer.logits(half)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     exact, table = (
-        ops.convert_to_numpy(ops.cast(ops.cast(one, precision), "float32")).astype(np.float64)
-        for one in (half, layer.table)
+        ops.convert_to_numpy(ops.cast(ops.cast(left, precision), "float32")).astype(np.float64)
+        for left in (half, layer.table)
     )
     np.testing.assert_allclose(ops.convert_to_numpy(logits), exact @ table.T, rtol=1e-5, atol=1e-5)
 
@@ -340,10 +340,10 @@ def test_parameter_count_has_a_closed_form(norm: str, activation: str, positions
 
 
 def test_weights_have_names_of_their_own() -> None:
-    model, other = transformer(**TINY), transformer(name="another", **TINY)
+    model, right = transformer(**TINY), transformer(name="another", **TINY)
     names = model.named_weights()
     assert len(names) == len(model.weights)
-    assert list(names) == list(other.named_weights())
+    assert list(names) == list(right.named_weights())
     assert {"embedding/table", "decoder_norm/gamma", "encoder_0/self_attention/key/bias"} <= set(
         names
     )
@@ -352,8 +352,8 @@ def test_weights_have_names_of_their_own() -> None:
 
 def test_layers_of_attention_are_found_by_kind() -> None:
     model = make()
-    found = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
-    assert {name: list(map(type, layers)) for name, layers in found.items()} == {
+    actual = {kind.name: model.attention_layers(kind.name) for kind in model.attention_kinds}
+    assert {name: list(map(type, layers)) for name, layers in actual.items()} == {
         "encoder": [SelfAttention],
         "decoder": [CausalSelfAttention] * 2,
         "cross": [CrossAttention] * 2,
@@ -372,9 +372,9 @@ def test_a_prediction_does_not_see_what_follows(changes: dict[str, Any]) -> None
     for position in range(1, 4):
         target = FULL["target"].copy()
         target[:, position] = 3
-        other = logits_of(model, FULL | {"target": target})
-        np.testing.assert_allclose(other[:, :position], logits[:, :position], atol=1e-6)
-        assert (np.abs(other - logits)[:, position:].max(-1) > 1e-3).all()
+        right = logits_of(model, FULL | {"target": target})
+        np.testing.assert_allclose(right[:, :position], logits[:, :position], atol=1e-6)
+        assert (np.abs(right - logits)[:, position:].max(-1) > 1e-3).all()
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
@@ -384,9 +384,9 @@ def test_every_source_token_reaches_every_prediction(changes: dict[str, Any]) ->
     for position in range(SOURCE.shape[1]):
         changed = SOURCE.copy()
         changed[0, position] = 1
-        other = logits_of(model, {"source": changed, "target": TARGET})
-        assert (np.abs(other - logits)[0].max(-1) > 1e-4).all()
-        np.testing.assert_allclose(other[1], logits[1], atol=1e-6)  # nor the other sentence
+        right = logits_of(model, {"source": changed, "target": TARGET})
+        assert (np.abs(right - logits)[0].max(-1) > 1e-4).all()
+        np.testing.assert_allclose(right[1], logits[1], atol=1e-6)  # nor the other sentence
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
@@ -396,8 +396,8 @@ def test_padding_changes_nothing(changes: dict[str, Any]) -> None:
     assert np.isfinite(logits).all()
     # The second pair without the padding that the first one makes it have.
     forward = compiled(lambda source, target: model({"source": source, "target": target}))
-    alone = ops.convert_to_numpy(forward(SOURCE[1:, :4], TARGET[1:, :2]))
-    np.testing.assert_allclose(alone[0], logits[1, :2], atol=1e-5)
+    single = ops.convert_to_numpy(forward(SOURCE[1:, :4], TARGET[1:, :2]))
+    np.testing.assert_allclose(single[0], logits[1, :2], atol=1e-5)
 
 
 def test_ids_under_padding_segments_change_nothing() -> None:
@@ -412,8 +412,8 @@ def test_ids_under_padding_segments_change_nothing() -> None:
         "source": np.where(SOURCE == PAD, 9, SOURCE),
         "target": np.where(TARGET == PAD, 8, TARGET),
     }
-    other = logits_of(model, filled | segments)
-    np.testing.assert_allclose(other[TARGET != PAD], logits[TARGET != PAD], atol=1e-6)
+    right = logits_of(model, filled | segments)
+    np.testing.assert_allclose(right[TARGET != PAD], logits[TARGET != PAD], atol=1e-6)
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
@@ -426,7 +426,7 @@ def test_packed_rows_equal_separate_rows(changes: dict[str, Any]) -> None:
     ]
 
     def packed(rows: list[Any]) -> dict[str, Array]:
-        found = {}
+        actual = {}
         for side, (name, length) in enumerate((("source", 6), ("target", 4))):
             ids, segments, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
             for row, pairs in enumerate(rows):
@@ -436,18 +436,18 @@ def test_packed_rows_equal_separate_rows(changes: dict[str, Any]) -> None:
                     ids[row, here], segments[row, here] = pair[side], number
                     positions[row, here] = range(len(pair[side]))
                     at = here.stop
-            found |= {name: ids, f"{name}_segments": segments, f"{name}_positions": positions}
-        return found
+            actual |= {name: ids, f"{name}_segments": segments, f"{name}_positions": positions}
+        return actual
 
-    together = logits_of(model, packed(rows))
+    packed_logits = logits_of(model, packed(rows))
     for number in range(2):
         pairs = [row[number] for row in rows]
         plain = packed([[pair] for pair in pairs])
-        alone = logits_of(model, {"source": plain["source"], "target": plain["target"]})
+        single = logits_of(model, {"source": plain["source"], "target": plain["target"]})
         for row, (_, target) in enumerate(pairs):
             at = 0 if number == 0 else len(rows[row][0][1])
-            found = together[row, at : at + len(target)]
-            np.testing.assert_allclose(found, alone[row, : len(target)], atol=1e-5)
+            actual = packed_logits[row, at : at + len(target)]
+            np.testing.assert_allclose(actual, single[row, : len(target)], atol=1e-5)
 
 
 @pytest.mark.parametrize("changes", [{}, OTHER], ids=["default", "other"])
@@ -499,10 +499,10 @@ def test_hypotheses_that_change_places_keep_their_past() -> None:
         target[:, :, : index + 1] = prefixes
         for place in range(3):
             inputs = {"source": SOURCE, "target": target[:, place]}
-            whole, weights = model(inputs, return_attention=True)
+            full, weights = model(inputs, return_attention=True)
             np.testing.assert_allclose(
                 ops.convert_to_numpy(logits)[:, place],
-                ops.convert_to_numpy(whole)[:, index],
+                ops.convert_to_numpy(full)[:, index],
                 atol=1e-5,
             )
             cross = ops.convert_to_numpy(weights["cross"][-1])[:, :, : index + 1]
@@ -526,7 +526,7 @@ def test_attention_weights_come_with_the_same_logits(changes: dict[str, Any]) ->
     config = TINY | changes
     reads, writes = SOURCE != PAD, TARGET != PAD
     causal = np.tril(np.ones((4, 4), bool))
-    for found, layers, allowed in (
+    for actual, layers, allowed in (
         (weights["encoder"], config["encoder_layers"], reads[:, :, None] & reads[:, None]),
         (
             weights["decoder"],
@@ -535,8 +535,8 @@ def test_attention_weights_come_with_the_same_logits(changes: dict[str, Any]) ->
         ),
         (weights["cross"], config["decoder_layers"], writes[:, :, None] & reads[:, None]),
     ):
-        assert len(found) == layers
-        for layer in found:
+        assert len(actual) == layers
+        for layer in actual:
             shares = ops.convert_to_numpy(layer)
             assert shares.dtype == np.float32
             where = np.broadcast_to(allowed[:, None], (2, 2, *allowed.shape[1:]))
@@ -552,10 +552,10 @@ DROPPING = {"dropout": 0.2, "attention_dropout": 0.2, "ffn_dropout": 0.2}
 
 def test_dropout_is_a_function_of_its_key() -> None:
     model = make(**DROPPING)
-    key, other = ops.convert_to_tensor(1, "uint32"), ops.convert_to_tensor(2, "uint32")
+    key, right = ops.convert_to_tensor(1, "uint32"), ops.convert_to_tensor(2, "uint32")
     logits = logits_of(model, INPUTS, dropout_key=key)
     np.testing.assert_array_equal(logits, logits_of(model, INPUTS, dropout_key=key))
-    assert np.abs(logits - logits_of(model, INPUTS, dropout_key=other)).max() > 1e-2
+    assert np.abs(logits - logits_of(model, INPUTS, dropout_key=right)).max() > 1e-2
     # Without a key there is none, whatever the rates.
     np.testing.assert_array_equal(logits_of(model, INPUTS), logits_of(make(), INPUTS))
 
@@ -573,7 +573,7 @@ def test_each_rate_drops_something_of_its_own(rate: str) -> None:
 def test_rematerialisation_changes_neither_outputs_nor_gradients() -> None:
     """With dropout on: the masks of the second forward pass must be those of the first."""
     probe = np.random.default_rng(3).standard_normal((2, 4, 11)).astype(np.float32)
-    found = [
+    actual = [
         logits_and_gradients(
             make(**DROPPING, decoder_layers=1, remat=remat),
             INPUTS,
@@ -582,11 +582,11 @@ def test_rematerialisation_changes_neither_outputs_nor_gradients() -> None:
         )
         for remat in (False, True)
     ]
-    (plain, expected), (rematerialised, of_weights) = found
+    (plain, expected), (rematerialised, gradients) = actual
     np.testing.assert_allclose(rematerialised, plain, atol=1e-6)
-    assert len(of_weights) == len(expected) > 40
-    for one, other in zip(of_weights, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
+    assert len(gradients) == len(expected) > 40
+    for left, right in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-5, rtol=1e-5)
     assert sum(np.abs(g).max() > 1e-3 for g in expected) > 0.8 * len(expected)
 
 
@@ -600,15 +600,15 @@ def test_mixed_precision(policy: str, digits: int) -> None:
     model, exact = make(dtype=policy, decoder_layers=1), make(decoder_layers=1)
     assert {weight.dtype for weight in model.weights} == {"float32"}
     assert model.compute_dtype == policy.removeprefix("mixed_")
-    found, of_weights = logits_and_gradients(model, INPUTS, np.ones((2, 4, 11), np.float32))
+    actual, gradients = logits_and_gradients(model, INPUTS, np.ones((2, 4, 11), np.float32))
     expected = logits_of(exact, INPUTS)
-    assert found.dtype == np.float32
-    assert np.isfinite(found).all()
+    assert actual.dtype == np.float32
+    assert np.isfinite(actual).all()
     tolerance = 20 * 2.0**-digits * np.abs(expected).max()
-    np.testing.assert_allclose(found[TARGET != PAD], expected[TARGET != PAD], atol=tolerance)
-    assert (found != expected).any()  # it did compute in the narrow type
-    assert all(gradient.dtype == np.float32 for gradient in of_weights)
-    assert all(np.isfinite(gradient).all() for gradient in of_weights)
+    np.testing.assert_allclose(actual[TARGET != PAD], expected[TARGET != PAD], atol=tolerance)
+    assert (actual != expected).any()  # it did compute in the narrow type
+    assert all(gradient.dtype == np.float32 for gradient in gradients)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
 
     state = compiled(lambda source: model.start(source, beam_size=1, max_length=4))(SOURCE)
     assert keras.backend.standardize_dtype(state.cache[0].keys.dtype) == model.compute_dtype
@@ -617,7 +617,7 @@ def test_mixed_precision(policy: str, digits: int) -> None:
         logits, state = stepper(model)(tokens, ops.convert_to_tensor(index, "int32"), state)
         assert keras.backend.standardize_dtype(logits.dtype) == "float32"
         cached = ops.convert_to_numpy(logits)[0, 0]
-        np.testing.assert_allclose(cached, found[0, index], atol=tolerance)
+        np.testing.assert_allclose(cached, actual[0, index], atol=tolerance)
 
 
 # --- Configuration and files. ---------------------------------------------------------------------
@@ -727,12 +727,12 @@ def test_files_keep_their_layout(tmp_path: Path) -> None:
         layers += ["feed_forward/inner", "feed_forward/outer", "feed_forward_norm"]
         return both(*(f"{name}/{layer}" for layer in layers))
 
-    found = set()
+    actual = set()
     with h5py.File(tmp_path / "model.weights.h5") as weights:
         weights.visititems(
-            lambda name, item: found.add(name) if isinstance(item, h5py.Dataset) else None
+            lambda name, item: actual.add(name) if isinstance(item, h5py.Dataset) else None
         )
-    assert found == {"embedding/vars/0"} | both("encoder_norm", "decoder_norm") | block(
+    assert actual == {"embedding/vars/0"} | both("encoder_norm", "decoder_norm") | block(
         "encoder_blocks/encoder_block", "attention"
     ) | block("decoder_blocks/decoder_block", "self_attention", "cross_attention") | block(
         "decoder_blocks/decoder_block_1", "self_attention", "cross_attention"
@@ -782,11 +782,11 @@ def test_every_layer_serialises(layer: Callable[[], Any], inputs: tuple[Array, .
     again.set_weights(original.get_weights())
 
     def outputs(of: Any) -> list[Array]:
-        found = of(*inputs)
-        parts = found if isinstance(found, tuple) else (found,)
+        actual = of(*inputs)
+        parts = actual if isinstance(actual, tuple) else (actual,)
         return [
             ops.convert_to_numpy(ops.cast(part, "float32")) for part in parts if part is not None
         ]
 
-    for one, other in zip(outputs(again), outputs(original), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for left, right in zip(outputs(again), outputs(original), strict=True):
+        np.testing.assert_array_equal(left, right)

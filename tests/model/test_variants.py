@@ -142,17 +142,17 @@ def attend_by_loop(
         for h in range(heads):
             group = h // (heads // groups)
             query = placed(projected(x[b, t], w, "query", h, width), w, "query_norm", place(t))
-            seen = [s for s in range(memory.shape[1]) if mask[b, h, t, s]]
+            visible = [s for s in range(memory.shape[1]) if mask[b, h, t, s]]
             scores = []
-            for s in seen:
+            for s in visible:
                 key = projected(memory[b, s], w, "key", group, width)
                 score = query @ placed(key, w, "key_norm", place(s)) / np.sqrt(width)
                 if distance_bias is not None:
                     score += distance_bias[h, t - s + memory.shape[1] - 1]
                 scores.append(score)
             exponentials = np.exp(np.array(scores) - max(scores))
-            shares[b, h, t, seen] = exponentials / exponentials.sum()
-            for s in seen:
+            shares[b, h, t, visible] = exponentials / exponentials.sum()
+            for s in visible:
                 value = projected(memory[b, s], w, "value", group, value_width)
                 read[h] += shares[b, h, t, s] * value
         if without is not None:
@@ -179,19 +179,19 @@ def test_outputs_and_weights_equal_a_loop_over_heads(variant: str) -> None:
         layer = layer_of(kind, sizes)
         exact = np.float64(x), np.float64(of)
         expected, shares = attend_by_loop(sizes, exact_weights(layer), *exact, **arguments)
-        given: dict[str, Any] = {"distance_bias": arguments.get("distance_bias")}
-        given = {key: value for key, value in given.items() if value is not None}
+        options: dict[str, Any] = {"distance_bias": arguments.get("distance_bias")}
+        options = {key: value for key, value in options.items() if value is not None}
         if kind is not CausalSelfAttention:  # which knows its mask
-            given["attention_mask"] = arguments["mask"]
-        output, weights = call(layer, x, memory, return_weights=True, **given)
-        said = f"{kind.__name__}, {variant}"
+            options["attention_mask"] = arguments["mask"]
+        output, weights = call(layer, x, memory, return_weights=True, **options)
+        label = f"{kind.__name__}, {variant}"
         assert np.abs(expected).max() > 0.5
-        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-5, err_msg=said)
-        np.testing.assert_allclose(ops.convert_to_numpy(weights), shares, atol=2e-6, err_msg=said)
+        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-5, err_msg=label)
+        np.testing.assert_allclose(ops.convert_to_numpy(weights), shares, atol=2e-6, err_msg=label)
         layer.sizes = dataclasses.replace(sizes, kernel="fused")
-        output = call(layer, x, memory, **given)
+        output = call(layer, x, memory, **options)
         layer.sizes = sizes
-        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-5, err_msg=said)
+        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-5, err_msg=label)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_gradients_equal_finite_differences_of_the_loop_over_heads(
             return layer(x, other, attention_mask=mask)
         return layer(x, attention_mask=mask, distance_bias=other)
 
-    _, found = differentiated(output, probe, layer.weights)(*inputs)
+    _, actual = differentiated(output, probe, layer.weights)(*inputs)
     w = exact_weights(layer)
     exact = [np.float64(array) for array in inputs]
 
@@ -231,7 +231,7 @@ def test_gradients_equal_finite_differences_of_the_loop_over_heads(
         memory, bias = (exact[1], None) if crosses else (exact[0], exact[1])
         return float(np.sum(attend_by_loop(sizes, w, exact[0], memory, mask, bias)[0] * probe))
 
-    check_gradients(found, [*exact, *w.values()], scalar, tolerance=5e-5)
+    check_gradients(actual, [*exact, *w.values()], scalar, tolerance=5e-5)
 
 
 # --- What equals what. ----------------------------------------------------------------------------
@@ -244,21 +244,21 @@ def outputs(layer: MultiHeadAttention, **arguments: Any) -> Array:
 
 def test_heads_of_their_own_are_columns_of_one_matrix() -> None:
     """And both are the einsum over kernels [H, D, K]."""
-    own = layer_of(CrossAttention, sized("own"))
+    separate = layer_of(CrossAttention, sized("own"))
     split = CrossAttention(sized("split"))
     split.build()
     kernels: dict[str, Array] = {}
     biases: dict[str, Array] = {}
     for name in ("query", "key", "value"):
-        heads = getattr(own, name).heads
+        heads = getattr(separate, name).heads
         kernels[name] = np.stack([ops.convert_to_numpy(head.kernel) for head in heads])
         biases[name] = np.stack([ops.convert_to_numpy(head.bias) for head in heads])
         assert kernels[name].shape == (H, D, D // H)
         getattr(split, name).kernel.assign(np.concatenate(kernels[name], axis=1))
         getattr(split, name).bias.assign(np.concatenate(biases[name]))
-    split.output_projection.set_weights(own.output_projection.get_weights())
-    found = outputs(own)
-    np.testing.assert_allclose(outputs(split), found, atol=1e-6)
+    split.output_projection.set_weights(separate.output_projection.get_weights())
+    actual = outputs(separate)
+    np.testing.assert_allclose(outputs(split), actual, atol=1e-6)
 
     x, memory = normal(11, B, T, D), normal(12, B, S, D)
     query, key, value = (
@@ -269,7 +269,7 @@ def test_heads_of_their_own_are_columns_of_one_matrix() -> None:
     read = np.einsum("bhts,bhsk->bthk", scores / scores.sum(-1, keepdims=True), value)
     kernel, bias = split.output_projection.get_weights()
     expected = np.einsum("bthk,hkd->btd", read, kernel.reshape(H, D // H, D)) + bias
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 def test_pooled_heads_are_added() -> None:
@@ -294,20 +294,20 @@ def test_heads_that_share_keys_and_values_are_heads_of_equal_matrices(
     groups: int, kernel: str
 ) -> None:
     shared = layer_of(CrossAttention, AttentionSizes(D, H, kernel=kernel, key_value_heads=groups))
-    whole = CrossAttention(AttentionSizes(D, H))
-    whole.build()
+    full = CrossAttention(AttentionSizes(D, H))
+    full.build()
 
     def repeated(array: Array) -> Array:
         heads = array.reshape(*array.shape[:-1], groups, D // H)
         return np.repeat(heads, H // groups, axis=-2).reshape(*array.shape[:-1], D)
 
     for name in ("query", "output_projection"):
-        getattr(whole, name).set_weights(getattr(shared, name).get_weights())
+        getattr(full, name).set_weights(getattr(shared, name).get_weights())
     for name in ("key", "value"):
         arrays = getattr(shared, name).get_weights()
         assert arrays[0].shape == (D, groups * D // H)
-        getattr(whole, name).set_weights([repeated(array) for array in arrays])
-    np.testing.assert_allclose(outputs(shared), outputs(whole), atol=1e-6)
+        getattr(full, name).set_weights([repeated(array) for array in arrays])
+    np.testing.assert_allclose(outputs(shared), outputs(full), atol=1e-6)
 
 
 # --- Decoding. ------------------------------------------------------------------------------------
@@ -323,8 +323,8 @@ def test_steps_with_a_cache_equal_the_whole_sequence_for(variant: str) -> None:
     x = normal(30, B, T, D)
     both = np.stack([x, x[:, ::-1]], axis=1)  # [B, k, T, D]
     bias = normal(33, heads, 2 * T - 1)
-    whole = layer(both.reshape(-1, T, D), distance_bias=bias)
-    whole = ops.convert_to_numpy(whole).reshape(both.shape)
+    full = layer(both.reshape(-1, T, D), distance_bias=bias)
+    full = ops.convert_to_numpy(full).reshape(both.shape)
     slots = 2 * T
     cache = KeyValues(
         1e3 * normal(31, B, groups, D // heads, slots), 1e3 * normal(32, B, groups, slots, width)
@@ -340,14 +340,14 @@ def test_steps_with_a_cache_equal_the_whole_sequence_for(variant: str) -> None:
             2,
             bias[:, index - np.arange(slots) // 2 + T - 1],
         )
-        found = ops.convert_to_numpy(output).reshape(B, 2, D)
-        np.testing.assert_allclose(found, whole[:, :, index], atol=2e-5, err_msg=str(index))
+        actual = ops.convert_to_numpy(output).reshape(B, 2, D)
+        np.testing.assert_allclose(actual, full[:, :, index], atol=2e-5, err_msg=str(index))
     parallel = KeyValues.from_heads(*layer.project(x))
     assert tuple(parallel.keys.shape) == (B, groups, D // heads, T)
     assert tuple(parallel.values.shape) == (B, groups, T, width)
     for part, expected, axis in zip(cache, parallel, (3, 2), strict=True):
-        of_first = np.take(ops.convert_to_numpy(part), range(0, slots, 2), axis)
-        np.testing.assert_allclose(of_first, ops.convert_to_numpy(expected), atol=1e-5)
+        first_hypothesis = np.take(ops.convert_to_numpy(part), range(0, slots, 2), axis)
+        np.testing.assert_allclose(first_hypothesis, ops.convert_to_numpy(expected), atol=1e-5)
 
 
 @pytest.mark.parametrize("variant", ["one", "pooled", "grouped", "own without output"])
@@ -378,17 +378,17 @@ def test_a_head_without_its_parts_is_left_out(variant: str) -> None:
     exact, original = exact_weights(layer), layer.get_weights()
     x, memory = normal(37, B, T, D), normal(38, B, S, D)
     mask = np.ones((B, sizes.num_heads, T, S), bool)
-    whole = ops.convert_to_numpy(layer(x, memory))
+    full = ops.convert_to_numpy(layer(x, memory))
     for head in range(sizes.num_heads):
         for weight, index in layer.head_weights(head):
             array = ops.convert_to_numpy(weight).copy()
             array[index] = 0
             weight.assign(array)
-        found = ops.convert_to_numpy(layer(x, memory))
+        actual = ops.convert_to_numpy(layer(x, memory))
         layer.set_weights(original)
         expected, _ = attend_by_loop(sizes, exact, x, memory, mask, without=head)
-        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=str(head))
-        assert np.abs(found - whole).max() > 0.05
+        np.testing.assert_allclose(actual, expected, atol=1e-5, err_msg=str(head))
+        assert np.abs(actual - full).max() > 0.05
 
 
 # --- Sizes and files. -----------------------------------------------------------------------------
@@ -427,7 +427,7 @@ OTHERWISE: tuple[tuple[type[MultiHeadAttention], dict[str, Any]], ...] = (
 
 def test_every_field_is_stored_with_a_layer() -> None:
     plain = AttentionSizes(D, H)
-    differing = set()
+    different = set()
     fields = {field.name for field in dataclasses.fields(plain)}
     for kind, changes in OTHERWISE:
         sizes = AttentionSizes(D, H, **changes)
@@ -440,8 +440,8 @@ def test_every_field_is_stored_with_a_layer() -> None:
         assert relative_paths(again) == relative_paths(layer)
         again.set_weights(layer.get_weights())
         np.testing.assert_array_equal(outputs(again), outputs(layer))
-        differing |= {name for name in fields if getattr(sizes, name) != getattr(plain, name)}
-    assert differing == fields - {"d_model", "num_heads"}
+        different |= {name for name in fields if getattr(sizes, name) != getattr(plain, name)}
+    assert different == fields - {"d_model", "num_heads"}
 
 
 # --- In the model. --------------------------------------------------------------------------------
@@ -507,17 +507,17 @@ PARENTS = np.array([[[2, 0, 0], [1, 1, 0]], [[1, 2, 1], [0, 2, 2]]], np.int32)
 
 def prefix_rows() -> dict[str, Row]:
     """Return what each hypothesis has read, at every step and place of both sentences."""
-    found: dict[str, Row] = {}
+    actual: dict[str, Row] = {}
     prefixes = [[[int(token)] for token in row] for row in TOKENS]
     for index in range(STEPS):
         for sentence, place in np.ndindex(len(TOKENS), HYPOTHESES):
             source = [int(token) for token in SOURCE[sentence] if token != PAD]
-            found[f"prefix {index} {sentence} {place}"] = [(source, prefixes[sentence][place])]
+            actual[f"prefix {index} {sentence} {place}"] = [(source, prefixes[sentence][place])]
         prefixes = [
             [[*row[parent], int(token)] for parent, token in zip(chosen, news, strict=True)]
             for row, chosen, news in zip(prefixes, PARENTS[index % 2], TOKENS, strict=True)
         ]
-    return found
+    return actual
 
 
 ROWS |= prefix_rows()
@@ -526,7 +526,7 @@ ROWS |= prefix_rows()
 @cache
 def batch() -> dict[str, Array]:
     """Return the rows as the model reads them, packed."""
-    found = {}
+    actual = {}
     for side, (key, length) in enumerate((("source", 6), ("target", 4))):
         ids, segments, positions = (np.zeros((len(ROWS), length), np.int32) for _ in range(3))
         for row, pairs in enumerate(ROWS.values()):
@@ -538,8 +538,8 @@ def batch() -> dict[str, Array]:
                 at = here.stop
         filled = list(ROWS).index("second, filled")
         ids[filled] = np.where(segments[filled] == 0, 9, ids[filled])
-        found |= {key: ids, f"{key}_segments": segments, f"{key}_positions": positions}
-    return found
+        actual |= {key: ids, f"{key}_segments": segments, f"{key}_positions": positions}
+    return actual
 
 
 class Answers(NamedTuple):
@@ -561,13 +561,13 @@ def answers(model: Transformer) -> Answers:
     room = STEPS - 1 if keras.config.backend() == "tensorflow" else STEPS
 
     def compute(inputs: dict[str, Any], source: Any, moved: Any) -> tuple[Any, ...]:
-        logits, (beside, weights) = model(inputs), model(inputs, return_attention=True)
+        logits, (logits_with_weights, weights) = model(inputs), model(inputs, return_attention=True)
         memories, _ = model.encode(moved, np.ones((1, 1, 1, len(ORDER)), bool))
         state = model.start(source, beam_size=HYPOTHESES, max_length=room)
-        return (logits, weights, beside, ops.cast(memories, "float32")), state
+        return (logits, weights, logits_with_weights, ops.cast(memories, "float32")), state
 
-    found, state = compiled(compute)(batch(), SOURCE, FULL["source"][0][[range(6), ORDER]])
-    return Answers(*keras.tree.map_structure(ops.convert_to_numpy, found), state)
+    actual, state = compiled(compute)(batch(), SOURCE, FULL["source"][0][[range(6), ORDER]])
+    return Answers(*keras.tree.map_structure(ops.convert_to_numpy, actual), state)
 
 
 @each_model
@@ -585,19 +585,19 @@ def test_a_model_hands_its_sizes_down(name: str) -> None:
 
 @each_model
 def test_a_row_of_two_pairs_equals_rows_of_one(name: str) -> None:
-    found = answers(model_of(name))
-    first, second = found.of("first")[:2], found.of("second")[:2]
+    actual = answers(model_of(name))
+    first, second = actual.of("first")[:2], actual.of("second")[:2]
     for row, parts in (("first, second", (first, second)), ("second, first", (second, first))):
-        np.testing.assert_allclose(found.of(row), np.concatenate(parts), atol=2e-5)
-    np.testing.assert_allclose(found.of("second, filled")[:2], second, atol=1e-6)
+        np.testing.assert_allclose(actual.of(row), np.concatenate(parts), atol=2e-5)
+    np.testing.assert_allclose(actual.of("second, filled")[:2], second, atol=1e-6)
 
 
 @each_model
 def test_only_what_follows_a_token_sees_it(name: str) -> None:
-    found = answers(model_of(name))
-    whole, changed = found.of("whole"), found.of("whole, changed")
-    np.testing.assert_allclose(changed[:2], whole[:2], atol=1e-6)
-    assert (np.abs(changed - whole)[2:].max(-1) > 1e-3).all()
+    actual = answers(model_of(name))
+    full, changed = actual.of("whole"), actual.of("whole, changed")
+    np.testing.assert_allclose(changed[:2], full[:2], atol=1e-6)
+    assert (np.abs(changed - full)[2:].max(-1) > 1e-3).all()
 
 
 @each_model
@@ -614,8 +614,8 @@ def test_the_order_of_tokens_is_known(name: str) -> None:
 def test_decoding_with_the_cache_equals_decoding_without(name: str) -> None:
     """Hypotheses change places; their logits are those of the whole prefixes."""
     model = model_of(name)
-    whole = answers(model)
-    state = whole.state
+    full = answers(model)
+    state = full.state
     room = int(model.capacity(state))
     slots = len(SOURCE) * HYPOTHESES * room
     for kept in state.cache:
@@ -626,13 +626,13 @@ def test_decoding_with_the_cache_equals_decoding_without(name: str) -> None:
         logits, state = stepper(model)(
             ops.convert_to_tensor(TOKENS), ops.convert_to_tensor(index, "int32"), state
         )
-        for (sentence, place), found in zip(
+        for (sentence, place), actual in zip(
             np.ndindex(len(SOURCE), HYPOTHESES),
             ops.convert_to_numpy(logits).reshape(-1, model.vocabulary_size),
             strict=True,
         ):
-            expected = whole.of(f"prefix {index} {sentence} {place}")[index]
-            np.testing.assert_allclose(found, expected, atol=2e-5)
+            expected = full.of(f"prefix {index} {sentence} {place}")[index]
+            np.testing.assert_allclose(actual, expected, atol=2e-5)
         state = model.reorder(state, PARENTS[index % 2])
 
 
@@ -650,8 +650,8 @@ def test_one_hypothesis_is_decoded_with_the_cache(name: str) -> None:
 @each_model
 def test_weights_come_with_the_logits_that_come_without(name: str) -> None:
     model = model_of(name)
-    found = answers(model)
-    np.testing.assert_allclose(found.logits_beside, found.logits, atol=1e-5)
+    actual = answers(model)
+    np.testing.assert_allclose(actual.logits_beside, actual.logits, atol=1e-5)
     reads, writes = batch()["source_segments"], batch()["target_segments"]
 
     def same(rows: Array, columns: Array) -> Array:
@@ -662,8 +662,8 @@ def test_weights_come_with_the_logits_that_come_without(name: str) -> None:
         ("decoder", same(writes, writes) & np.tril(np.ones((4, 4), bool))),
         ("cross", same(writes, reads)),
     ):
-        assert len(found.weights[kind]) == len(model.attention_layers(kind))
-        for shares in found.weights[kind]:
+        assert len(actual.weights[kind]) == len(model.attention_layers(kind))
+        for shares in actual.weights[kind]:
             assert shares.shape == (len(ROWS), model.sizes.num_heads, *where.shape[1:])
             np.testing.assert_array_equal(shares > 0, np.broadcast_to(where[:, None], shares.shape))
             full = np.broadcast_to(where.any(-1)[:, None], shares.shape[:3])
@@ -680,15 +680,15 @@ def test_every_weight_has_a_gradient(name: str, without: int) -> None:
     model = model_of(name)
     probe = np.random.default_rng(3).standard_normal((2, 4, 11)).astype(np.float32)
     _, gradients = logits_and_gradients(model, INPUTS, probe)
-    found = dict(zip(model.named_weights(), gradients, strict=True))
-    small = {key for key, gradient in found.items() if np.abs(gradient).max() < 1e-4}
+    actual = dict(zip(model.named_weights(), gradients, strict=True))
+    small = {key for key, gradient in actual.items() if np.abs(gradient).max() < 1e-4}
     assert len(small) == without
     assert all("attention/key/" in key and key.endswith("/bias") for key in small)
     if name.startswith("relative"):
         again = model_of(name, remat=True)
         _, gradients = logits_and_gradients(again, INPUTS, probe)
-        for key, gradient in zip(found, gradients, strict=True):
-            np.testing.assert_allclose(gradient, found[key], atol=1e-5, rtol=1e-5, err_msg=key)
+        for key, gradient in zip(actual, gradients, strict=True):
+            np.testing.assert_allclose(gradient, actual[key], atol=1e-5, rtol=1e-5, err_msg=key)
 
 
 @pytest.mark.parametrize(

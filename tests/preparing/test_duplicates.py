@@ -41,9 +41,9 @@ def test_slices_find_what_one_pass_finds(
     most = np.iinfo(dtype).max
     values = np.concatenate([rng.integers(0, most, 30, dtype), np.array([0, most], dtype)])
     keys = [rng.choice(values, (2, count)) for count in (50, 0, 1, 80)]
-    for i, of_shard in enumerate(keys):
+    for i, shard_keys in enumerate(keys):
         (tmp_path / str(i)).mkdir()
-        write_sorted(tmp_path / str(i), "any", of_shard)
+        write_sorted(tmp_path / str(i), "any", shard_keys)
     (tmp_path / "none").mkdir()  # a shard without such keys
     sizes = {"0": 50, "1": 0, "2": 1, "none": 9, "3": 80}
     shards = number_shards([tmp_path / name for name in sizes], list(sizes.values()))
@@ -57,11 +57,11 @@ def test_slices_find_what_one_pass_finds(
             if earlier != number:
                 expected[number] = earlier
         slices = count_slices(shards, 2) // 2
-        found: dict[int, int] = {}
+        repeats: dict[int, int] = {}
         for part in range(slices):
             others, firsts = find_repeats(shards, "any", 2, kind * slices + part, None)
-            found |= dict(zip(others.tolist(), firsts.tolist(), strict=True))
-        assert found == expected
+            repeats |= dict(zip(others.tolist(), firsts.tolist(), strict=True))
+        assert repeats == expected
 
 
 @pytest.mark.parametrize("probed", [1, 10**6])
@@ -105,8 +105,8 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
     expected = {
         number
         for number in range(total)
-        for of_band in keys
-        if (first := int(np.flatnonzero(of_band == of_band[number])[0])) < number
+        for band_keys in keys
+        if (first := int(np.flatnonzero(band_keys == band_keys[number])[0])) < number
         and duplicates.similarities(signatures[[first]], signatures[[number]])[0] >= 0.7
     }
 
@@ -120,9 +120,9 @@ def test_every_pair_is_compared_with_the_first_of_each_of_its_bands(
     probes = [folder_of("probes", i) for i in range(len(counts))]
     for shard, folder in zip(shards, probes, strict=True):
         write_probes(shard, candidates, folder)
-    found: set[int] = set()
+    dropped: set[int] = set()
     for i, shard in enumerate(shards):
         write_similar(shard, probes[: i + 1], 0.7, folder := folder_of("near", i))
-        found |= set(np.load(folder / DROPPED_FILE).tolist())
+        dropped |= set(np.load(folder / DROPPED_FILE).tolist())
     assert 0 < len(expected) < total // 2
-    assert found == expected
+    assert dropped == expected

@@ -1,4 +1,4 @@
-"""Similarity is told without bias, and what is similar is found."""
+"""Similarity is estimated without bias, and similar texts share a band."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def grams(text: str) -> set[str]:
     return {text[i : i + GRAM] for i in range(len(text) - GRAM + 1)}
 
 
-def similarity(one: str, other: str) -> float:
-    return len(grams(one) & grams(other)) / len(grams(one) | grams(other))
+def similarity(first: str, second: str) -> float:
+    return len(grams(first) & grams(second)) / len(grams(first) | grams(second))
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,14 @@ def texts() -> tuple[list[str], list[str], np.ndarray]:
     rng = random.Random(1)
     words = ["".join(rng.choices("abcdefghíñ中", k=rng.randint(2, 8))) for _ in range(500)]
 
-    def changed() -> Iterator[tuple[str, str]]:
+    def draw_pairs() -> Iterator[tuple[str, str]]:
         for i in range(1200):
-            one = rng.choices(words, k=rng.randint(6, 25))
+            text = rng.choices(words, k=rng.randint(6, 25))
             rate = 0.1 * (i % 8)
-            other = [rng.choice(words) if rng.random() < rate else word for word in one]
-            yield " ".join(one), " ".join(other)
+            changed = [rng.choice(words) if rng.random() < rate else word for word in text]
+            yield " ".join(text), " ".join(changed)
 
-    ones, others = map(list, zip(*changed(), strict=True))
+    ones, others = map(list, zip(*draw_pairs(), strict=True))
     return ones, others, np.array([similarity(*pair) for pair in zip(ones, others, strict=True)])
 
 
@@ -69,8 +69,8 @@ def test_bands_find_what_is_similar(texts: tuple[list[str], list[str], np.ndarra
 
 def test_a_text_is_signed_alike_wherever_it_stands() -> None:
     texts = ["a", "ab", "日本語", "x" * 100_000, "the same sentence", "😀", "tail"]
-    together = sign(texts)
-    assert together.shape == (7, HASHES)
-    for text, signature in zip(texts, together, strict=True):
+    batched = sign(texts)
+    assert batched.shape == (7, HASHES)
+    for text, signature in zip(texts, batched, strict=True):
         np.testing.assert_array_equal(sign([text])[0], signature)
-    assert len(np.unique(together, axis=0)) == 7
+    assert len(np.unique(batched, axis=0)) == 7

@@ -1,4 +1,4 @@
-"""What is prepared is what the rules say, however it was cut, by how many, and however often."""
+"""A prepared corpus follows the rules, whatever its shards, processes and interruptions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _hasty() -> Iterator[None]:
 
 
 def mixed(count: int = 230, seed: int = 0) -> list[tuple[str, str]]:
-    """Return pairs with duplicates, shared sides and lines that are none, in no order."""
+    """Return pairs with duplicates, shared sides and invalid lines, in random order."""
     rng = random.Random(seed)
     words = [f"w{letter}{other}" for letter in "abcdefgh" for other in "ijklmno"]
     pairs = []
@@ -118,11 +118,11 @@ def test_nothing_leaks_and_nothing_is_lost(tmp_path: Path) -> None:
     assert leaks(Counter(corpus.dev), corpus.test) == []
     assert corpus.tests == {"more": tested}
 
-    kept = train.total() + len(corpus.dev) + len(corpus.test)
-    assert kept + sum(corpus.rejected.values()) == corpus.lines == len(pairs)
+    accepted = train.total() + len(corpus.dev) + len(corpus.test)
+    assert accepted + sum(corpus.rejected.values()) == corpus.lines == len(pairs)
     rejected = rejected_in(corpus)
     assert Counter(reason for reason, *_ in rejected) == corpus.rejected
-    # What is held out shares a side, and stands in the line that is named.
+    # A held-out pair shares a side, and its location names its line.
     for reason, place, *sides in rejected:
         number = int(place.rpartition(":")[2])
         assert list(pairs[number - 1]) == sides
@@ -143,9 +143,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return prepared(plan(tmp_path_factory.mktemp("reference"), mixed(), **ANYHOW))
 
 
-@pytest.mark.parametrize(("held", "drawn"), [("dev", "test"), ("test", "dev")])
+@pytest.mark.parametrize(("file_split", "drawn_split"), [("dev", "test"), ("test", "dev")])
 def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
-    tmp_path: Path, held: str, drawn: str
+    tmp_path: Path, file_split: str, drawn_split: str
 ) -> None:
     talk = singles(90)
     for name, pairs in (("talk", talk), ("news", talk[:50])):
@@ -153,12 +153,12 @@ def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
     paths = {name: str(tmp_path / f"{name}.tsv") for name in ("talk", "news")}
     sources = {
         "talk": SourceConfig("tsv", path=paths["talk"]),
-        "news": SourceConfig("tsv", path=paths["news"], split=held),
+        "news": SourceConfig("tsv", path=paths["news"], split=file_split),
     }
-    corpus = prepared(plan(tmp_path, data=configure(sources, **{drawn: 20})))
-    assert getattr(corpus, held) == [Pair(*pair) for pair in talk[:50]]
-    assert len(getattr(corpus, drawn)) == 20
-    assert set(getattr(corpus, drawn)) <= {Pair(*pair) for pair in talk[50:]}
+    corpus = prepared(plan(tmp_path, data=configure(sources, **{drawn_split: 20})))
+    assert getattr(corpus, file_split) == [Pair(*pair) for pair in talk[:50]]
+    assert len(getattr(corpus, drawn_split)) == 20
+    assert set(getattr(corpus, drawn_split)) <= {Pair(*pair) for pair in talk[50:]}
     assert corpus.rejected == {"in dev or test": 50}
 
 
@@ -182,8 +182,8 @@ def test_processes_do_not_matter(tmp_path: Path, reference: Any) -> None:
     assert files.keys() == others.keys()
     changed = {name for name, content in files.items() if others[name] != content}
     # These tell where the lines stood, and how long it is to tell.
-    told = {"prepared.json", "rejected.tsv.gz", ".sizes.json"}
-    assert {name.rpartition("/")[2] for name in changed} <= told
+    differing = {"prepared.json", "rejected.tsv.gz", ".sizes.json"}
+    assert {name.rpartition("/")[2] for name in changed} <= differing
     assert reference.manifest["digest"] == other.manifest["digest"]
 
 
@@ -195,7 +195,7 @@ class StoppedError(Exception):
 def test_what_was_stopped_goes_on(
     tmp_path: Path, reference: Any, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    made = pool._write_shard
+    write_shard = pool._write_shard
     calls = 0
 
     def make(*arguments: Any) -> float:
@@ -203,13 +203,13 @@ def test_what_was_stopped_goes_on(
         calls += 1
         if calls > after:
             raise StoppedError
-        return made(*arguments)
+        return write_shard(*arguments)
 
     config = plan(tmp_path, mixed(), **ANYHOW)
     monkeypatch.setattr(pool, "_write_shard", make)
     with pytest.raises(StoppedError):
         prepared(config)
-    monkeypatch.setattr(pool, "_write_shard", made)
+    monkeypatch.setattr(pool, "_write_shard", write_shard)
     first = journal_of(Path(config.output))
     assert len(first) == after
     corpus = prepared(config)
@@ -225,7 +225,7 @@ def test_what_was_stopped_goes_on(
 
 
 @pytest.fixture
-def begun(tmp_path: Path) -> PreparationConfig:
+def started(tmp_path: Path) -> PreparationConfig:
     """A preparation that has begun, of a file of half a megabyte."""
     pairs = [(f"frase {number} {'x' * 500}", f"sentence {number}") for number in range(1000)]
     config = plan(tmp_path, pairs)
@@ -237,10 +237,10 @@ def begun(tmp_path: Path) -> PreparationConfig:
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_file_whose_middle_has_changed_is_noticed(
-    begun: PreparationConfig, restored: bool
+    started: PreparationConfig, restored: bool
 ) -> None:
     """Its size, its beginning and its end are as they were; and even its time may be."""
-    (path,) = list_files(begun)
+    (path,) = list_files(started)
     content, status = path.read_bytes(), path.stat()
     middle = len(content) // 2
     with path.open("r+b") as file:
@@ -251,24 +251,24 @@ def test_a_file_whose_middle_has_changed_is_noticed(
         while path.stat().st_ctime_ns == status.st_ctime_ns:  # of a clock that ticks slowly
             os.utime(path, ns=(1, 1))
     with pytest.raises(UserError, match=rf"was begun before {path} changed: name another folder"):
-        record_inputs(Path(begun.output), begun, {})
+        record_inputs(Path(started.output), started, {})
 
 
 def test_a_file_that_was_copied_is_the_same(
-    begun: PreparationConfig, monkeypatch: pytest.MonkeyPatch
+    started: PreparationConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (path,) = list_files(begun)
+    (path,) = list_files(started)
     with monkeypatch.context() as patched:
         patched.setattr("nmt.preparing.inputs.digest_file", lambda path: pytest.fail("read"))
-        record_inputs(Path(begun.output), begun, {})  # times and size are enough
+        record_inputs(Path(started.output), started, {})  # times and size are enough
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
     os.utime(path, ns=(2, 2))
-    record_inputs(Path(begun.output), begun, {})
+    record_inputs(Path(started.output), started, {})
     path.write_bytes(content + b"one\tmore\n")
     with pytest.raises(UserError, match="was begun before"):
-        record_inputs(Path(begun.output), begun, {})
+        record_inputs(Path(started.output), started, {})
 
 
 def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
@@ -281,9 +281,9 @@ def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
         "back": SourceConfig(kind="same", of="one", reverse=True, tag="<back>"),
     }
     corpus = prepared(plan(tmp_path, data=configure(sources), shard_lines=3))
-    sizes = {one["source"]: 0 for one in corpus.manifest["shards"]}
-    for one in corpus.manifest["shards"]:
-        sizes[one["source"]] += one["pairs"]
+    sizes = {shard["source"]: 0 for shard in corpus.manifest["shards"]}
+    for shard in corpus.manifest["shards"]:
+        sizes[shard["source"]] += shard["pairs"]
     assert sizes == {"one": 4, "two": 2, "back": 4}  # another direction is another pair
     assert corpus.rejected == {"duplicate": 2}
     assert Pair("<back> sentence 0", "frase 0") in trained_on(corpus)
@@ -330,13 +330,13 @@ def test_weights_of_pairs_reach_the_batch(tmp_path: Path) -> None:
     corpus = prepared(plan(tmp_path, [*pairs, ("no", "number\tx")], columns=[0, 1, 2]))
     [batch] = batches_of(corpus).in_order()
     assert corpus.rejected == {"weight that is no number": 1}
-    found = {}
+    weights = {}
     for row, segments in enumerate(batch["target_segments"]):
         for segment in range(1, segments.max() + 1):
             ids = batch["labels"][row][segments == segment][:-1]
             [weight] = set(batch["weights"][row][segments == segment].tolist())
-            found[corpus.load_tokenizer().decode([ids])[0]] = weight
-    assert found == {f"sentence {i}": i / 4 for i in range(5)}
+            weights[corpus.load_tokenizer().decode([ids])[0]] = weight
+    assert weights == {f"sentence {i}": i / 4 for i in range(5)}
     assert not batch["weights"][batch["target_segments"] == 0].any()
 
 
@@ -395,7 +395,7 @@ def test_patterns_name_several_files(tmp_path: Path) -> None:
     data = configure(path=str(tmp_path / "part*.tsv"))
     corpus = prepared(plan(tmp_path, data=data))
     assert len(trained_on(corpus)) == 3
-    assert [len(one["rows"]) for one in corpus.manifest["shards"]] == [1]
+    assert [len(shard["rows"]) for shard in corpus.manifest["shards"]] == [1]
     missing = configure(path=str(tmp_path / "no*.tsv"))
     assert "no file has such a name" in complaint(plan(tmp_path / "x", data=missing))
 
@@ -403,7 +403,7 @@ def test_patterns_name_several_files(tmp_path: Path) -> None:
 def test_a_shard_may_be_left_with_nothing(tmp_path: Path) -> None:
     pairs = [*singles(3), *[("", "x")] * 3, *singles(3), ("more", "más")]
     corpus = prepared(plan(tmp_path, pairs, shard_lines=3, near_duplicates=0.9))
-    assert [one["pairs"] for one in corpus.manifest["shards"]] == [1, 0, 0, 1]
+    assert [shard["pairs"] for shard in corpus.manifest["shards"]] == [1, 0, 0, 1]
     assert corpus.rejected == {"empty side": 3, "duplicate": 3, "near duplicate": 2}
     assert sum(trained_on(corpus).values()) == 2
 
@@ -414,11 +414,11 @@ def test_an_epoch_has_every_pair_once(reference: Any) -> None:
         batches = batches_of(reference, seed=seed)
         for epoch in (0, 3):
             steps = range(epoch * batches.steps_per_epoch, (epoch + 1) * batches.steps_per_epoch)
-            made = [batches.batch(step) for step in steps]
-            assert ids_in(iter(made)) == expected
+            epoch_batches = [batches.batch(step) for step in steps]
+            assert ids_in(iter(epoch_batches)) == expected
             used = sum(
                 np.count_nonzero(batch[f"{side}_segments"])
-                for batch in made
+                for batch in epoch_batches
                 for side in ("source", "target")
             )
             assert used == batches.tokens_per_epoch
@@ -427,10 +427,12 @@ def test_an_epoch_has_every_pair_once(reference: Any) -> None:
 def test_some_rows_are_those_of_the_whole_batch(reference: Any) -> None:
     batches = batches_of(reference)
     for step in range(batches.steps_per_epoch):
-        whole = batches.batch(step)
-        rows = len(whole["labels"])
+        complete = batches.batch(step)
+        rows = len(complete["labels"])
         for chosen in ([0], [rows - 1, rows, rows + 1], [rows]):
-            found = batches.batch(step, 0, lambda count, chosen=chosen: np.array(chosen))
-            for name, array in found.items():
-                filled = np.concatenate([whole[name], np.zeros((2, array.shape[1]), array.dtype)])
+            selected = batches.batch(step, 0, lambda count, chosen=chosen: np.array(chosen))
+            for name, array in selected.items():
+                filled = np.concatenate(
+                    [complete[name], np.zeros((2, array.shape[1]), array.dtype)]
+                )
                 np.testing.assert_array_equal(array, filled[chosen])

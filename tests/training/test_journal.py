@@ -75,7 +75,8 @@ def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
     layers = RunFolder.open(tiny_run).config.model.encoder_layers
     for kind in ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention"):
         for layer in range(1, layers + 1):
-            assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
+            for tag in (f"{kind}/probe_1_layer_{layer}", f"{kind}/probe_1_layer_{layer}/mean"):
+                assert steps(events, tag) == [5, 12]
 
 
 def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
