@@ -110,7 +110,7 @@ def test_a_keras_file_with_code_is_not_loaded(hostile: RunFolder, home: Path) ->
     make_export(hostile, place)
     layer = keras.layers.Lambda(lambda x: (open("ran", "w"), x)[1], output_shape=(1,))  # noqa: PTH123, SIM115
     keras.Sequential([keras.Input((1,)), layer]).save(place / keras_file.MODEL_FILE)
-    with pytest.raises(UserError, match=r"model\.keras is not a model of this program: it names"):
+    with pytest.raises(UserError, match=r"model\.keras is not a model of this package: it names"):
         keras_file.load(place)
     assert not (home / "ran").exists()
 
@@ -139,7 +139,7 @@ def test_a_keras_file_that_names_anything_else_is_not_loaded(
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(UserError, match="not a model of this program"):
+    with pytest.raises(UserError, match="not a model of this package"):
         keras_file.load(place)
     assert not (home / "ran").exists()
 

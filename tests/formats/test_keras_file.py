@@ -15,7 +15,7 @@ import pytest
 
 from nmt.errors import UserError
 from nmt.formats import ctranslate2, keras_file
-from nmt.formats.folder import MANIFEST_FILE
+from nmt.formats.manifest import MANIFEST_FILE
 from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
