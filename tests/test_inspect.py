@@ -45,10 +45,10 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     assert [trace["sentence"] for trace in written["traces"]] == [SENTENCE, "Sí."]
     translator = Translator.load(tiny_run, engine="keras")
     for trace in written["traces"]:
-        [found] = translator.hypotheses([trace["sentence"]], beam_size=2, n_best=2)
-        assert trace["texts"] == [one.text for one in found]
+        [hypotheses] = translator.hypotheses([trace["sentence"]], beam_size=2, n_best=2)
+        assert trace["texts"] == [hypothesis.text for hypothesis in hypotheses]
         totals = [trace["nodes"][end]["total"] for end in trace["finished"]]
-        assert totals == pytest.approx([one.log_prob for one in found], abs=1e-4)
+        assert totals == pytest.approx([hypothesis.log_prob for hypothesis in hypotheses], abs=1e-4)
         assert len(trace["nodes"][0]["candidates"]) == 5
     inspected(*search, "1", "Sí.", "--output", as_html)
     page = as_html.read_text(encoding="utf-8")
@@ -172,16 +172,18 @@ def test_what_is_damaged_is_named(tiny_run: Path, tmp_path: Path) -> None:
     (folder / "model.bin").touch()
     (folder / "manifest.json").write_text('{"files": {"model.bin": "1"}}', encoding="utf-8")
     (run / "corpus.json").unlink()
-    found = {name: (verdict, reason) for name, verdict, reason in verify(run)}
-    assert {name: reason for name, (verdict, reason) in found.items() if verdict == "damaged"} == {
+    verdicts = {name: (verdict, reason) for name, verdict, reason in verify(run)}
+    assert {
+        name: reason for name, (verdict, reason) in verdicts.items() if verdict == "damaged"
+    } == {
         "checkpoints/best.npz": f"{name} has shape (2, 2), expected (64, 128)",
         "corpus.json": "it is missing",
-        "evaluation_x.json": found["evaluation_x.json"][1],
+        "evaluation_x.json": verdicts["evaluation_x.json"][1],
         "exports/made up/model.bin": "its SHA-256 is not the one in manifest.json",
         "gone": "it is a broken link",
         "samples/step_00000099.tsv": "line 2 has 1 columns",
     }
-    assert found["mine.txt"] == ("unknown", "")
+    assert verdicts["mine.txt"] == ("unknown", "")
     best.write_bytes(best.read_bytes()[:-9])
     form = best.with_name("best.ctranslate2")
     form.write_bytes(form.read_bytes()[:-9])

@@ -48,11 +48,11 @@ def test_a_report_with_heads_taken_away(tiny_run: Path, tmp_path: Path) -> None:
     assert content["sentences"] == content["importance"]["sentences"] == 2
     assert content["pruning"]["sentences"] == 2
     assert len(content["importance"]["without"]) == 6  # 2 heads in each of 3 layers
-    losses = [one["loss"] for one in content["importance"]["without"]]
+    losses = [result["loss"] for result in content["importance"]["without"]]
     order = content["pruning"]["order"]
     least = content["importance"]["without"][losses.index(min(losses))]
     assert order[0] == {name: least[name] for name in ("kind", "layer", "number")}
-    assert [one["heads"] for one in content["pruning"]["without"]] == [1, 2, 4]
+    assert [result["heads"] for result in content["pruning"]["without"]] == [1, 2, 4]
     document = (tmp_path / "x" / "report.md").read_text(encoding="utf-8")
     for title in ("Entropy by layer", "Cross-attention", "Without the least important heads"):
         assert title in shown
@@ -84,7 +84,7 @@ def test_an_interrupted_report_has_what_was_measured(
     shown = inspected("report", "--run", tiny_run, "--sentences", "2", "--output", tmp_path)
     assert "interrupted" in shown
     content = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
-    assert [one["loss"] for one in content["importance"]["without"]] == [2, 3]
+    assert [result["loss"] for result in content["importance"]["without"]] == [2, 3]
     assert "pruning" not in content
 
 
@@ -196,10 +196,12 @@ def test_an_alignment_is_not_written_over_what_is_aligned(
             output.symlink_to(path)
         elif link == "hard":
             os.link(path, output)
-        given = ["--gold", gold] if path == gold else ["--source", source, "--reference", reference]
+        inputs = (
+            ["--gold", gold] if path == gold else ["--source", source, "--reference", reference]
+        )
         # Before any run is looked for.
         with pytest.raises(UserError, match=f"{output} would be written over {path}"):
-            inspected("align", "--run", "no/run", *given, "--output", output)
+            inspected("align", "--run", "no/run", *inputs, "--output", output)
         assert path.read_bytes() == before
 
 

@@ -52,5 +52,5 @@ def make_wordpiece() -> Untrained:
     decoding = DecodingConfig(
         beam_size=1, length_penalty=0.6, max_length_ratio=1.5, max_length_margin=4, batch_size=8
     )
-    found = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
-    return Untrained(model, tokenizer, decoding, [best for (best,) in found])
+    hypotheses = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
+    return Untrained(model, tokenizer, decoding, [best for (best,) in hypotheses])

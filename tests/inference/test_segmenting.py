@@ -6,21 +6,13 @@ import gc
 
 import numpy as np
 import pytest
-from conftest import corpus_lines
 
-from nmt.config import TokenizerConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
-from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
 
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998), texts, str)
+pytest_plugins = ("random_translator",)
 
 
 def test_a_long_text_is_cut_into_few_parts_with_one_warning(tokenizer: Tokenizer) -> None:

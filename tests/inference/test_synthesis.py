@@ -31,26 +31,29 @@ ANY = Filters(None, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
 class Stub:
     """A translator that looks up its translations."""
 
-    def __init__(self, known: dict[str, tuple[str, float]]) -> None:
-        self.known = known
-        self.asked: list[tuple[list[str], Any]] = []
+    def __init__(self, translations: dict[str, tuple[str, float]]) -> None:
+        self.translations = translations
+        self.requests: list[tuple[list[str], Any]] = []
 
     def run(self, texts: Sequence[str], request: Any) -> list[list[Translation]]:
-        self.asked.append((list(texts), request))
+        self.requests.append((list(texts), request))
         return [
-            [Translation(*self.known[text], 0.0, tuple(range(4)))] if text else [] for text in texts
+            [Translation(*self.translations[text], 0.0, tuple(range(4)))] if text else []
+            for text in texts
         ]
 
 
-def made(
-    known: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any
+def synthesize(
+    translations: dict[str, tuple[str, float]], filters: Filters = ANY, **options: Any
 ) -> list[SyntheticPair]:
-    stub: Any = Stub(known)
-    return Synthesizer(stub, SearchRequest(), filters, **options).synthesize(list(known), 0)
+    translator: Any = Stub(translations)
+    return Synthesizer(translator, SearchRequest(), filters, **options).synthesize(
+        list(translations), 0
+    )
 
 
 def test_each_reason_is_found() -> None:
-    known = {
+    translations = {
         "Hola.": ("Hello.", -1.0),
         "": ("", 0.0),
         "Nada.": ("", -1.0),
@@ -61,26 +64,26 @@ def test_each_reason_is_found() -> None:
         "No me digas que no.": ("no no no no", -1.0),
     }
     filters = Filters(-2.0, max_repeats=3, max_length_ratio=2.0, length_ratio_margin=5)
-    assert [one.reason for one in made(known, filters)] == [
+    assert [pair.reason for pair in synthesize(translations, filters)] == [
         *("", "empty", "empty", "copied", "score", "length ratio", "", "repetition"),
     ]
 
 
 def test_lengths_are_compared_as_the_run_has_them() -> None:
-    known = {"a" * 40: ("字" * 10, -1.0), "b" * 40: ("b" * 39, -1.0)}
-    assert [one.reason for one in made(known)] == ["length ratio", ""]
+    translations = {"a" * 40: ("字" * 10, -1.0), "b" * 40: ("b" * 39, -1.0)}
+    assert [pair.reason for pair in synthesize(translations)] == ["length ratio", ""]
     compact = replace(ANY, length_ratio=0.25)
-    assert [one.reason for one in made(known, compact)] == ["", "length ratio"]
+    assert [pair.reason for pair in synthesize(translations, compact)] == ["", "length ratio"]
 
 
 @pytest.mark.parametrize(
-    ("reverse", "of_source", "expected"),
+    ("reverse", "source_reverse", "expected"),
     [(False, False, 4.0), (True, False, 0.25), (False, True, 0.25), (True, True, 4.0)],
 )
 def test_the_length_ratio_is_that_of_the_direction_of_the_model(
-    reverse: bool, of_source: bool, expected: float
+    reverse: bool, source_reverse: bool, expected: float
 ) -> None:
-    source = SourceConfig("tsv", path="a", reverse=of_source)
+    source = SourceConfig("tsv", path="a", reverse=source_reverse)
     data = configure({"new": source, "pairs": source}, reverse=reverse)
     assert default_filters(data, {"pairs": 4.0}).length_ratio == expected
     assert default_filters(data, {}).length_ratio == 1
@@ -104,16 +107,19 @@ def test_repeats_are_counted(text: str, expected: int) -> None:
 
 
 def test_repeats_of_the_text_itself_are_no_fault() -> None:
-    assert made({"no no no no": ("not not not not", -1.0)})[0].reason == ""
+    assert synthesize({"no no no no": ("not not not not", -1.0)})[0].reason == ""
 
 
 def test_round_trips_are_compared() -> None:
-    known = {"Una casa grande.": ("A big house.", -1.0), "Un perro.": ("A cat.", -1.0)}
+    translations = {"Una casa grande.": ("A big house.", -1.0), "Un perro.": ("A cat.", -1.0)}
     back: Any = Stub({"A big house.": ("Una casa grande.", 0.0), "A cat.": ("Un gato.", 0.0)})
     filters = Filters(None, 3, 2.0, 5, min_round_trip=60.0)
-    assert [one.reason for one in made(known, filters, back_translator=back)] == ["", "round trip"]
-    [(asked, _)] = back.asked
-    assert asked == ["A big house.", "A cat."]
+    assert [pair.reason for pair in synthesize(translations, filters, back_translator=back)] == [
+        "",
+        "round trip",
+    ]
+    [(texts, _)] = back.requests
+    assert texts == ["A big house.", "A cat."]
 
 
 def test_languages_are_identified() -> None:
@@ -123,11 +129,11 @@ def test_languages_are_identified() -> None:
     assert identify("Where is the railway station, please?") == "en"
     assert identify("1234") in ("es-MX", "en", None)
     filters = Filters(None, 3, 2.0, 5, languages=("es", "en"))
-    known = {
+    translations = {
         "¿Dónde está la estación de trenes?": ("Where is the railway station?", -1.0),
         "El tren sale a las ocho.": ("El tren sale hoy a las ocho.", -1.0),
     }
-    assert [one.reason for one in made(known, filters)] == ["", "language"]
+    assert [pair.reason for pair in synthesize(translations, filters)] == ["", "language"]
     with pytest.raises(UserError, match="--language does not support xx"):
         make_identifier(("xx", "en"), "--language")
 
@@ -135,11 +141,11 @@ def test_languages_are_identified() -> None:
 def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
     words = " ".join(f"w{i}" for i in range(200))
     filters = Filters(None, 3, 99.0, 0)
-    stub: Any = Stub({"a": (words, -1.0)})
-    synthesis = Synthesizer(stub, SearchRequest(), filters, adds_noise=True, seed=1)
-    first, second = (one.translation.split() for one in synthesis.synthesize(["a", "a"], 0))
+    translator: Any = Stub({"a": (words, -1.0)})
+    synthesizer = Synthesizer(translator, SearchRequest(), filters, adds_noise=True, seed=1)
+    first, second = (pair.translation.split() for pair in synthesizer.synthesize(["a", "a"], 0))
     assert first != second
-    assert synthesis.synthesize(["a"], 1)[0].translation.split() == second
+    assert synthesizer.synthesize(["a"], 1)[0].translation.split() == second
     assert set(first) < set(words.split())
     assert 150 < len(first) < 195
     numbers = [int(word[1:]) for word in first]
@@ -150,11 +156,11 @@ def test_noise_drops_and_moves_words_alike_wherever_a_line_stands() -> None:
 
 
 def test_draws_depend_on_the_line_alone() -> None:
-    stub: Any = Stub({"a": ("b", -1.0)})
-    synthesis = Synthesizer(stub, SamplingRequest(1, seed=7), ANY)
-    synthesis.synthesize(["a"], 0)
-    synthesis.synthesize(["a"], 100)
-    assert [request.seed for _, request in stub.asked] == [7, 107]
+    translator: Any = Stub({"a": ("b", -1.0)})
+    synthesizer = Synthesizer(translator, SamplingRequest(1, seed=7), ANY)
+    synthesizer.synthesize(["a"], 0)
+    synthesizer.synthesize(["a"], 100)
+    assert [request.seed for _, request in translator.requests] == [7, 107]
 
 
 def lines_of(path: Path) -> list[str]:
@@ -168,19 +174,19 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-KNOWN = {f"line {i}": (f"línea {i}" if i % 3 else "a a a a", -1.0) for i in range(10)}
+TRANSLATIONS = {f"line {i}": (f"línea {i}" if i % 3 else "a a a a", -1.0) for i in range(10)}
 
 
-def a_synthesis() -> Synthesizer:
-    stub: Any = Stub(KNOWN)
-    return Synthesizer(stub, SearchRequest(), ANY)
+def make_synthesizer() -> Synthesizer:
+    translator: Any = Stub(TRANSLATIONS)
+    return Synthesizer(translator, SearchRequest(), ANY)
 
 
 @pytest.mark.parametrize("kind", ["back", "forward"])
 def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None:
     corpus = SyntheticCorpus(text.with_name("out.tsv"), kind, {"kind": kind})
     corpus.start()
-    write_corpus(text, corpus, a_synthesis(), shows_progress=False)
+    write_corpus(text, corpus, make_synthesizer(), shows_progress=False)
     rows = [row.split("\t") for row in lines_of(corpus.output)]
     expected = [[f"línea {i}", f"line {i}"] for i in range(10) if i % 3]
     assert rows == (expected if kind == "back" else [row[::-1] for row in expected])
@@ -193,35 +199,35 @@ def test_a_corpus_has_the_translation_on_its_side(text: Path, kind: str) -> None
 
 
 def test_an_interrupted_corpus_goes_on_where_it_was(text: Path, tmp_path: Path) -> None:
-    whole = SyntheticCorpus(tmp_path / "whole.tsv", "back", {"a": 1})
-    whole.start()
-    write_corpus(text, whole, a_synthesis(), shows_progress=False)
+    complete = SyntheticCorpus(tmp_path / "complete.tsv", "back", {"a": 1})
+    complete.start()
+    write_corpus(text, complete, make_synthesizer(), shows_progress=False)
 
-    cut = SyntheticCorpus(tmp_path / "cut.tsv", "back", {"a": 1})
-    cut.start()
-    cut.write(a_synthesis().synthesize([f"line {i}" for i in range(4)], 0))
-    with cut.output.open("a") as file:
+    interrupted = SyntheticCorpus(tmp_path / "interrupted.tsv", "back", {"a": 1})
+    interrupted.start()
+    interrupted.write(make_synthesizer().synthesize([f"line {i}" for i in range(4)], 0))
+    with interrupted.output.open("a") as file:
         file.write("half of a li")  # was being written when the power went
-    with cut.rejects.open("a") as file:
+    with interrupted.rejects.open("a") as file:
         file.write("half of another\n")
-    resumed = SyntheticCorpus(cut.output, "back", {"a": 1})
+    resumed = SyntheticCorpus(interrupted.output, "back", {"a": 1})
     resumed.resume()
     assert (resumed.lines, resumed.accepted) == (4, 2)
-    write_corpus(text, resumed, a_synthesis(), shows_progress=False)
-    assert resumed.output.read_bytes() == whole.output.read_bytes()
-    assert resumed.rejects.read_bytes() == whole.rejects.read_bytes()
-    assert json.loads(resumed.record.read_text()) == json.loads(whole.record.read_text())
+    write_corpus(text, resumed, make_synthesizer(), shows_progress=False)
+    assert resumed.output.read_bytes() == complete.output.read_bytes()
+    assert resumed.rejects.read_bytes() == complete.rejects.read_bytes()
+    assert json.loads(resumed.record.read_text()) == json.loads(complete.record.read_text())
     # And once more: there is nothing left to do.
-    again = SyntheticCorpus(cut.output, "back", {"a": 1})
+    again = SyntheticCorpus(interrupted.output, "back", {"a": 1})
     again.resume()
-    write_corpus(text, again, a_synthesis(), shows_progress=False)
-    assert again.output.read_bytes() == whole.output.read_bytes()
+    write_corpus(text, again, make_synthesizer(), shows_progress=False)
+    assert again.output.read_bytes() == complete.output.read_bytes()
 
 
 def test_what_cannot_be_gone_on_with_is_said(text: Path, tmp_path: Path) -> None:
     corpus = SyntheticCorpus(tmp_path / "out.tsv", "back", {"beam": 4})
     corpus.resume()  # begins
-    write_corpus(text, corpus, a_synthesis(), shows_progress=False)
+    write_corpus(text, corpus, make_synthesizer(), shows_progress=False)
     with pytest.raises(UserError, match="already exists"):
         corpus.start()
     with pytest.raises(UserError, match="was started with beam 4, got 5"):

@@ -28,21 +28,21 @@ AXES = ("source", "target_in", "target_out")
 
 def test_a_record_gives_back_sentence_tokens_and_weights() -> None:
     tokens = ["▁Hola", "</script>", "\u2028", "\ud800", "שלום", ""]
-    made = attention(tokens, ["▁a", "</s>"], layers=3, heads=1)
-    found = records.decode(records.encode('a "sentence"\n', made))
-    assert found.sentence == 'a "sentence"\n'
-    assert found.tokens == {name: made.tokens(name) for name in AXES}
-    assert tuple(found.weights) == KINDS
-    for name, weights in found.weights.items():
+    expected = attention(tokens, ["▁a", "</s>"], layers=3, heads=1)
+    record = records.decode(records.encode('a "sentence"\n', expected))
+    assert record.sentence == 'a "sentence"\n'
+    assert record.tokens == {name: expected.tokens(name) for name in AXES}
+    assert tuple(record.weights) == KINDS
+    for name, weights in record.weights.items():
         assert weights.dtype == np.float32
-        np.testing.assert_allclose(weights, made.weights[name], atol=2.5e-4)
+        np.testing.assert_allclose(weights, expected.weights[name], atol=2.5e-4)
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
 
 
 def test_a_record_is_small() -> None:
-    made = attention(layers=4, heads=8)
-    numbers = sum(made.weights[name].size for name in KINDS)
-    assert len(records.encode("x", made)) < 2 * numbers + 800
+    expected = attention(layers=4, heads=8)
+    numbers = sum(expected.weights[name].size for name in KINDS)
+    assert len(records.encode("x", expected)) < 2 * numbers + 800
 
 
 def test_damage_is_found_wherever_it_is() -> None:
@@ -85,18 +85,18 @@ def test_a_later_layout_is_named() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, np.nan])
 def test_what_are_no_weights_is_refused(value: float) -> None:
-    made = attention()
-    made.cross[0, 0, 0, 0] = value
+    hostile = attention()
+    hostile.cross[0, 0, 0, 0] = value
     with pytest.raises(ValueError, match="cross: attention weights"):
-        records.encode("x", made)
+        records.encode("x", hostile)
 
 
 def test_weights_must_fit_their_tokens() -> None:
-    made = attention()
-    for wrong in (made.encoder[:, :, :-1], made.encoder[0]):
+    valid = attention()
+    for wrong in (valid.encoder[:, :, :-1], valid.encoder[0]):
         with pytest.raises(ValueError, match=r"encoder: weights .* do not fit 4 rows"):
             records.encode(
-                "x", dataclasses.replace(made, weights=made.weights | {"encoder": wrong})
+                "x", dataclasses.replace(valid, weights=valid.weights | {"encoder": wrong})
             )
 
 
@@ -137,11 +137,11 @@ def test_what_training_logged_is_what_a_forward_pass_gives(tiny_run: Path) -> No
         "source": np.array([source + [0] * 3, [*source, *source[:3]]]),
         "target": np.array([target + [0] * 5, [*target, *target[:1] * 5]]),
     }
-    found = model(inputs, return_attention=True)[1]
+    computed = model(inputs, return_attention=True)[1]
     lengths = {"encoder": (len(source),) * 2, "decoder": (len(target),) * 2}
     lengths["cross"] = (len(target), len(source))
-    assert tuple(found) == KINDS
-    for name, layers in found.items():
+    assert tuple(computed) == KINDS
+    for name, layers in computed.items():
         weights = np.stack([keras.ops.convert_to_numpy(layer)[0] for layer in layers])
         rows, columns = lengths[name]
         assert (weights[:, :, :rows, columns:] == 0).all()

@@ -51,15 +51,15 @@ def ours(message: Any) -> bool:
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Open pages; nothing may be asked of another origin, and the console stays empty."""
     pages = []
-    asked: list[str] = []
-    said: list[str] = []
+    requests: list[str] = []
+    messages: list[str] = []
 
     def opened(url: str, **options: Any) -> Any:
         page = browser.new_page(**options)
         page.set_default_timeout(PATIENCE)
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("console", lambda message: said.append(message.text) if ours(message) else None)
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text) if ours(message) else None)
         page.goto(url)
         pages.append((page, url))
         return page
@@ -68,8 +68,8 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     for page, _ in pages:
         page.close()
     origins = tuple(re.match(r"\w+://[^/]*/", url)[0] for _, url in pages)  # type: ignore[index]
-    assert [url for url in asked if not url.startswith((*origins, "data:"))] == []
-    assert said == []
+    assert [url for url in requests if not url.startswith((*origins, "data:"))] == []
+    assert messages == []
 
 
 @pytest.fixture(scope="module")
@@ -433,7 +433,7 @@ import { crossRecord } from "./record.js";
 import { mount } from "./viewer.js";
 const weights = [[[[0.75, 0.25], [0, 1]], [[0.25, 0.75], [0.5, 0.5]]]];
 window.told = [];
-window.viewers = ["one", "two"].map((id, number) => mount(document.getElementById(id), {
+window.viewers = ["first", "second"].map((id, number) => mount(document.getElementById(id), {
   runs: async () => [{ name: "", sentences: [{ id: "0", text: "" }] }],
   steps: async () => [{ step: null, time: null }],
   record: async () => crossRecord("", { source: ["a", "b"], target: ["c", "d"], weights }),
@@ -448,40 +448,40 @@ window.viewers = ["one", "two"].map((id, number) => mount(document.getElementByI
         encoding="utf-8",
     )
     path = tmp_path / "two.html"
-    mains = '<main id="one"></main><main id="two"></main>'
+    mains = '<main id="first"></main><main id="second"></main>'
     module = f'<script type="module">{inline_script(script)}</script>'
     style = f"<style>{inline_style(BROWSER / 'page.css')}</style>"
     path.write_text(f"<!doctype html>{style}{mains}{module}", encoding="utf-8")
     page = open_page(path.as_uri())
-    one, two = page.locator("#one"), page.locator("#two")
-    one.get_by_label("lines").check()
-    one.get_by_role("group", name="Heads").get_by_label("2").check()
+    first, second = page.locator("#first"), page.locator("#second")
+    first.get_by_label("lines").check()
+    first.get_by_role("group", name="Heads").get_by_label("2").check()
     for viewer, view, caption in (
-        (one, "lines", "Cross-attention, layer 1, head 2. Left"),
-        (two, "matrix", "Cross-attention, layer 1, mean of all 2 heads. Each row"),
+        (first, "lines", "Cross-attention, layer 1, head 2. Left"),
+        (second, "matrix", "Cross-attention, layer 1, mean of all 2 heads. Each row"),
     ):
         api.expect(viewer.get_by_label(view)).to_be_checked()
         api.expect(viewer.locator(".caption")).to_contain_text(caption, ignore_case=True)
     page.keyboard.press("Enter")  # in a form
     assert page.evaluate("told.at(-2)") == ["cross", 0, [1], [0.25, 0.75, 0.5, 0.5]]
-    token(one, "column", 1).hover()
-    expect_lit(one, "row", ["0.750", "0.500"])
-    expect_lit(two, "row", [])
-    expect_lit(two, "column", [])
+    token(first, "column", 1).hover()
+    expect_lit(first, "row", ["0.750", "0.500"])
+    expect_lit(second, "row", [])
+    expect_lit(second, "column", [])
     assert page.evaluate("told.at(-1)") == [None, 1]
-    token(two, "row", 0).hover()
-    expect_lit(two, "column", ["0.500", "0.500"])
+    token(second, "row", 0).hover()
+    expect_lit(second, "column", ["0.500", "0.500"])
     assert page.evaluate("told.at(-1)") is None
     # What is pointed at elsewhere: both rows, of which the mean is shown, and without a tooltip.
     page.mouse.move(0, 0)
     page.evaluate("viewers[0].point({ row: 0, column: null, count: 2 })")
-    expect_lit(one, "column", ["0.375", "0.625"])
+    expect_lit(first, "column", ["0.375", "0.625"])
     assert page.get_by_role("tooltip").count() == 0
     page.evaluate("viewers[0].point({ row: null, column: 0, count: 2 })")
-    expect_lit(one, "row", ["1.000", "1.000"])
+    expect_lit(first, "row", ["1.000", "1.000"])
     page.evaluate("viewers[0].point(null)")
-    expect_lit(one, "row", [])
-    expect_lit(one, "column", [])
+    expect_lit(first, "row", [])
+    expect_lit(first, "column", [])
 
 
 def test_a_source_that_fails_says_so(frame: Any) -> None:

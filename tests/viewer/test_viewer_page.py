@@ -37,19 +37,19 @@ class Elements(HTMLParser):
 
 
 def test_hostile_tokens_and_sentences_come_back_unchanged() -> None:
-    made = attention(HOSTILE, HOSTILE)
+    hostile = attention(HOSTILE, HOSTILE)
     sentences = [*HOSTILE, "La casa roja"]
-    page = html.attention_page([(sentence, made) for sentence in sentences], "</title><b>&")
+    page = html.attention_page([(sentence, hostile) for sentence in sentences], "</title><b>&")
     elements = Elements(page)
     assert elements.names.count("script") == 2
     assert not {"b", "img", "iframe"} & set(elements.names)
     assert "<title>&lt;/title&gt;&lt;b&gt;&amp;</title>" in page
     data = json.loads(elements.scripts[0])
-    assert [one["sentence"] for one in data] == sentences
-    for one in data:
-        found = records.decode(base64.b64decode(one["record"]))
-        assert found.sentence == one["sentence"]
-        assert found.tokens["source"] == HOSTILE
+    assert [item["sentence"] for item in data] == sentences
+    for item in data:
+        record = records.decode(base64.b64decode(item["record"]))
+        assert record.sentence == item["sentence"]
+        assert record.tokens["source"] == HOSTILE
 
 
 def test_the_page_asks_for_nothing_else() -> None:
@@ -74,7 +74,7 @@ def test_every_module_of_the_viewer_is_in_it_once() -> None:
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    made = attention()
-    made.source.append("one more")
+    broken = attention()
+    broken.source.append("one more")
     with pytest.raises(ValueError, match="do not fit"):
-        html.attention_page([("x", made)], "x")
+        html.attention_page([("x", broken)], "x")

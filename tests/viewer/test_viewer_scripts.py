@@ -24,7 +24,7 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 class Function(NamedTuple):
-    name: str  # "" where it has none
+    name: str  # "": anonymous
     line: int
     lines: int
 
@@ -92,29 +92,29 @@ def begin_of(code: str, place: int) -> int:
 def functions(source: str) -> Iterator[Function]:
     """Yield functions, methods and arrow functions, those inside of others as well."""
     code = without_texts(source)
-    for found in re.finditer(r"\)\s*\{|=>\s*", code):
-        if found[0].startswith(")"):
-            begin = begin_of(code, found.start())
+    for match in re.finditer(r"\)\s*\{|=>\s*", code):
+        if match[0].startswith(")"):
+            begin = begin_of(code, match.start())
             before = re.search(r"([\w$]*)\s*$", code[:begin])
             name = before[1] if before else ""
             if name in NO_FUNCTIONS:
                 continue
-            end = end_of(code, found.end() - 1)
+            end = end_of(code, match.end() - 1)
         else:
-            begin, name = found.start(), ""
-            end = end_of(code, found.end())
+            begin, name = match.start(), ""
+            end = end_of(code, match.end())
         first, last = (code.count("\n", 0, place) + 1 for place in (begin, end))
         yield Function(name, first, last - first + 1)
 
 
 def scripts() -> dict[str, str]:
     """Return every script of the package: files, and those that stand in a page."""
-    found = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.js")}
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.js")}
     for path in PACKAGE.rglob("*.html"):
         page = path.read_text(encoding="utf-8")
         for script in re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL):
-            found[path.name] = found.get(path.name, "") + script
-    return found
+            scripts[path.name] = scripts.get(path.name, "") + script
+    return scripts
 
 
 SCRIPTS = scripts()
@@ -144,8 +144,8 @@ const sum = (a, b) =>
     (x, y) => x + y,
   );
 """
-    found = {(one.name, one.line): one.lines for one in functions(source)}
-    assert found == {
+    lengths = {(function.name, function.line): function.lines for function in functions(source)}
+    assert lengths == {
         ("draw", 4): 6,
         ("", 7): 1,
         ("ask", 11): 8,
@@ -162,17 +162,19 @@ def test_a_long_function_is_found(head: str) -> None:
         source = "\n".join(
             ["const before = 1;", head, *["  a({});"] * (lines - 2), tail, "after();"]
         )
-        assert max(one.lines for one in functions(source)) == lines
+        assert max(function.lines for function in functions(source)) == lines
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_function_is_long(name: str) -> None:
-    found = list(functions(SCRIPTS[name]))
-    assert {one for one in found if one.lines > LONGEST} == set()
+    listed = list(functions(SCRIPTS[name]))
+    assert {function for function in listed if function.lines > LONGEST} == set()
 
 
 def test_every_script_was_read() -> None:
     assert {"viewer.js", "plugin.js", "file.js", "page.js", "page.html"} <= SCRIPTS.keys()
-    named = {one.name for one in functions(SCRIPTS["viewer.js"])}
+    named = {function.name for function in functions(SCRIPTS["viewer.js"])}
     assert {"mount", "constructor", "show", "draw", "light", "naming"} <= named
-    assert {"translate", "show", "light"} <= {one.name for one in functions(SCRIPTS["page.js"])}
+    assert {"translate", "show", "light"} <= {
+        function.name for function in functions(SCRIPTS["page.js"])
+    }

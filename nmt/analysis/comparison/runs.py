@@ -58,7 +58,7 @@ class SentenceResult:
     kinds: str  # layers and heads by kind of attention; "" if the model cannot be loaded
     translation: str = ""
     attention: Attention | None = None
-    reason: str = ""  # why there is no attention
+    reason: str = ""  # for missing attention
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
@@ -99,8 +99,8 @@ def summarize_runs(folders: Sequence[RunFolder]) -> list[RunSummary]:
     """Summarize what each run has written, without loading its weights."""
     differences = find_differences([dict(flatten(folder.config)) for folder in folders])
     return [
-        _summarize(folder, name, differing)
-        for folder, name, differing in zip(folders, name_runs(folders), differences, strict=True)
+        _summarize(folder, name, changed)
+        for folder, name, changed in zip(folders, name_runs(folders), differences, strict=True)
     ]
 
 
@@ -138,12 +138,12 @@ def find_differences(configurations: Sequence[Mapping[str, Any]]) -> list[dict[s
         configurations: values by dotted key; one kind of model has keys that another lacks.
     """
     keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
-    differing = []
+    changed = []
     for key in keys:
         values = [config[key] for config in configurations if key in config]
         if key not in _WITHOUT_EFFECT and any(value != values[0] for value in values):
-            differing.append(key)
-    return [{key: config[key] for key in differing if key in config} for config in configurations]
+            changed.append(key)
+    return [{key: config[key] for key in changed if key in config} for config in configurations]
 
 
 def read_curve(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
@@ -156,7 +156,7 @@ def read_curve(metrics: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]
 
 
 def translate_sentence(folder: RunFolder, sentence: str) -> SentenceResult:
-    """Translate the sentence by a run, with its attention or the reason why there is none."""
+    """Translate the sentence with a run's model, and read its attention if possible."""
     try:
         with quiet_start():
             translator = Translator.load(folder.path)

@@ -23,8 +23,8 @@ def check_output(out: Path, sentences: Sequence[str]) -> None:
     """Check before any work that `write_attention` can write these sentences to ``out``.
 
     Raises:
-        UserError: there are no sentences, one is empty, the suffix is unknown, or a single picture
-            is to hold several sentences.
+        UserError: sentences are missing, empty or too many for a single picture, or the suffix is
+            unsupported.
     """
     if not sentences:
         raise UserError("--attention needs its sentences as arguments")

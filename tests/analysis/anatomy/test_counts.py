@@ -129,16 +129,16 @@ def test_the_closed_form_of_every_configuration(name: str, compose: Callable[...
     assert {"positions": 0} | counted == {"positions": 0} | once
     if config.model.kind != "transformer":
         return
-    whole = compose(f"model={name}").model
-    found = {part.name: part.parameters for part in make_sizes(whole, 50).costs.list_parts()}
-    layers = {"encoder": whole.encoder_layers, "decoder": whole.decoder_layers}
+    sizes = compose(f"model={name}").model
+    parameters = {part.name: part.parameters for part in make_sizes(sizes, 50).costs.list_parts()}
+    layers = {"encoder": sizes.encoder_layers, "decoder": sizes.decoder_layers}
     for part, stack in (
         ("encoder self-attention", "encoder"),
         ("decoder masked self-attention", "decoder"),
         ("cross-attention", "decoder"),
     ):
-        assert found[part] == layers[stack] * once[part]
-    assert found["feed-forward"] == sum(layers.values()) * once["feed-forward"] // 2
+        assert parameters[part] == layers[stack] * once[part]
+    assert parameters["feed-forward"] == sum(layers.values()) * once["feed-forward"] // 2
 
 
 def test_published_sizes() -> None:
@@ -214,10 +214,10 @@ def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
     model = Transformer(Sizes(**SMALL | changes))
     state = model.start(np.array([[4, 5, 6, 7, 2]]), beam_size=3, max_length=6)
     costs = model.sizes.costs.count_state()
-    assert sum(np.asarray(part).nbytes for kept in state.cache for part in kept) == 6 * 3 * (
+    assert sum(np.asarray(part).nbytes for arrays in state.cache for part in arrays) == 6 * 3 * (
         costs.target
     )
-    assert sum(np.asarray(part).nbytes for kept in state.memory for part in kept) == 5 * (
+    assert sum(np.asarray(part).nbytes for arrays in state.memory for part in arrays) == 5 * (
         costs.source
     )
 

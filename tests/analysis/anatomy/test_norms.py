@@ -24,9 +24,9 @@ def test_norms_are_those_of_the_kernels(letters: Translator) -> None:
     assert norms.spectral[place] == pytest.approx(
         np.sqrt(np.linalg.eigvalsh(kernel.T @ kernel)[-1])
     )
-    own = norms.parts.index("self-attention query")
+    column = norms.parts.index("self-attention query")
     masked = model.decoder_blocks[0].self_attention.query.kernel
-    assert norms.rms[2, own] == pytest.approx(np.sqrt(np.mean(np.asarray(masked) ** 2)))
+    assert norms.rms[2, column] == pytest.approx(np.sqrt(np.mean(np.asarray(masked) ** 2)))
 
 
 def test_an_encoder_has_no_cross_attention(letters: Translator) -> None:
@@ -44,9 +44,9 @@ def test_a_gate_is_a_part(letters: Translator) -> None:
 
 
 def test_sinusoids_are_alike_by_distance_alone() -> None:
-    found = similarity(sinusoids(20, 16))
+    cosines = similarity(sinusoids(20, 16))
     for distance in range(20):
-        diagonal = np.diagonal(found, distance)
+        diagonal = np.diagonal(cosines, distance)
         np.testing.assert_allclose(diagonal, diagonal[0], atol=1e-5)
-    np.testing.assert_allclose(np.diagonal(found), 1, atol=1e-6)
-    assert np.all(np.diagonal(found, 1) < 1)
+    np.testing.assert_allclose(np.diagonal(cosines), 1, atol=1e-6)
+    assert np.all(np.diagonal(cosines, 1) < 1)

@@ -118,7 +118,7 @@ def test_differences_are_keys_with_other_values() -> None:
         {"model.heads": "own"},
         {"model.heads": "split"},
     ]
-    # What only one kind has is told where its own differ in it: the cell is not.
+    # A key of one kind differs only between runs of that kind: the cell does not.
     assert find_differences([small, other, recurrent]) == [
         {"model.kind": "transformer", "model.heads": "own"},
         {"model.kind": "transformer", "model.heads": "split"},

@@ -49,13 +49,13 @@ def ask(client: Client, path: str, **parameters: Any) -> TestResponse:
     return client.get(f"/data/{OURS}/{path}", query_string=parameters)
 
 
-def until(client: Client, path: str, wanted: Any, **parameters: Any) -> Any:
-    """Ask until TensorBoard has read what was written."""
+def until(client: Client, path: str, is_complete: Any, **parameters: Any) -> Any:
+    """Ask until TensorBoard has read the event files."""
     deadline = time.monotonic() + 20
     while True:
         client.read()
         answer = client.get(f"/data/{path}", query_string=parameters)
-        if answer.status_code == 200 and wanted(answer.json):
+        if answer.status_code == 200 and is_complete(answer.json):
             return answer.json
         assert time.monotonic() < deadline, answer.text
         time.sleep(0.1)
@@ -108,9 +108,9 @@ def test_no_dashboard_shows_the_newest_run_twice(client: Client) -> None:
     assert sorted(client.get("/data/plugin/scalars/tags").json) == runs
     tags = client.get("/data/plugin/timeseries/tags").json["scalars"]
     assert sorted(tags["runTagInfo"]) == runs
-    asked = [{"plugin": "scalars", "tag": "train/loss"}]
+    requests = [{"plugin": "scalars", "tag": "train/loss"}]
     [series] = client.post(
-        "/data/plugin/timeseries/timeSeries", data={"requests": json.dumps(asked)}
+        "/data/plugin/timeseries/timeSeries", data={"requests": json.dumps(requests)}
     ).json
     assert sorted(series["runToSeries"]) == runs
     # Whoever asks for it by its name gets it.
@@ -140,24 +140,24 @@ def test_a_link_is_hidden_where_it_is_link_to_another_folder_of_runs(tmp_path: P
 
 
 def test_what_others_log_for_the_plugin_is_left_out() -> None:
-    found = _sentences(["theirs", records.tag(10, "b"), "", records.tag(2, "c")])
-    assert [one["text"] for one in found] == ["c", "b"]
-    assert found[0]["id"] == records.tag(2, "c")
+    sentences = _sentences(["theirs", records.tag(10, "b"), "", records.tag(2, "c")])
+    assert [sentence["text"] for sentence in sentences] == ["c", "b"]
+    assert sentences[0]["id"] == records.tag(2, "c")
 
 
 @pytest.mark.parametrize("run", ["2026-01-02_new/logs", "latest/logs"])
 def test_every_step_gives_its_record(client: Client, run: str) -> None:
     for tag, sentence in zip(TAGS, SENTENCES, strict=True):
         steps = ask(client, "steps", run=run, sentence=tag).json
-        assert [one["step"] for one in steps] == list(STEPS)
-        assert [one["time"] for one in steps] == sorted(one["time"] for one in steps)
+        assert [point["step"] for point in steps] == list(STEPS)
+        assert [point["time"] for point in steps] == sorted(point["time"] for point in steps)
         for step, sharpness in STEPS.items():
             answer = ask(client, "record", run=run, sentence=tag, step=step)
             assert answer.content_type == "application/octet-stream"
-            found = records.decode(answer.data)
-            assert found.sentence == sentence
+            record = records.decode(answer.data)
+            assert record.sentence == sentence
             expected = attention(sharpness=sharpness).cross
-            np.testing.assert_allclose(found.weights["cross"], expected, atol=1e-3)
+            np.testing.assert_allclose(record.weights["cross"], expected, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,14 @@ def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> 
     folder = tmp_path / "run" / "logs"
     for step in range(1, 60):
         log(folder, step)
-    wanted = {"run": "run/logs", "sentence": TAGS[1]}
-    steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 59, **wanted)
-    assert [one["step"] for one in steps] == list(range(1, 60))  # TensorBoard's default keeps 10
+    parameters = {"run": "run/logs", "sentence": TAGS[1]}
+    steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 59, **parameters)
+    # TensorBoard's default keeps 10.
+    assert [point["step"] for point in steps] == list(range(1, 60))
     assert client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
     # Resumed after update 50, the run goes another way.
     log(folder, 51, purge_step=51)
-    steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 51, **wanted)
+    steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 51, **parameters)
     assert steps[-1]["step"] == 51
 
 
@@ -211,8 +212,8 @@ def test_the_users_own_limit_stays() -> None:
     program = TensorBoard(plugins=[*get_static_plugins(), AttentionLoader()])
     program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", "images=3"])
     assert program.flags.samples_per_plugin == {"images": 3, records.PLUGIN: SAMPLES}
-    given = f"{records.PLUGIN}=7"
-    program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", given])
+    number = f"{records.PLUGIN}=7"
+    program.configure(["tensorboard", "--logdir", "x", "--samples_per_plugin", number])
     assert program.flags.samples_per_plugin == {records.PLUGIN: 7}
 
 

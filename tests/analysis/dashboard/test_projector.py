@@ -1,4 +1,4 @@
-"""What is written is what a running TensorBoard serves to its projector."""
+"""A running TensorBoard serves the written files to its projector."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def counts() -> Counts:
 
 
 def test_counts_and_languages_by_hand() -> None:
-    found = counts()
-    assert found.source.tolist() == [0, 0, 0, 0, 3, 1, 0, 1, 0, 0, 0]
-    assert found.target.tolist() == [0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0]
-    assert found.languages()[4:8] == ["es", "es", "en", "both"]
-    assert found.languages()[0] == "none"
+    token_counts = counts()
+    assert token_counts.source.tolist() == [0, 0, 0, 0, 3, 1, 0, 1, 0, 0, 0]
+    assert token_counts.target.tolist() == [0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0]
+    assert token_counts.languages()[4:8] == ["es", "es", "en", "both"]
+    assert token_counts.languages()[0] == "none"
 
 
 def test_what_shows_nothing_is_made_visible() -> None:
@@ -77,12 +77,12 @@ def test_the_projector_serves_vectors_and_labels(tmp_path: Path) -> None:
     while not enabled():  # found out in a thread, when it is first asked
         assert time.monotonic() < deadline, "TensorBoard does not show its projector"
         time.sleep(0.1)
-    of_run = {"run": runs[0], "name": TENSOR_NAME}
+    run_parameters = {"run": runs[0], "name": TENSOR_NAME}
     [described] = json.loads(get("info", run=runs[0]))["embeddings"]
     assert described["tensorShape"] == [len(PIECES), 6]
-    served = np.frombuffer(get("tensor", **of_run), np.float32).reshape(table.shape)
+    served = np.frombuffer(get("tensor", **run_parameters), np.float32).reshape(table.shape)
     np.testing.assert_allclose(served, table, rtol=1e-4)
-    lines = get("metadata", **of_run).decode("utf-8").split("\n")
+    lines = get("metadata", **run_parameters).decode("utf-8").split("\n")
     assert lines[0].split("\t") == ["piece", "id", "kind", "count es", "count en", "language"]
     assert lines[-1] == ""
     rows = [line.split("\t") for line in lines[1:-1]]

@@ -38,7 +38,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def model() -> Transformer:
-    found = transformer(
+    model = transformer(
         vocabulary_size=20,
         d_model=12,
         num_heads=3,
@@ -46,9 +46,9 @@ def model() -> Transformer:
         encoder_layers=2,
         decoder_layers=3,
     )
-    for weight in found.weights:  # biases begin at zero and would hide a mistake
+    for weight in model.weights:  # biases begin at zero and would hide a mistake
         weight.assign(np.random.default_rng(len(weight.path)).standard_normal(weight.shape) * 0.5)
-    return found
+    return model
 
 
 def layer_of(model: Transformer, head: Head) -> Any:
@@ -89,10 +89,10 @@ def test_a_masked_head_gives_zeros(model: Transformer, kind: str) -> None:
     expected = outputs.reshape(2, 5, 12) @ kernel + bias
     arguments = (x, memory) if kind == "cross" else (x,)
     with mask_heads(model, [head]):
-        found = layer(*arguments)
-        np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=1e-5)
-    whole = layer(*arguments)
-    assert np.abs(ops.convert_to_numpy(whole) - expected).max() > 0.01
+        output = layer(*arguments)
+        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-5)
+    output = layer(*arguments)
+    assert np.abs(ops.convert_to_numpy(output) - expected).max() > 0.01
 
 
 @pytest.mark.backend
@@ -120,16 +120,16 @@ def test_weights_come_back_bit_for_bit_whatever_happens(model: Transformer) -> N
 @pytest.mark.long
 def test_the_model_is_worse_or_better_without_a_head_and_then_as_before(tiny_run: Path) -> None:
     translator = Translator.load(tiny_run, engine="keras")
-    whole = measure_quality(translator, PAIRS, "en")
+    baseline = measure_quality(translator, PAIRS, "en")
     losses = [score.log_prob for score in translator.score(PAIRS)]
     pieces = sum(len(score.pieces) for score in translator.score(PAIRS))
-    assert whole.loss == pytest.approx(-sum(losses) / pieces)
-    assert "tok:13a" in whole.signature
+    assert baseline.loss == pytest.approx(-sum(losses) / pieces)
+    assert "tok:13a" in baseline.signature
     without = dict(ablate_each(translator, PAIRS, "en"))
     model = translator.keras_engine().model
     assert list(without) == list_heads(model)
-    assert len({found.loss for found in without.values()} | {whole.loss}) == len(without) + 1
-    assert measure_quality(translator, PAIRS, "en") == whole
+    assert len({quality.loss for quality in without.values()} | {baseline.loss}) == len(without) + 1
+    assert measure_quality(translator, PAIRS, "en") == baseline
     order = [Head("cross", 1, 2), Head("cross", 1, 1), Head("encoder", 1, 1)]
     curve = dict(prune(translator, PAIRS, "en", order))
     assert list(curve) == [1, 2]
@@ -146,8 +146,8 @@ def test_pruning_doubles_and_never_takes_all() -> None:
 
 def test_the_least_important_head_costs_the_least_loss() -> None:
     heads = [Head("cross", 1, number) for number in (1, 2, 3)]
-    found = Ablation(10, Quality(2.0, 30.0, ""))
+    ablation = Ablation(10, Quality(2.0, 30.0, ""))
     for head, loss in zip(heads, (2.5, 1.9, 2.1), strict=True):
-        found.without[head] = Quality(loss, 30.0, "")
-    assert found.order() == [heads[1], heads[2], heads[0]]
-    assert found.loss_increase(heads[1]) == pytest.approx(-0.1)
+        ablation.without[head] = Quality(loss, 30.0, "")
+    assert ablation.order() == [heads[1], heads[2], heads[0]]
+    assert ablation.loss_increase(heads[1]) == pytest.approx(-0.1)

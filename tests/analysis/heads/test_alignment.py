@@ -59,8 +59,8 @@ def test_the_plain_diagonal() -> None:
 
 
 def test_methods_are_told_apart_and_selected() -> None:
-    found = list_methods(2, 3, shifted=True)
-    assert len(found) == len(set(map(str, found))) == 2 * (1 + 3) + 1
+    methods = list_methods(2, 3, shifted=True)
+    assert len(methods) == len(set(map(str, methods))) == 2 * (1 + 3) + 1
     weights = np.random.default_rng(1).dirichlet(np.ones(4), (2, 2, 3, 5))
     np.testing.assert_array_equal(select(weights, Method(2, 3, True)), weights[1, 1, 2])
     np.testing.assert_allclose(select(weights, Method(1, None, False)), weights[0, 0].mean(0))
@@ -88,19 +88,19 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
         ("Sí.", "Yes."),
     ]
     pairs = [Sentences.of(source.strip(), target) for source, target in texts]
-    found = list(align(translator, pairs))
-    assert [one is None for one in found] == [False, True, False, True, True, False]
+    aligned = list(align(translator, pairs))
+    assert [weights is None for weights in aligned] == [False, True, False, True, True, False]
     layers = translator.keras_engine("attention").model.attention_layers("cross")
-    for pair, one in zip(pairs, found, strict=True):
-        if one is None:
+    for pair, weights in zip(pairs, aligned, strict=True):
+        if weights is None:
             continue
         source, target = pair.words()
         shape = (2, len(layers), layers[0].num_heads, len(target), len(source) + 1)
-        assert one.shape == shape
-        np.testing.assert_allclose(one.sum(-1), 1, atol=1e-5)
+        assert weights.shape == shape
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
     # Words that are one piece each have the rows of that piece.
     source, target = pairs[-1].words()
     attention = translator.attentions([("Sí.", "Yes.")])[0]
     if len(attention.target_out) == len(target) + 1 and len(attention.source) == len(source) + 1:
-        np.testing.assert_allclose(found[-1][0], attention.cross[:, :, :-1], atol=1e-6)
-        np.testing.assert_allclose(found[-1][1], attention.cross[:, :, 1:], atol=1e-6)
+        np.testing.assert_allclose(aligned[-1][0], attention.cross[:, :, :-1], atol=1e-6)
+        np.testing.assert_allclose(aligned[-1][1], attention.cross[:, :, 1:], atol=1e-6)

@@ -42,15 +42,15 @@ def log_probs(translator: Translator, steps: np.ndarray) -> np.ndarray:
 
 
 def test_gradients_are_those_of_finite_differences(letters: Translator) -> None:
-    found = gradient_times_input(letters.engine.model, SOURCE, TARGET)  # [T, S]
+    products = gradient_times_input(letters.engine.model, SOURCE, TARGET)  # [T, S]
     one_place = np.eye(len(SOURCE), dtype=np.int32)
     steps = np.concatenate([number * one_place for number in (-2, -1, 1, 2)])  # [4 S, S]
     values = log_probs(letters, steps)
     down2, down, up, up2 = values.reshape(4, len(SOURCE), len(TARGET))
     expected = ((8 * (up - down) - (up2 - down2)) / (12 * STRETCH)).T  # error of order STRETCH^4
     assert np.abs(expected).max() > 0.1, "nothing depends on anything: the test is blind"
-    np.testing.assert_allclose(found, expected, atol=5e-4)
-    assert not np.allclose(found[:, 0], found[:, 2])  # the same piece, at two places
+    np.testing.assert_allclose(products, expected, atol=5e-4)
+    assert not np.allclose(products[:, 0], products[:, 2])  # the same piece, at two places
 
 
 def test_of_each_copy_one_position_is_scored(
@@ -72,21 +72,21 @@ def test_of_each_copy_one_position_is_scored(
 
 def test_an_attribution_stands_beside_its_attention(letters: Translator) -> None:
     [best] = letters.hypotheses(["hola"])[0]
-    found = attribute(letters, "hola")
-    assert found.source == ["h", "o", "l", "a", "</s>"]
-    assert found.target == letters.tokenizer.pieces(best.tokens)
+    attribution = attribute(letters, "hola")
+    assert attribution.source == ["h", "o", "l", "a", "</s>"]
+    assert attribution.target == letters.tokenizer.pieces(best.tokens)
     attention = letters.attention("hola", best)
     assert attention is not None
-    np.testing.assert_array_equal(found.attention, attention.cross[-1].mean(axis=0))
-    np.testing.assert_allclose(found.shares.sum(axis=-1), 1, atol=1e-6)
-    assert np.all((found.overlap > 0) & (found.overlap < 1))
+    np.testing.assert_array_equal(attribution.attention, attention.cross[-1].mean(axis=0))
+    np.testing.assert_allclose(attribution.shares.sum(axis=-1), 1, atol=1e-6)
+    assert np.all((attribution.overlap > 0) & (attribution.overlap < 1))
 
 
 def test_shares_and_overlap_by_hand() -> None:
     signed = np.array([[1.0, -3.0], [0.0, 0.0]], np.float32)
-    found = Attribution(["a", "b"], ["c", "d"], signed, np.array([[0.5, 0.5], [1.0, 0.0]]))
-    np.testing.assert_array_equal(found.shares, [[0.25, 0.75], [0, 0]])
-    np.testing.assert_array_equal(found.overlap, [0.75, 0])
+    attribution = Attribution(["a", "b"], ["c", "d"], signed, np.array([[0.5, 0.5], [1.0, 0.0]]))
+    np.testing.assert_array_equal(attribution.shares, [[0.25, 0.75], [0, 0]])
+    np.testing.assert_array_equal(attribution.overlap, [0.75, 0])
 
 
 def test_an_empty_sentence_is_refused(letters: Translator) -> None:

@@ -42,16 +42,16 @@ LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
 
 
 @given(LINKS, LINKS, LINKS)
-def test_bounds(found: Links, sure: Links, possible: Links) -> None:
+def test_bounds(links: Links, sure: Links, possible: Links) -> None:
     pair = gold(sure, possible)
-    counts = compare(found, pair)
+    counts = compare(links, pair)
     assert 0 <= counts.error_rate <= 1
     assert compare(sure, pair).error_rate == 0
     assert compare(pair.possible, pair).error_rate == 0  # possible links cost nothing
     if sure:
         assert compare(frozenset(), pair).error_rate == 1
     wrong = frozenset({(9, 9)})
-    assert compare(found | wrong, pair).error_rate >= counts.error_rate
+    assert compare(links | wrong, pair).error_rate >= counts.error_rate
 
 
 def test_a_file_of_alignments(tmp_path: Path) -> None:
@@ -109,18 +109,18 @@ def test_a_comparison_finds_the_head_that_aligns() -> None:
     assert pair.sentences.words() == words
     first = np.tile([1.0, 0, 0, 0], (3, 1))
     weights = np.stack([[[first, first]], [[first, np.eye(4)[2::-1]]]])  # [2, 1, 2, 3, 4]
-    found = Comparison([pair] * 4, [weights] * 4)
-    assert found.counts(Method(1, 2, True)).error_rate == 0
-    assert found.counts(Method(1, 1, True)).error_rate == pytest.approx(1 - 2 / 6)
-    assert found.diagonal.error_rate == pytest.approx(1 - 2 / 6)
-    rows = dict(found.rows())
+    comparison = Comparison([pair] * 4, [weights] * 4)
+    assert comparison.counts(Method(1, 2, True)).error_rate == 0
+    assert comparison.counts(Method(1, 1, True)).error_rate == pytest.approx(1 - 2 / 6)
+    assert comparison.diagonal.error_rate == pytest.approx(1 - 2 / 6)
+    rows = dict(comparison.rows())
     assert rows["most informative head: layer 1, head 2, shifted"].error_rate == 0
     assert rows["best head of the other half, shifted"] == Counts(12, 12, 12, 12)
     assert rows["best head of the other half, plain"].error_rate == pytest.approx(1 - 2 / 6)
-    content = found.as_json()
+    content = comparison.as_json()
     assert content["methods"]["layer 1, head 2, shifted"]["error_rate"] == 0
-    assert [row[0] for row in found.tabulate()[0].rows] == list(content["compared"])
-    assert found.tabulate()[1].rows == [
+    assert [row[0] for row in comparison.tabulate()[0].rows] == list(content["compared"])
+    assert comparison.tabulate()[1].rows == [
         ["1, plain", "0.667", "0.667"],
         ["1, shifted", "0.667", "0.000"],
     ]
@@ -132,7 +132,9 @@ def test_what_is_chosen_on_one_half_is_measured_on_the_other() -> None:
     links = frozenset({(0, 0), (1, 1)})
     pair = Gold(Sentences("a b", "x y", spans, spans), links, links)
     right, wrong = np.eye(3)[:2], np.eye(3)[[1, 0]]
-    even, odd = (np.array([[[one, two]]] * 2) for one, two in ((right, wrong), (wrong, right)))
-    found = Comparison([pair] * 4, [even, odd, even, odd])
-    assert found.counts(Method(1, 1, False)).error_rate == 0.5
-    assert dict(found.rows())["best head of the other half, plain"].error_rate == 1
+    even, odd = (
+        np.array([[[first, second]]] * 2) for first, second in ((right, wrong), (wrong, right))
+    )
+    comparison = Comparison([pair] * 4, [even, odd, even, odd])
+    assert comparison.counts(Method(1, 1, False)).error_rate == 0.5
+    assert dict(comparison.rows())["best head of the other half, plain"].error_rate == 1

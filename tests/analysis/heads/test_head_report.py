@@ -1,4 +1,4 @@
-"""The report says what was measured, and nothing that was not."""
+"""The report has every measurement, and no other."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def report() -> HeadReport:
 
 
 def ablation() -> Ablation:
-    found = Ablation(7, Quality(2.0, 30.0, "nrefs:1"))
-    found.without[Head("encoder", 1, 1)] = Quality(2.25, 29.5, "nrefs:1")
-    found.without[Head("cross", 2, 3)] = Quality(1.75, 31.0, "nrefs:1")
-    return found
+    result = Ablation(7, Quality(2.0, 30.0, "nrefs:1"))
+    result.without[Head("encoder", 1, 1)] = Quality(2.25, 29.5, "nrefs:1")
+    result.without[Head("cross", 2, 3)] = Quality(1.75, 31.0, "nrefs:1")
+    return result
 
 
 def test_statistics_alone(report: HeadReport) -> None:
     listings = report.tabulate()
-    assert [one.title for one in listings] == [
+    assert [listing.title for listing in listings] == [
         "Entropy by layer",
         "Encoder self-attention",
         "Decoder masked self-attention",
         "Cross-attention",
     ]
-    for one in listings:
-        assert all(len(row) == len(one.header) for row in one.rows)
+    for listing in listings:
+        assert all(len(row) == len(listing.header) for row in listing.rows)
     entropies = [report.means[kind.name]["entropy"].mean(1)[1] for kind in KINDS]
     assert listings[0].rows[1] == ["2", *(f"{value:.2f}" for value in entropies)]
     encoder = listings[1]
@@ -122,12 +122,12 @@ def test_the_picture_has_a_cell_per_head(report: HeadReport) -> None:
 
 
 def test_a_listing_is_the_same_on_both_papers() -> None:
-    one = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
-    assert one.as_markdown() == (
+    listing = Listing("Title", "Note.", ["name", "x", "y"], [["a|b", "1", "–"], ["c", "22", "d"]])
+    assert listing.as_markdown() == (
         "## Title\n\nNote.\n\n| name | x | y |\n|---|---:|---|\n| a\\|b | 1 | – |\n| c | 22 | d |\n"
     )
     shown = io.StringIO()
-    Console(file=shown, width=80).print(one.as_table())
+    Console(file=shown, width=80).print(listing.as_table())
     assert [line.split() for line in shown.getvalue().splitlines()] == [
         ["Title"],
         ["name", "x", "y"],

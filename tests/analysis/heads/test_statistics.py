@@ -52,8 +52,8 @@ def random_attention(layers: int, heads: int, source: int, target: int, seed: in
     )
 
 
-def listed(found: dict[str, NDArray[Any]]) -> dict[str, list[float]]:
-    return {name: values.tolist() for name, values in found.items()}
+def listed(measures: dict[str, NDArray[Any]]) -> dict[str, list[float]]:
+    return {name: values.tolist() for name, values in measures.items()}
 
 
 def test_encoder_self_attention() -> None:
@@ -98,11 +98,11 @@ def test_cross_attention_in_relative_positions() -> None:
         "mark": [0, 0.5],
         "diagonal": [0.25, 0.5],  # columns 1 and 3
     }
-    found = measure(CROSS, KIND["cross"])
-    assert listed({name: found[name] for name in expected}) == {
+    measures = measure(CROSS, KIND["cross"])
+    assert listed({name: measures[name] for name in expected}) == {
         name: pytest.approx(values) for name, values in expected.items()
     }
-    assert found.keys() == expected.keys() | {"entropy_share"}
+    assert measures.keys() == expected.keys() | {"entropy_share"}
 
 
 @pytest.mark.parametrize(
@@ -127,38 +127,40 @@ def test_entropy_takes_zeros_and_any_number_of_axes() -> None:
 
 
 def test_divergence_is_nothing_among_equals_and_log_2_among_strangers() -> None:
-    one, other = np.eye(2), np.eye(2)[::-1]
-    found = divergence(np.stack([one, one, other, np.full((2, 2), 0.5)]))  # [4, 4, 2]
-    assert np.all(found[0, 1] == 0)
-    np.testing.assert_allclose(found[0, 2], LOG2)
+    first, other = np.eye(2), np.eye(2)[::-1]
+    divergences = divergence(np.stack([first, first, other, np.full((2, 2), 0.5)]))  # [4, 4, 2]
+    assert np.all(divergences[0, 1] == 0)
+    np.testing.assert_allclose(divergences[0, 2], LOG2)
     # (1, 0) and (1/2, 1/2): their mean is (3/4, 1/4), of which H is 0.5623.
     mixed = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)) - LOG2 / 2
-    np.testing.assert_allclose(found[0, 3], mixed)
-    np.testing.assert_allclose(found, found.swapaxes(0, 1))
-    assert find_most_like(found.mean(-1))[0] == (1, 0)
-    assert find_most_like(found.mean(-1))[2] == (3, pytest.approx(mixed))
+    np.testing.assert_allclose(divergences[0, 3], mixed)
+    np.testing.assert_allclose(divergences, divergences.swapaxes(0, 1))
+    assert find_most_like(divergences.mean(-1))[0] == (1, 0)
+    assert find_most_like(divergences.mean(-1))[2] == (3, pytest.approx(mixed))
     assert find_most_like(np.zeros((1, 1))) == [None]
 
 
 def test_means_count_every_token_alike() -> None:
     attentions = [random_attention(2, 3, 4, 7, seed=1), random_attention(2, 3, 9, 2, seed=2)]
-    found = average(map(sum_up, attentions))
+    means = average(map(sum_up, attentions))
     for kind in KINDS:
         weights = [attention.weights[kind.name].astype(np.float64) for attention in attentions]
         for name in measure(weights[0], kind):
-            rows = np.concatenate([measure(one, kind)[name] for one in weights], axis=-1)
-            np.testing.assert_allclose(found[kind.name][name], rows.mean(-1), err_msg=name)
-            assert found[kind.name][name].shape == (2, 3)
-        assert found[kind.name]["divergence"].shape == (2, 3, 3)
+            rows = np.concatenate(
+                [measure(pair_weights, kind)[name] for pair_weights in weights], axis=-1
+            )
+            np.testing.assert_allclose(means[kind.name][name], rows.mean(-1), err_msg=name)
+            assert means[kind.name][name].shape == (2, 3)
+        assert means[kind.name]["divergence"].shape == (2, 3, 3)
     # Encoder rows: 4 + 9; decoder rows: 6 + 1, the first ones left out.
     assert sum_up(attentions[0])["decoder", "own"][1] == 6
 
 
 def test_what_no_row_can_tell_is_left_out() -> None:
     """A model that writes nothing but the end mark has no masked self-attention to speak of."""
-    found = average([sum_up(random_attention(1, 2, 3, 1, seed=3))])
-    assert "decoder" not in found
-    assert found["cross"]["entropy"].shape == (1, 2)
+    means = average([sum_up(random_attention(1, 2, 3, 1, seed=3))])
+    assert "decoder" not in means
+    assert means["cross"]["entropy"].shape == (1, 2)
     scalars = summarize_probes([random_attention(1, 2, 3, 1, seed=3)])
     assert list(scalars) == [
         "attention/entropy/encoder_layer_1",

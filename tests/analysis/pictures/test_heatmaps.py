@@ -202,13 +202,13 @@ def test_all_panels_share_the_scale_0_to_1() -> None:
     scale = images(figure)[-1]
     np.testing.assert_array_equal(np.asarray(scale.get_array()), np.linspace(0, 1, 256)[None])
     left, right, bottom, top = scale.get_extent()
-    beside = {
+    positions = {
         text.get_text(): text.get_position()[0]
         for text in texts(figure)
         if top < text.get_position()[1] < bottom
     }
-    assert list(beside) == ["0", "1  attention weight"]
-    assert beside["0"] < left < right < beside["1  attention weight"]
+    assert list(positions) == ["0", "1  attention weight"]
+    assert positions["0"] < left < right < positions["1  attention weight"]
 
 
 def test_the_colours_grow_darker_with_the_weight() -> None:

@@ -53,8 +53,8 @@ def forced(letters: Translator) -> Callable[..., np.ndarray]:
         source[:, : len(ids)] = ids
         for row, tokens in zip(target, prefixes, strict=False):
             row[: len(tokens) + 1] = [BOS, *tokens]
-        found = forward(source, target)[: len(prefixes)].astype(np.float64)
-        return found - np.log(np.exp(found).sum(-1, keepdims=True))
+        logits = forward(source, target)[: len(prefixes)].astype(np.float64)
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
     return scored
 
@@ -64,12 +64,14 @@ def test_the_trace_ends_as_the_search_does(
     letters: Translator, traced: Callable[[str, int], Trace], text: str, size: int
 ) -> None:
     trace = traced(text, size)
-    [found] = letters.hypotheses([text], beam_size=size, n_best=size)
-    assert [trace.tokens(node) for node in trace.finished] == [one.tokens for one in found]
-    assert trace.texts == [one.text for one in found]
-    for node, one in zip(trace.finished, found, strict=True):
-        assert trace.nodes[node].total == pytest.approx(one.log_prob, abs=1e-4)
-        assert trace.nodes[node].score == pytest.approx(one.score, abs=1e-4)
+    [hypotheses] = letters.hypotheses([text], beam_size=size, n_best=size)
+    assert [trace.tokens(node) for node in trace.finished] == [
+        hypothesis.tokens for hypothesis in hypotheses
+    ]
+    assert trace.texts == [hypothesis.text for hypothesis in hypotheses]
+    for node, hypothesis in zip(trace.finished, hypotheses, strict=True):
+        assert trace.nodes[node].total == pytest.approx(hypothesis.log_prob, abs=1e-4)
+        assert trace.nodes[node].score == pytest.approx(hypothesis.score, abs=1e-4)
 
 
 def test_its_best_is_what_is_translated(
@@ -84,17 +86,19 @@ def test_every_probability_is_that_of_a_whole_forward_pass(
 ) -> None:
     trace = traced(text, size)
     leaves = sorted(set(range(len(trace.nodes))) - {node.parent for node in trace.nodes})
-    of_leaves = forced(text, [trace.tokens(leaf)[: LENGTH - 1] for leaf in leaves])
-    for leaf, log_probs in zip(leaves, of_leaves, strict=True):
+    expected_rows = forced(text, [trace.tokens(leaf)[: LENGTH - 1] for leaf in leaves])
+    for leaf, log_probs in zip(leaves, expected_rows, strict=True):
         path = [trace.nodes[number] for number in (0, *trace.path(leaf))]
         total = 0.0
         for node, after, expected in zip(path, [*path[1:], None], log_probs, strict=False):
             if node.candidates:
                 best = np.sort(np.exp(expected))[::-1][:CANDIDATES]
-                shown = [one.probability for one in node.candidates]
+                shown = [candidate.probability for candidate in node.candidates]
                 np.testing.assert_allclose(shown, best, atol=1e-5)
-                own = np.exp(expected[[one.token for one in node.candidates]])
-                np.testing.assert_allclose(shown, own, atol=1e-5)
+                expected_shares = np.exp(
+                    expected[[candidate.token for candidate in node.candidates]]
+                )
+                np.testing.assert_allclose(shown, expected_shares, atol=1e-5)
             if after is not None:
                 assert node.candidates
                 assert after.log_prob == pytest.approx(expected[after.token], abs=1e-5)
@@ -141,19 +145,19 @@ def test_where_greedy_and_beam_part(traced: Callable[[str, int], Trace]) -> None
     for text in TEXTS:
         greedy, beam = traced(text, 1), traced(text, 4)
         ours, theirs = greedy.tokens(greedy.finished[0]), beam.tokens(beam.finished[0])
-        found = find_parting(greedy, beam)
-        assert (found is None) == (ours == theirs)
-        if found is None:
+        parting = find_parting(greedy, beam)
+        assert (parting is None) == (ours == theirs)
+        if parting is None:
             continue
         parted += 1
-        assert ours[: found.position] == theirs[: found.position]
-        assert (found.greedy.token, found.beam.token) == (
-            ours[found.position],
-            theirs[found.position],
+        assert ours[: parting.position] == theirs[: parting.position]
+        assert (parting.greedy.token, parting.beam.token) == (
+            ours[parting.position],
+            theirs[parting.position],
         )
-        assert found.greedy.probability > found.beam.probability  # that is what greedy means
-        assert found.greedy_log_prob == greedy.nodes[greedy.finished[0]].total
-        assert found.greedy_text == greedy.texts[0]
+        assert parting.greedy.probability > parting.beam.probability  # that is what greedy means
+        assert parting.greedy_log_prob == greedy.nodes[greedy.finished[0]].total
+        assert parting.greedy_text == greedy.texts[0]
         assert find_parting(beam, beam) is None
     assert parted, "no text of these tells greedy from beam"
 

@@ -1,0 +1,272 @@
+"""Batches, streams and segments on any engine; the Keras engine for what another lacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from translator_inputs import DECODING, SENTENCES
+
+from nmt import Translator
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.errors import UserError
+from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
+from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.streaming import translate_file
+from nmt.inference.text_files import open_output
+from nmt.runs.resuming import compose_config
+
+pytest_plugins = ("random_translator",)
+# On one worker, which compiles each search once: beams are of 1 and 4, samples 4.
+pytestmark = pytest.mark.xdist_group("translator")
+
+
+class Foreign:
+    """An engine that is not the model itself, and searches without a coverage penalty alone."""
+
+    max_length = 64
+    parallel = 1
+    keras_engine: KerasEngine | None = None
+
+    def supports(self, options: Beam | Sampling) -> bool:
+        return isinstance(options, Beam) and not options.coverage_penalty
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        return [[Hypothesis((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
+
+    def score(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        return [np.full(len(target) + 1, -0.5, np.float32) for target in targets]
+
+
+class Meeting(Foreign):
+    """An engine whose batches wait for each other: it answers if two are searched at once."""
+
+    parallel = 2
+
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(2, timeout=20)
+        self.sizes: list[int] = []
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        self.sizes.append(len(sources))
+        self.barrier.wait()
+        return super().search(sources, limits, options, prefix)
+
+
+def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
+    translator: Translator,
+) -> None:
+    engine = Meeting()
+    both = Translator(engine, translator.tokenizer, translator.decoding)
+    outputs = both.hypotheses(SENTENCES)
+    assert engine.sizes == [2, 2]
+    for sentence, (translation,) in zip(SENTENCES, outputs, strict=True):
+        assert [*translation.tokens[:-1]][::-1] == translator.tokenizer.encode([sentence])[
+            0
+        ].tolist()
+
+
+class Interrupted(Foreign):
+    """An engine that is interrupted in its first batch."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        self.batches += 1
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_does_not_wait_for_the_batches_behind_it(translator: Translator) -> None:
+    engine = Interrupted()
+    interrupted = Translator(engine, translator.tokenizer, translator.decoding)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.translate(SENTENCES * 100)
+    assert engine.batches < 3  # of 25: the second may have begun
+
+
+def test_what_fails_in_a_batch_is_raised(translator: Translator) -> None:
+    engine = Meeting()
+    engine.barrier.abort()
+    with pytest.raises(threading.BrokenBarrierError):
+        Translator(engine, translator.tokenizer, translator.decoding).translate(SENTENCES)
+
+
+def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
+    translator: Translator,
+) -> None:
+    loaded: list[KerasEngine] = []
+
+    def load() -> KerasEngine:
+        loaded.append(cast(KerasEngine, translator.engine))
+        return loaded[0]
+
+    mixed = Translator(Foreign(), translator.tokenizer, translator.decoding, load_keras_engine=load)
+    assert mixed.hypotheses(["Hola."])[0][0].tokens[-2] == mixed.tokenizer.encode(["Hola."])[0][0]
+    assert mixed.score([("Hola.", "Hello.")])[0].log_probs[-1] == -0.5
+    assert loaded == []
+    covered: dict[str, Any] = {"coverage_penalty": 0.2}
+    assert mixed.hypotheses(["Hola."], **covered) == translator.hypotheses(["Hola."], **covered)
+    assert mixed.samples(["Hola."], 2) == translator.samples(["Hola."], 2)
+    assert mixed.attention("Hola.") is not None
+    assert len(loaded) == 1
+
+
+def test_only_the_own_engine_samples_penalises_coverage_and_shows_attention(
+    translator: Translator,
+) -> None:
+    other = Translator(Foreign(), translator.tokenizer, translator.decoding)
+    with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
+        other.samples(["Hola."], 2)
+    with pytest.raises(UserError, match=r"^a coverage penalty needs the Keras engine"):
+        other.hypotheses(["Hola."], coverage_penalty=0.2)
+    with pytest.raises(UserError, match=r"^attention needs the Keras engine"):
+        other.attention("Hola.")
+
+
+def test_a_stream_reads_one_chunk_ahead_and_keeps_the_order(translator: Translator) -> None:
+    read: list[int] = []
+
+    def chunks() -> Iterator[list[str]]:
+        for number, sentence in enumerate(SENTENCES):
+            read.append(number)
+            yield [sentence, "", sentence]
+
+    reversing = Translator(Foreign(), translator.tokenizer, translator.decoding)
+    expected = reversing.hypotheses(SENTENCES)
+    with closing(reversing.stream(chunks(), SearchRequest())) as stream:
+        for number, chunk in enumerate(stream):
+            assert read == list(range(min(number + 2, len(SENTENCES))))
+            assert chunk[1][0].text == ""
+            assert chunk[0] == chunk[2] == expected[number]
+    assert number == len(SENTENCES) - 1
+
+
+class Writer(KerasEngine):
+    """Writes the same ids, whatever it is asked for."""
+
+    max_length = 64
+    parallel = 1
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids = tuple(ids)
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * options.n_best for _ in sources]
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize("end", LINE_ENDS, ids=ascii)
+def test_bytes_that_end_a_line_leave_one_line(
+    tokenizer: Tokenizer, tmp_path: Path, end: str
+) -> None:
+    """One line out per line in, whatever was found or drawn: from one text, and from a file."""
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    sign = [pieces.index(f"<0x{byte:02X}>") for byte in end.encode()]
+    a, b = (pieces.index(piece) for piece in ("a", "e"))
+    ids = [a, *sign, b, *sign]
+    assert tokenizer.decode([ids]) == [f"a{end}e{end}"]
+    translator = Translator(Writer(ids), tokenizer, DECODING)
+    long_text = "hoy hace frío, " * 60  # in parts, which are joined
+    texts = ["Hola.", "", long_text]
+    translations = [
+        *translator.hypotheses(texts, n_best=2),
+        *translator.samples(texts, 2),
+        *translator.minimum_bayes_risk(texts, 2),
+    ]
+    for translation in (translation for candidates in translations for translation in candidates):
+        assert translation.text.splitlines() == ([translation.text] if translation.text else [])
+    assert translations[0][0].text == "a e "
+
+    (tmp_path / "in").write_text("\n".join(texts), encoding="utf-8")
+    with open_output(tmp_path / "out") as out:
+        translate_file(
+            tmp_path / "in",
+            0,
+            lambda chunks: translator.stream(chunks, SearchRequest()),
+            lambda translations: print(
+                "\n".join(translation[0].text for translation in translations), file=out
+            ),
+            shows_progress=False,
+        )
+    written = (tmp_path / "out").read_bytes().decode()
+    assert written.count("\n") == len(written.splitlines()) == len(texts)
+    assert written.splitlines()[1] == ""
+
+
+class Recording(Foreign):
+    """An engine that keeps the sources, and writes them back."""
+
+    def __init__(self) -> None:
+        self.sources: list[list[int]] = []
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: Beam | Sampling,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        self.sources += [ids.tolist() for ids in sources]
+        return [[Hypothesis((*map(int, ids), EOS), -1.0, -1.0)] for ids in sources]
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
+    tokenizer: Tokenizer, translator: Translator
+) -> None:
+    config = compose_config(
+        [
+            "data=tsv",
+            "data.path=a.tsv",
+            "data.source_language=es",
+            "data.target_language=zh",
+            "data.sources.pairs.tag='<2zh>'",
+            "training.row_lengths=[24]",
+        ]
+    )
+    engine = Recording()
+    tagged = Translator.from_config(
+        engine, tokenizer, config, load_keras_engine=lambda: cast(KerasEngine, engine)
+    )
+    tag = tokenizer.encode(["<2zh>"])[0].tolist()
+    text = "<2zh> " + "Hoy hace frío. " * 12
+    for each in (tagged, tagged.with_keras_engine()):
+        engine.sources.clear()
+        each.translate([text])
+        assert len(engine.sources) > 2
+        assert all(ids[: len(tag)] == tag and len(ids) <= 23 for ids in engine.sources)
+        segments = [[Translation(text, -1.0, -1.0, ())] for text in ("你好", "世界")]
+        assert each.joiner.join_best(segments, 1)[0].text == "你好世界"
