@@ -22,15 +22,15 @@ def converted(*arguments: str | Path) -> str:
 def test_a_converted_folder_translates_and_is_exported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = converted(RECORDED, "--output", tmp_path / "run", "--languages", "es,en")
-    assert f"written to {tmp_path / 'run'}" in said
+    output = converted(RECORDED, "--output", tmp_path / "run", "--languages", "es,en")
+    assert f"written to {tmp_path / 'run'}" in output
     arguments = ["--run", str(tmp_path / "run"), "El gato duerme.", "--beam", "1"]
-    found = []
+    outputs = []
     for engine in ("keras", "ctranslate2"):
         translate.run(translate.make_parser().parse_args([*arguments, "--engine", engine]))
-        found.append(capsys.readouterr().out)
-    assert found[0].strip()
-    assert found[0] == found[1]
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0].strip()
+    assert outputs[0] == outputs[1]
     console = Console(file=io.StringIO())
     options = ["--format", "transformers", "--run", str(tmp_path / "run")]
     assert export.run(export.make_parser().parse_args(options), console) == 0

@@ -9,13 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_exports import load_run
 from processes import printed
 
 from nmt import export
 from nmt.errors import UserError
 from nmt.formats import ctranslate2, keras_file
+from nmt.runs.folder import RunFolder
 
 pytestmark = pytest.mark.xdist_group("exports")
+
+
+@pytest.fixture
+def shared_engine(parrot_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let exports share the run's model and its compiled searches; `test_convert` loads its own."""
+    engine = load_run(parrot_run).keras_engine()
+    monkeypatch.setattr(RunFolder, "load_model", lambda run: engine.model)
+    monkeypatch.setattr("nmt.formats.export.KerasEngine", lambda model: engine)
 
 
 def exported(*arguments: str | Path) -> str:
@@ -81,6 +91,7 @@ def test_an_error_is_one_line_and_status_2_without_heavy_imports(tmp_path: Path)
     assert not {"keras", "tensorflow", "ctranslate2"} & loaded
 
 
+@pytest.mark.usefixtures("shared_engine")
 def test_default_places_and_manifest(parrot_run: Path) -> None:
     exports = parrot_run / "exports"
     options = ["--run", parrot_run, "--beam", "2", "--length-penalty", "0.3"]
@@ -105,6 +116,7 @@ def test_default_places_and_manifest(parrot_run: Path) -> None:
     assert "only the first 63 are read" in content["signature"]["inputs"]["text"]
 
 
+@pytest.mark.usefixtures("shared_engine")
 def test_an_export_is_replaced_and_nothing_else(parrot_run: Path, tmp_path: Path) -> None:
     place = tmp_path / "shipped"
     options = ["--format", "keras", "--run", parrot_run, "--output", place, "--beam", "1"]
@@ -120,6 +132,7 @@ def test_an_export_is_replaced_and_nothing_else(parrot_run: Path, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["shipped"]
 
 
+@pytest.mark.usefixtures("shared_engine")
 def test_an_interrupted_export_leaves_nothing(
     parrot_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +162,7 @@ def damage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctranslate2, "write", damaged)
 
 
+@pytest.mark.usefixtures("shared_engine")
 def test_a_wrong_export_is_not_kept(
     parrot_run: Path,
     tmp_path: Path,
@@ -168,6 +182,7 @@ def test_a_wrong_export_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("shared_engine")
 def test_a_quantized_export_may_differ_and_says_so(
     parrot_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

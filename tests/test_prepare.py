@@ -176,7 +176,7 @@ def test_training_goes_on_exactly_and_scores(folder: Path, tmp_path: Path) -> No
         *folders,
         *start,
     ]
-    with pytest.raises(UserError, match="is encoded with a tokenizer of its own"):
+    with pytest.raises(UserError, match="is encoded with another tokenizer"):
         fit(arguments, console=Console(quiet=True))
 
 

@@ -54,8 +54,8 @@ def test_wrong_arguments_are_refused(arguments: list[str], message: str) -> None
 
 
 def test_a_port_in_use_and_an_unknown_host_are_refused(tiny_run: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         message = refused("--run", tiny_run, "--port", str(port))
     assert message.startswith(f"cannot listen at 127.0.0.1, port {port}: ")
     assert refused("--run", tiny_run, "--host", "no.such.invalid").startswith("cannot listen at")
@@ -106,9 +106,9 @@ def started(
     try:
         assert process.stdout
         line = process.stdout.readline()
-        found = re.fullmatch(r"listening at http://127\.0\.0\.1:(\d+)\n", line)
-        assert found, line + process.communicate(timeout=SOON)[1]
-        yield process, int(found[1])
+        match = re.fullmatch(r"listening at http://127\.0\.0\.1:(\d+)\n", line)
+        assert match, line + process.communicate(timeout=SOON)[1]
+        yield process, int(match[1])
     finally:
         process.kill()
         process.communicate(timeout=SOON)
@@ -132,8 +132,8 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
         assert info["run"] == tiny_run.name
         assert (info["source_language"], info["target_language"]) == ("es", "en")
 
-        asked = {"text": ["Hoy hace frío.", ""], "nbest": 2, "scores": True, "attention": True}
-        status, body = ask(port, "POST", "/translate", asked)
+        request = {"text": ["Hoy hace frío.", ""], "nbest": 2, "scores": True, "attention": True}
+        status, body = ask(port, "POST", "/translate", request)
         assert status == 200, body
         (best, second), (empty,) = json.loads(body)["translations"]
         assert best["score"] >= second["score"]

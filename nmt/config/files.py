@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config.checks import check_choice
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
-from nmt.config.schema import GROUPS, SOURCES, Config, check, list_sibling_keys
+from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_sibling_keys
 from nmt.config.sources import SHORT_KEYS, SOURCE_KINDS, SourceConfig, expand_short_keys
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
@@ -42,9 +42,9 @@ def from_composed(composed: DictConfig) -> Config:
             the wrong type, or one that contradicts another.
     """
     check_keys(composed)
-    config = cast(Config, _convert(composed, _schema(_kind_of_model(composed))))
+    config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
     config.data = expand_short_keys(config.data)
-    check(config)
+    check_config(config)
     return config
 
 
@@ -107,7 +107,7 @@ def _schema(kind: str | None) -> DictConfig:
     return OmegaConf.structured(Config(model=model()))
 
 
-def _kind_of_model(composed: DictConfig) -> str | None:
+def _model_kind(composed: DictConfig) -> str | None:
     """Return the kind of the configured model, which determines its keys; None if it is missing.
 
     Raises:
@@ -160,7 +160,7 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
         if name not in names:
             yield prefix + name, [prefix + valid_name for valid_name in names]
         elif not prefix and name in _GROUPS:
-            kind = _kind_of_model(node) if name == "model" else None
+            kind = _model_kind(node) if name == "model" else None
             group = _GROUPS[name] if kind is None else MODEL_CONFIGS[kind]
             yield from _unknown_keys(node[name], group, f"{name}.")
         elif prefix + name == SOURCES:

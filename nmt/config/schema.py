@@ -84,7 +84,7 @@ def list_sibling_keys(key: str) -> list[str]:
     return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
 
 
-def check(config: Config) -> None:
+def check_config(config: Config) -> None:
     """Check what types cannot.
 
     Raises:

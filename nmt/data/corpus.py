@@ -185,8 +185,7 @@ class _CorpusFilter:
         # lines for the report: source -> pair -> line.
         self._lines_of: dict[str, dict[Pair, Line]] = {}
         self._keeps_lines = has_tests or any(
-            source.split != "shares" and source.kind != PATTERNS
-            for source in config.sources.values()
+            source.split != "shares" for source in config.sources.values()
         )
 
     def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
@@ -271,7 +270,7 @@ class _CorpusFilter:
             disjoint[name] = []
             for pair in source_pairs:
                 if normalized(pair.source) in sources or normalized(pair.target) in targets:
-                    if self._config.sources[name].kind != PATTERNS:
+                    if name in self._lines_of:  # generated pairs come from no line
                         self._reject(HELD_OUT, self._lines_of[name][pair])
                 else:
                     disjoint[name].append(pair)

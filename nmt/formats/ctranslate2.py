@@ -21,20 +21,11 @@ from nmt.inference.translator import Translator
 from nmt.model.contract import Model
 from nmt.runs.folder import CONFIG_FILE
 
-QUANTIZATIONS = ("float32", "int8", "float16")
-
 
 def write(
     model: Model, tokenizer: Tokenizer, config: Config, folder: Path, quantization: str
 ) -> None:
-    """Write a folder that `load` and `ctranslate2.Translator` read.
-
-    Args:
-        model: the model, in float32.
-        tokenizer: its tokenizer.
-        config: the configuration; `load` searches by its ``decoding``.
-        folder: an existing folder.
-        quantization: of the weights, one of `QUANTIZATIONS`.
+    """Write a float32 model for `ctranslate2.Translator`, and the configuration for `load`.
 
     Raises:
         UserError: see `nmt.formats.weights.ctranslate2.check_supported`.

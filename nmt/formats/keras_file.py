@@ -30,14 +30,7 @@ _KNOWN_CLASSES = {
 
 
 def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
-    """Write the model with its tokenizer and configuration.
-
-    Args:
-        model: the model, in float32.
-        tokenizer: its tokenizer.
-        config: the configuration; `load` searches by its ``decoding``.
-        folder: an existing folder.
-    """
+    """Write a float32 model, its tokenizer and the configuration with which `load` searches."""
     model.save(folder / MODEL_FILE)
     tokenizer.save(folder)
     files.save(config, folder / CONFIG_FILE)

@@ -28,16 +28,10 @@ def make_manifest(
     comparison: Comparison,
     details: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the manifest of the export in ``folder``.
+    """Return the manifest of the export in ``folder``, with the checksums of its files.
 
-    Args:
-        folder: the export, all of whose files are hashed.
-        run: name of the run.
-        config: the run's configuration with the export's search.
-        tokenizer: the run's tokenizer.
-        scores: the run's scores on its test split.
-        comparison: translations of the run and of the export.
-        details: what the format adds.
+    ``config`` is the run's with the export's search, ``scores`` are those of the run's test split,
+    and ``details`` are the format's own entries.
     """
     return {
         **details,

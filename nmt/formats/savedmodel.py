@@ -46,11 +46,7 @@ def describe_signature(max_length: int) -> dict[str, Any]:
 def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
     """Write a SavedModel with one signature, which translates a batch: see `describe_signature`.
 
-    Args:
-        model: the model, in float32 and on the TensorFlow backend.
-        tokenizer: its tokenizer, which becomes part of the graph.
-        decoding: the search, which becomes part of the graph.
-        folder: an existing folder.
+    Model (in float32, on the TensorFlow backend), tokenizer and search become one graph.
     """
     import tensorflow as tf
 

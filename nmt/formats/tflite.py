@@ -54,14 +54,9 @@ def write(
 ) -> None:
     """Write a model with one signature, which translates one text: see `describe_signature`.
 
-    Args:
-        model: the model, in float32 and on the TensorFlow backend.
-        tokenizer: its tokenizer.
-        decoding: the search, which becomes part of the model.
-        folder: an existing folder.
-        positions: source length S, end mark included.
-        quantization: of the weights: "float32", "float16" or "int8", which also multiplies in int8
-            and quantizes activations dynamically.
+    The search becomes part of the model, which must be in float32 on the TensorFlow backend. Its
+    sources have ``positions`` ids, end mark included. ``quantization`` of the weights is "float32",
+    "float16" or "int8", which also multiplies in int8 and quantizes activations dynamically.
     """
     import tensorflow as tf
     from keras.export import ExportArchive

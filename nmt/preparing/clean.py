@@ -6,12 +6,12 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -49,13 +49,12 @@ _DIGITS = re.compile(r"\d+")
 _REPLACEMENT = "\ufffd"  # decoders put it in place of invalid bytes
 
 
-@dataclass
-class CleanCorpus:
+class CleanCorpus(NamedTuple):
     """The result of the stage."""
 
-    shards: list[CleanShard] = field(default_factory=list)
-    archives: dict[str, str] = field(default_factory=dict)  # source -> SHA-256
-    length_ratios: dict[str, float] = field(default_factory=dict)  # by source
+    shards: list[CleanShard]
+    archives: dict[str, str]  # source -> SHA-256
+    length_ratios: dict[str, float]  # by source
 
 
 def clean_corpus(preparation: Preparation) -> CleanCorpus:
@@ -67,7 +66,10 @@ def clean_corpus(preparation: Preparation) -> CleanCorpus:
     start = time.monotonic()
     summary_file = preparation.folder / f"{STAGE}.json"
     if not summary_file.is_file():
-        _clean_shards(preparation, summary_file)
+        reader = _ShardReader(preparation)
+        size = sum(path.stat().st_size for path in list_files(preparation.config))
+        preparation.pool.run(STAGE, clean_shard, reader.tasks(), size, reader.position)
+        write_json(summary_file, reader.summary)
     summary = read_json(summary_file)
     corpus = CleanCorpus([], summary["archives"], summary["length_ratios"])
     data = preparation.config.data
@@ -89,27 +91,14 @@ def clean_corpus(preparation: Preparation) -> CleanCorpus:
     return corpus
 
 
-def _clean_shards(preparation: Preparation, summary_file: Path) -> None:
-    """Write all shards of the stage, and then their names."""
-    reader = _ShardReader(preparation)
-    total = sum(path.stat().st_size for path in list_files(preparation.config))
-    preparation.pool.run(STAGE, clean_shard, reader.tasks(), total, reader.position)
-    summary = {
-        "shards": reader.names,
-        "archives": reader.corpus.archives,
-        "length_ratios": reader.corpus.length_ratios,
-    }
-    write_json(summary_file, summary)
-
-
 class _ShardReader:
     """Reads all sources, and cuts their lines into the tasks of shards."""
 
     def __init__(self, preparation: Preparation) -> None:
         self._preparation = preparation
         self._files: list[tuple[IO[bytes], int]] = []  # opened so far, with their sizes
-        self.names: list[str] = []  # of shards
-        self.corpus = CleanCorpus()
+        # Names of shards; SHA-256 and length ratio by source.
+        self.summary: dict[str, Any] = {"shards": [], "archives": {}, "length_ratios": {}}
 
     def position(self) -> int:
         """Return how many bytes of all files have been read."""
@@ -126,16 +115,16 @@ class _ShardReader:
                 source,
                 Path(config.cache_dir),
                 log,
-                hashes=self.corpus.archives,
+                hashes=self.summary["archives"],
                 on_open=self._note_file,
             )
             ratio = 1.0
             if sources[source].split in ("shares", "train"):
                 ratio, rows = choose_length_ratio(config.data, source, rows, log)
-                self.corpus.length_ratios[source] = ratio
+                self.summary["length_ratios"][source] = ratio
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
-                name = f"{len(self.names):05}"
-                self.names.append(name)
+                name = f"{len(self.summary['shards']):05}"
+                self.summary["shards"].append(name)
                 if is_complete(self._preparation.folder / STAGE / name):
                     yield Task(name, ())
                 else:

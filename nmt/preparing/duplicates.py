@@ -65,10 +65,10 @@ def _find_similar(
     earlier = _states_file(preparation, "masked")
     slices = range(count_slices(shards, BANDS))
     tasks = [Task(f"{i:05}", (shards, BANDS, i, earlier)) for i in slices]
-    pool.run_all(f"{WORK}/candidates", write_candidates, tasks)
+    pool.run(f"{WORK}/candidates", write_candidates, tasks, len(tasks))
     candidates = [work / "candidates" / task.shard for task in tasks]
     tasks = [Task(shard.name, (shard, candidates)) for shard in shards]
-    pool.run_all(f"{WORK}/probes", write_probes, tasks)
+    pool.run(f"{WORK}/probes", write_probes, tasks, len(tasks))
     probes = [work / "probes" / task.shard for task in tasks]
     similarity = preparation.config.prepare.near_duplicates
     tasks = [
@@ -89,7 +89,7 @@ def _mark(
     """Run a stage that writes `DROPPED_FILE`, set the state of those pairs, and save all states."""
     if _restore_states(preparation, stage, states):
         return
-    preparation.pool.run_all(f"{WORK}/{stage}", write, tasks)
+    preparation.pool.run(f"{WORK}/{stage}", write, tasks, len(tasks))
     for task in tasks:
         states[np.load(preparation.work / stage / task.shard / DROPPED_FILE)] = state
     replace_array(_states_file(preparation, stage), states)

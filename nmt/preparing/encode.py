@@ -47,7 +47,7 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
             "or shares a side with one in dev or test"
         )
     start = time.monotonic()
-    preparation.pool.run_all(".", write_tokenizer, [Task(TOKENIZER, (config, split_folders))])
+    preparation.pool.run(".", write_tokenizer, [Task(TOKENIZER, (config, split_folders))], 1)
     tokenizer_folder = preparation.folder / TOKENIZER
     for line in read_training_log(tokenizer_folder):
         preparation.log(line)
@@ -58,7 +58,7 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
         for shard, split_folder in zip(shards, split_folders, strict=True)
         if config.data.sources[shard.source].split in ("shares", "train")
     ]
-    preparation.pool.run_all(SHARDS, encode_shard, tasks)
+    preparation.pool.run(SHARDS, encode_shard, tasks, len(tasks))
     preparation.log_rate(f"encoded {pairs:,} pairs", pairs, start)
 
 

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -62,25 +62,13 @@ class ShardPool:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 
-    def run_all(self, stage: str, write: WriteShard, tasks: Sequence[Task]) -> None:
-        """Write the missing shards of a stage whose tasks are known in advance: see `run`."""
-        submitted = 0
-
-        def count() -> Iterator[Task]:
-            nonlocal submitted
-            for task in tasks:
-                yield task
-                submitted += 1
-
-        self.run(stage, write, count(), len(tasks), lambda: submitted)
-
     def run(
         self,
         stage: str,
         write: WriteShard,
         tasks: Iterable[Task],
         total: int,
-        progress: Callable[[], int],
+        position: Callable[[], int] | None = None,
     ) -> None:
         """Write the missing shards of a stage.
 
@@ -88,13 +76,13 @@ class ShardPool:
             stage: path of its folder in the prepared folder.
             write: a function of a module, so that other processes can import it.
             tasks: consumed lazily, a few more than there are processes at a time.
-            total: what ``progress`` returns at the end.
-            progress: how far the tasks consumed so far have come.
+            total: what ``position`` returns at the end.
+            position: how far the consumed tasks have come; None: their number.
 
         Raises:
             UserError: ``write`` raises it, or a process was killed.
         """
-        written, start = 0, time.monotonic()
+        consumed, written, start = 0, 0, time.monotonic()
         pending: deque[tuple[str, Future[float]]] = deque()
         with self._show_progress(stage, total) as (bar, bar_task):
 
@@ -105,7 +93,7 @@ class ShardPool:
                     self._add_to_journal(stage, name, future.result())
                     written += 1
                 rate = f"{written / (time.monotonic() - start):.2g} shards/s"
-                bar.update(bar_task, completed=progress(), rate=rate)
+                bar.update(bar_task, completed=position() if position else consumed, rate=rate)
 
             try:
                 for shard, arguments in tasks:
@@ -113,6 +101,7 @@ class ShardPool:
                     if not is_complete(folder):
                         pending.append((shard, self._submit(folder, write, arguments)))
                     wait_until(self._max_pending)
+                    consumed += 1
                 wait_until(0)
             except BrokenProcessPool as error:
                 raise UserError(

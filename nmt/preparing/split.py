@@ -80,7 +80,7 @@ def split_corpus(
         Task(shard.name, (config, shard, states[shard.start : shard.end], held_out, sampled))
         for shard in shards
     ]
-    preparation.pool.run_all(STAGE, split_shard, tasks)
+    preparation.pool.run(STAGE, split_shard, tasks, len(tasks))
     preparation.log_rate(f"split {len(states):,} pairs", len(states), start)
 
 

@@ -38,13 +38,7 @@ def set_seed(seed: int) -> None:
 
 
 def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Model:
-    """Build the model of a configuration.
-
-    Args:
-        config: the configuration, of which the ``model`` group is used.
-        vocabulary_size: the tokenizer's vocabulary size.
-        precision: name of a Keras dtype policy.
-    """
+    """Build the model of a configuration; ``precision`` names a Keras dtype policy."""
     sizes = make_sizes(config.model, vocabulary_size)
     if isinstance(sizes, RecurrentSizes):
         from nmt.model.recurrent import Recurrent
@@ -56,12 +50,7 @@ def build_model(config: Config, vocabulary_size: int, *, precision: str) -> Mode
 
 
 def make_sizes(config: ModelConfig, vocabulary_size: int) -> Sizes | RecurrentSizes:
-    """Return the sizes of a configured model.
-
-    Args:
-        config: the ``model`` group; a dropout of None counts as `UNSET_DROPOUT`.
-        vocabulary_size: V.
-    """
+    """Return the sizes of a configured model; a dropout of None counts as `UNSET_DROPOUT`."""
     arguments = dataclasses.asdict(config)
     del arguments["name"], arguments["kind"], arguments["lora_rank"], arguments["lora_on"]
     if config.dropout is None:

@@ -11,7 +11,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +63,18 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     Raises:
         UserError: it is missing or damaged.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            # Members are stored uncompressed. Together they are longer if they expand or overlap.
-            if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
-                raise UserError(f"{path} is damaged: its parts are longer than itself")
-            arrays = {
-                # Reading the whole member compares its checksum before the array is parsed.
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
-                for name in archive.namelist()
-            }
+    with _open(path) as archive:
+        # Members are stored uncompressed. Together they are longer if they expand or overlap.
+        if sum(member.file_size for member in archive.infolist()) > path.stat().st_size:
+            raise UserError(f"{path} is damaged: its parts are longer than itself")
+        arrays = {
+            # Reading the whole member compares its checksum before the array is parsed.
+            name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)))
+            for name in archive.namelist()
+        }
         if _METADATA not in arrays:
             raise UserError(f"{path} is not a checkpoint of this program")
         return arrays, json.loads(arrays.pop(_METADATA).tobytes())
-    except FileNotFoundError as error:
-        raise UserError(f"checkpoint {path} does not exist") from error
-    except DAMAGE as error:
-        raise UserError(f"{path} is damaged: {error}") from error
 
 
 def digest_arrays(path: Path) -> str:
@@ -88,15 +84,22 @@ def digest_arrays(path: Path) -> str:
         UserError: it is missing, or its directory is damaged.
     """
     digest = hashlib.sha256()
+    with _open(path) as archive:
+        for member in archive.infolist():
+            digest.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a checkpoint; what reading it raises becomes a `UserError`."""
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                digest.update(f"{member.filename} {member.file_size} {member.CRC}\n".encode())
+            yield archive
     except FileNotFoundError as error:
         raise UserError(f"checkpoint {path} does not exist") from error
     except DAMAGE as error:
         raise UserError(f"{path} is damaged: {error}") from error
-    return digest.hexdigest()
 
 
 class Checkpoints:

@@ -9,7 +9,7 @@ from sample_configs import PINNED, changed, configured
 from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
-from nmt.config.schema import check
+from nmt.config.schema import check_config
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("culprit", "changes"), REFUSED, ids=shortly)
 def test_a_wrong_value_is_named(default: Config, culprit: str, changes: dict[str, Any]) -> None:
-    message = complaint(lambda: check(changed(default, changes)))
+    message = complaint(lambda: check_config(changed(default, changes)))
     assert culprit in message
 
 
@@ -193,7 +193,7 @@ def test_a_wrong_value_is_named(default: Config, culprit: str, changes: dict[str
 def test_a_misspelt_choice_is_corrected(
     default: Config, changes: dict[str, Any], suggestion: str
 ) -> None:
-    assert suggestion in complaint(lambda: check(changed(default, changes)))
+    assert suggestion in complaint(lambda: check_config(changed(default, changes)))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_misspelt_choice_is_corrected(
     ids=shortly,
 )
 def test_values_at_the_edge_are_taken(default: Config, changes: dict[str, Any]) -> None:
-    check(changed(default, changes))
+    check_config(changed(default, changes))
 
 
 @pytest.mark.parametrize(
@@ -254,4 +254,4 @@ def test_values_at_the_edge_are_taken(default: Config, changes: dict[str, Any]) 
 def test_a_value_that_cannot_work_is_named(
     default: Config, culprit: str, changes: dict[str, Any]
 ) -> None:
-    assert culprit in complaint(lambda: check(changed(default, changes)))
+    assert culprit in complaint(lambda: check_config(changed(default, changes)))

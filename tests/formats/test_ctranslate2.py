@@ -65,7 +65,7 @@ def sure_model() -> Transformer:
 
 
 @pytest.fixture(scope="module")
-def own() -> KerasEngine:
+def keras_engine() -> KerasEngine:
     """A search of the kind that is compared with, compiled once: its model takes any weights."""
     return KerasEngine(random_model())
 
@@ -123,9 +123,9 @@ def test_log_probabilities_are_the_models_own(
 ) -> None:
     model = random_model(norm=norm, positions=positions, activation=activation)
     sources, targets = zip(*PAIRS, strict=True)
-    found = engine_of(model).score(sources, targets)
+    scores = engine_of(model).score(sources, targets)
     expected = forced(model, sources, [[*target, EOS] for target in targets])
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(scores, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
@@ -135,9 +135,9 @@ def test_small_activations_are_normalized_alike(engine_of: Any) -> None:
     for table in (model.embedding.table, model.positions.table):
         table.assign(table * 1e-3)
     source, target = PAIRS[0]
-    found = engine_of(model).score([source], [target])[0]
+    scores = engine_of(model).score([source], [target])[0]
     expected = forced(model, [source], [[*target, EOS]])[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
 def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_quantized_weights_are_smaller_and_near(engine_of: Any, tmp_path: Path) 
     sizes = []
     # In nats. Products of bytes are less exact on CPUs that have no instructions for them.
     for quantization, tolerance in (("float32", 1e-4), ("float16", 0.02), ("int8", 0.8)):
-        found = np.concatenate(engine_of(model, quantization).score(sources, targets))
-        np.testing.assert_allclose(found, expected, atol=tolerance)
+        scores = np.concatenate(engine_of(model, quantization).score(sources, targets))
+        np.testing.assert_allclose(scores, expected, atol=tolerance)
         sizes.append((tmp_path / "model.bin").stat().st_size)
     assert sizes[0] > sizes[1] > sizes[2]
     for weight, array in zip(model.weights, before, strict=True):
@@ -214,9 +214,9 @@ def test_variants_of_attention_are_computed_alike(engine_of: Any, changes: dict[
     rng = np.random.default_rng(0)
     sources = [rng.integers(4, 23, count) for count in (4, 45, 30)]
     targets = [rng.integers(4, 23, count).tolist() for count in (50, 3, 0)]
-    found = engine_of(model).score(sources, targets)
+    scores = engine_of(model).score(sources, targets)
     expected = forced(model, sources, [[*target, EOS] for target in targets])
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(scores, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
@@ -228,19 +228,21 @@ def sources_and_limits(count: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [1, 4])
-def test_search_finds_what_keras_finds(engine_of: Any, own: KerasEngine, size: int) -> None:
+def test_search_finds_what_keras_finds(
+    engine_of: Any, keras_engine: KerasEngine, size: int
+) -> None:
     model = sure_model()
     table = model.embedding.table.numpy()
     table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat its begin mark
     model.embedding.table.assign(table)
     sources, limits = sources_and_limits(60)
     beam = Beam(size, 0.6, n_best=size)
-    found = engine_of(model).search(sources, limits, beam, NO_PREFIX)
-    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
-    assert all(1 <= len(hypotheses) <= size for hypotheses in found)
-    own.model.set_weights(model.get_weights())
-    expected = own.search(sources, limits, beam, NO_PREFIX)
-    for ours, theirs in zip(found, expected, strict=True):
+    hypotheses = engine_of(model).search(sources, limits, beam, NO_PREFIX)
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
+    assert all(1 <= len(ranked) <= size for ranked in hypotheses)
+    keras_engine.model.set_weights(model.get_weights())
+    expected = keras_engine.search(sources, limits, beam, NO_PREFIX)
+    for ours, theirs in zip(hypotheses, expected, strict=True):
         # CTranslate2 lets only the k best candidates end: an early end behind them is not found,
         # and here it is better than an end forced by the limit.
         if size == 1 or theirs[0].tokens != (EOS,):
@@ -249,40 +251,44 @@ def test_search_finds_what_keras_finds(engine_of: Any, own: KerasEngine, size: i
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_begin_mark_is_never_written(engine_of: Any, own: KerasEngine, size: int) -> None:
+def test_the_begin_mark_is_never_written(
+    engine_of: Any, keras_engine: KerasEngine, size: int
+) -> None:
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)
     written = engine._search(sources, 12, Beam(size, 0.6), NO_PREFIX, ())
     assert any(BOS in tokens for hypotheses in written for tokens in hypotheses)
-    found = engine.search(sources, limits, Beam(size, 0.6, n_best=size), NO_PREFIX)
-    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
+    hypotheses = engine.search(sources, limits, Beam(size, 0.6, n_best=size), NO_PREFIX)
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
     if size == 1:
-        own.model.set_weights(model.get_weights())
-        expected = own.search(sources, limits, Beam(1, 0.6), NO_PREFIX)
-        assert [one[0].tokens for one in found] == [one[0].tokens for one in expected]
+        keras_engine.model.set_weights(model.get_weights())
+        expected = keras_engine.search(sources, limits, Beam(1, 0.6), NO_PREFIX)
+        assert [best.tokens for best, *_ in hypotheses] == [best.tokens for best, *_ in expected]
 
 
 def check_hypotheses(
     model: Transformer,
     sources: Sequence[np.ndarray],
     limits: np.ndarray,
-    found: Sequence[Sequence[Hypothesis]],
+    hypotheses: Sequence[Sequence[Hypothesis]],
     alpha: float,
 ) -> None:
-    flat = [(i, one) for i, hypotheses in enumerate(found) for one in hypotheses]
-    own = forced(model, [sources[i] for i, _ in flat], [one.tokens for _, one in flat])
-    for (i, one), log_probs in zip(flat, own, strict=True):
-        assert len(one.tokens) <= limits[i]
-        assert one.tokens.index(EOS) == len(one.tokens) - 1
-        assert not {PAD, BOS} & set(one.tokens)
-        assert one.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
-        penalty = ((5 + len(one.tokens)) / 6) ** alpha
-        assert one.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
-    for hypotheses in found:
-        scores = [one.score for one in hypotheses]
+    flat = [(i, item) for i, ranked in enumerate(hypotheses) for item in ranked]
+    forced_log_probs = forced(
+        model, [sources[i] for i, _ in flat], [item.tokens for _, item in flat]
+    )
+    for (i, item), log_probs in zip(flat, forced_log_probs, strict=True):
+        assert len(item.tokens) <= limits[i]
+        assert item.tokens.index(EOS) == len(item.tokens) - 1
+        assert not {PAD, BOS} & set(item.tokens)
+        assert item.log_prob == pytest.approx(log_probs.sum(), abs=2e-4)
+        penalty = ((5 + len(item.tokens)) / 6) ** alpha
+        assert item.score == pytest.approx(log_probs.sum() / penalty, abs=2e-4)
+    for ranked in hypotheses:
+        scores = [item.score for item in ranked]
         assert scores == sorted(scores, reverse=True)
-        assert len({one.tokens for one in hypotheses}) == len(hypotheses)
+        assert len({item.tokens for item in ranked}) == len(ranked)
 
 
 def ending_model(wish: float) -> Transformer:
@@ -299,18 +305,18 @@ def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> N
     limits = np.array([4, 5, 6, *[11] * 9], np.int32)
     prefix = np.array([7, 8, 9], np.int32)
     beam = Beam(size, 0.6, n_best=size)
-    found = engine_of(model).search(sources, limits, beam, prefix)
-    check_hypotheses(model, sources, limits, found, alpha=0.6 if size > 1 else 0)
-    assert all(one.tokens[:3] == (7, 8, 9) for hypotheses in found for one in hypotheses)
-    assert any(len(hypotheses[0].tokens) < 11 for hypotheses in found[3:])
+    hypotheses = engine_of(model).search(sources, limits, beam, prefix)
+    check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
+    assert all(item.tokens[:3] == (7, 8, 9) for ranked in hypotheses for item in ranked)
+    assert any(len(ranked[0].tokens) < 11 for ranked in hypotheses[3:])
 
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
     sources, _ = sources_and_limits(3)
     limits = np.full(3, 9, np.int32)
-    found = engine_of(ending_model(8)).search(sources, limits, Beam(size, 0.6), NO_PREFIX)
-    assert [hypotheses[0].tokens for hypotheses in found] == [(EOS,)] * 3
+    hypotheses = engine_of(ending_model(8)).search(sources, limits, Beam(size, 0.6), NO_PREFIX)
+    assert [ranked[0].tokens for ranked in hypotheses] == [(EOS,)] * 3
 
 
 def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
@@ -322,8 +328,8 @@ def test_a_folder_translates_alone(parrot_run: Path, tmp_path: Path) -> None:
     assert loaded.segmenter.max_tokens == translator.segmenter.max_tokens == 63
     for texts in (sentences, sentences[:1], ["", sentences[1], "\u200b"], []):
         for beam in (1, 4):
-            found = loaded.translate(texts, beam_size=beam)
-            assert found == translator.translate(texts, beam_size=beam)
+            outputs = loaded.translate(texts, beam_size=beam)
+            assert outputs == translator.translate(texts, beam_size=beam)
     assert len(set(loaded.translate(sentences))) == len(sentences) > 10
     with pytest.raises(UserError, match="a coverage penalty needs the Keras engine"):
         loaded.translate(sentences, coverage_penalty=0.2)

@@ -74,17 +74,17 @@ print(json.dumps({
         cwd=exported,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    outputs = json.loads(done.stdout.splitlines()[-1])
     expected = translator.hypotheses(texts)
     best = [hypotheses[0] for hypotheses in expected]
-    assert found["translation"] == [one.text for one in best]
-    assert found["alone"] == found["translation"][:6]
-    assert found["of none"] == 0
+    assert outputs["translation"] == [translation.text for translation in best]
+    assert outputs["alone"] == outputs["translation"][:6]
+    assert outputs["of none"] == 0
     for name in ("score", "log_prob"):
-        values = [getattr(one, name) for one in best]
-        assert found["together"][name] == pytest.approx(values, abs=1e-3)
-    assert not [name for name in found["nmt"] if name.startswith("nmt")]
-    assert sum(map(bool, found["translation"])) == len(texts) - 2
+        values = [getattr(translation, name) for translation in best]
+        assert outputs["together"][name] == pytest.approx(values, abs=1e-3)
+    assert not [name for name in outputs["nmt"] if name.startswith("nmt")]
+    assert sum(map(bool, outputs["translation"])) == len(texts) - 2
 
 
 def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
@@ -96,8 +96,8 @@ def test_a_long_text_is_cut(exported: Path, translator: Translator) -> None:
     long, short = savedmodel.translate(exported, [sentence * 20, cut])
     (expected,) = translator.hypotheses([cut])[0]
     assert long.text == short.text == expected.text != ""
-    for found in (long, short):
-        assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
+    for translation in (long, short):
+        assert translation.log_prob == pytest.approx(expected.log_prob, abs=1e-3)
 
 
 def test_cleaning_in_the_graph_is_clean_text() -> None:
@@ -114,8 +114,8 @@ def test_cleaning_in_the_graph_is_clean_text() -> None:
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(texts)
     def check(texts: list[str]) -> None:
-        found = clean(tf.constant(texts, tf.string)).numpy()
-        assert [text.decode() for text in found] == [clean_text(text) for text in texts]
+        cleaned = clean(tf.constant(texts, tf.string)).numpy()
+        assert [text.decode() for text in cleaned] == [clean_text(text) for text in texts]
 
     check()
     assert clean(tf.constant([b"\xff a\xe2\x82b"])).numpy()[0].decode() == "\ufffd a\ufffdb"
@@ -152,9 +152,9 @@ def test_a_decoded_byte_that_ends_a_line_leaves_one_line() -> None:
 
 @pytest.mark.long
 def test_a_wordpiece_model(tmp_path: Path) -> None:
-    made = make_wordpiece()
-    savedmodel.write(made.model, made.tokenizer, made.decoding, tmp_path)
-    found = savedmodel.translate(tmp_path, TEXTS)
-    for ours, theirs in zip(found, made.expected, strict=True):
+    untrained = make_wordpiece()
+    savedmodel.write(untrained.model, untrained.tokenizer, untrained.decoding, tmp_path)
+    translations = savedmodel.translate(tmp_path, TEXTS)
+    for ours, theirs in zip(translations, untrained.expected, strict=True):
         assert ours.text == theirs.text != ""
         assert ours.log_prob == pytest.approx(theirs.log_prob, abs=1e-3)

@@ -47,9 +47,9 @@ def exported(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def texts(parrot_run: Path, translator: Translator) -> list[str]:
-    found = read_samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
-    assert len(found) > 5
-    return found
+    samples = read_samples(parrot_run / "samples", [], translator.tokenizer, POSITIONS)
+    assert len(samples) > 5
+    return samples
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +115,9 @@ def test_quantized_it_is_smaller(
         folder.mkdir()
         written(translator, folder, quantization)
         sizes.append((folder / tflite.MODEL_FILE).stat().st_size)
-        found = tflite.translate(folder, texts)
-        same = sum(ours.text == theirs.text for ours, theirs in zip(found, expected, strict=True))
+        translations = tflite.translate(folder, texts)
+        pairs = zip(translations, expected, strict=True)
+        same = sum(ours.text == theirs.text for ours, theirs in pairs)
         assert same >= 0.8 * len(texts), quantization
     assert sizes[0] > sizes[1] > sizes[2]
 

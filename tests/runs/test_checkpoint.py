@@ -53,12 +53,12 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(
 
 
 def test_the_last_few_are_kept(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
-    assert kept.load_latest() is None
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.load_latest() is None
     for step in (5, 10, 15):
-        kept.save(step, {"a": np.array(step)}, {"step": step}, keep=2)
-    assert kept.steps() == [10, 15]
-    latest = kept.load_latest()
+        checkpoints.save(step, {"a": np.array(step)}, {"step": step}, keep=2)
+    assert checkpoints.steps() == [10, 15]
+    latest = checkpoints.load_latest()
     assert latest is not None
     assert latest[1] == {"step": 15}
 
@@ -96,14 +96,14 @@ def test_a_damaged_checkpoint_takes_no_place_of_a_sound_one(tmp_path: Path) -> N
 
 
 def test_other_files_beside_the_checkpoints_are_left_alone(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    checkpoints = Checkpoints(tmp_path)
     others = [tmp_path / name for name in ("step_copy.npz", "step_00000009.npz.old", "step_1.txt")]
     for path in others:
         path.touch()
     for step in (1, 2):
-        kept.save(step, {"a": np.array(step)}, {"step": step}, keep=1)
-    assert kept.steps() == [2]
-    assert sorted(tmp_path.iterdir()) == sorted([*others, kept.path(2)])
+        checkpoints.save(step, {"a": np.array(step)}, {"step": step}, keep=1)
+    assert checkpoints.steps() == [2]
+    assert sorted(tmp_path.iterdir()) == sorted([*others, checkpoints.path(2)])
 
 
 def test_others_may_read_a_checkpoint(tmp_path: Path) -> None:
@@ -182,30 +182,29 @@ def test_another_archive_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finite_is_not_written(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
-    kept.save(1, ARRAYS, {"step": 1}, keep=1)
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, ARRAYS, {"step": 1}, keep=1)
     for number in (np.nan, np.inf):
         with pytest.raises(UserError, match=r"b/bias holds NaN or infinity"):
-            kept.save(2, ARRAYS | {"b/bias": np.array([0, number], np.float32)}, {}, keep=1)
-    assert list(tmp_path.iterdir()) == [kept.path(1)]
+            checkpoints.save(2, ARRAYS | {"b/bias": np.array([0, number], np.float32)}, {}, keep=1)
+    assert list(tmp_path.iterdir()) == [checkpoints.path(1)]
 
 
 def test_the_newest_sound_one_is_read(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    checkpoints = Checkpoints(tmp_path)
     for step in (1, 2, 3):
-        kept.save(step, ARRAYS, {"step": step}, keep=3)
-    kept.path(3).write_bytes(kept.path(3).read_bytes()[:-30])
-    kept.path(2).write_bytes(b"")
-    said: list[str] = []
-    latest = kept.load_latest(said.append)
+        checkpoints.save(step, ARRAYS, {"step": step}, keep=3)
+    checkpoints.path(3).write_bytes(checkpoints.path(3).read_bytes()[:-30])
+    checkpoints.path(2).write_bytes(b"")
+    messages: list[str] = []
+    latest = checkpoints.load_latest(messages.append)
     assert latest is not None
     assert latest[1] == {"step": 1}
-    assert [str(kept.path(step)) in line for step, line in zip((3, 2), said, strict=True)] == [
-        True
-    ] * 2
-    kept.path(1).write_bytes(b"PK")
+    steps_and_messages = zip((3, 2), messages, strict=True)
+    assert [str(checkpoints.path(step)) in line for step, line in steps_and_messages] == [True] * 2
+    checkpoints.path(1).write_bytes(b"PK")
     with pytest.raises(UserError, match=r"step_00000003\.npz is damaged"):
-        kept.load_latest()
+        checkpoints.load_latest()
 
 
 def test_any_damage_is_found_or_harmless(tmp_path: Path) -> None:
@@ -213,24 +212,24 @@ def test_any_damage_is_found_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     arrays = {"model/a": np.arange(3, dtype=np.float32)}
     write_arrays(path, arrays, {"step": 1})
-    whole = path.read_bytes()
+    content = path.read_bytes()
     # 6 makes f2 of f4: fewer bytes are read, and the sum over all of them is not compared.
     # 1 encrypts, 14 names a way of compression, and 64 asks for a version to come.
     masks = (1, 6, 14, 64)
-    damaged = [whole[:size] for size in range(0, len(whole), 3)]
-    for offset, mask in itertools.product(range(len(whole)), masks):
-        damaged.append(whole[:offset] + bytes([whole[offset] ^ mask]) + whole[offset + 1 :])
+    damaged = [content[:size] for size in range(0, len(content), 3)]
+    for offset, mask in itertools.product(range(len(content)), masks):
+        damaged.append(content[:offset] + bytes([content[offset] ^ mask]) + content[offset + 1 :])
     harmless = 0
     for content in damaged:
         path.write_bytes(content)
         try:
-            found, metadata = read_arrays(path)
+            stored, metadata = read_arrays(path)
         except UserError:
             continue
         harmless += 1
         assert metadata == {"step": 1}
-        assert found.keys() == arrays.keys()
+        assert stored.keys() == arrays.keys()
         for name, array in arrays.items():
-            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-            np.testing.assert_array_equal(found[name], array)
+            assert (stored[name].dtype, stored[name].shape) == (array.dtype, array.shape)
+            np.testing.assert_array_equal(stored[name], array)
     assert 0 < harmless < len(damaged)  # times, versions of programs, and names in two places

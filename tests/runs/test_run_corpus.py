@@ -55,13 +55,13 @@ def test_a_run_from_elsewhere_cannot_have_files_written(tmp_path: Path, site: Si
     run = make_run(tmp_path, data, cache_dir=tmp_path / "cache")
     assert run.config.data.rejected_file == str(tmp_path / "precious.txt")
     before = tree(tmp_path)
-    said: list[str] = []
-    corpus = read_corpus(run, said.append)
+    messages: list[str] = []
+    corpus = read_corpus(run, messages.append)
     assert corpus.train == [*GO, Pair("frase 1", "sentence 1")]
     assert corpus.rejected == {"missing column": 1}
     assert site.requests == 1
     assert tree(tmp_path) == before
-    assert said[0] == f"downloading {site.url}"
+    assert messages[0] == f"downloading {site.url}"
 
 
 def test_an_archive_that_is_there_is_not_fetched(tmp_path: Path, site: Site) -> None:
@@ -110,8 +110,8 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
         {"sources": {"pairs": replace(plain, columns=[1, 0])}, **turned},
         {"sources": {"pairs": replace(plain, columns=[1, 0])}, "reverse": True, **turned},
     ):
-        given = {"sources": {"pairs": plain}, "tests": {"run": str(run.path)}, **changes}
-        data = configure(**given)
+        settings = {"sources": {"pairs": plain}, "tests": {"run": str(run.path)}, **changes}
+        data = configure(**settings)
         corpus = load_corpus(data, cache_dir=tmp_path, tests=read_tests(data))
         numbers = {number for pair in corpus.train for number in re.findall(r"\d+", pair.source)}
         assert numbers == {str(number) for number in range(20, 40)}, changes
@@ -155,14 +155,14 @@ def test_a_corpus_that_has_changed_is_said(
     run.write_corpus_record(make_corpus_record(corpus_of(run)))
     assert not has_corpus_changed(run, corpus_of(run))
     path.write_text(path.read_text().replace(old, new, 1))
-    said: list[str] = []
-    assert make_corpus_record(read_corpus(run, said.append))["pairs"] == {
+    messages: list[str] = []
+    assert make_corpus_record(read_corpus(run, messages.append))["pairs"] == {
         "train": 30,
         "dev": 5,
         "test": 5,
     }
     warning = "warning: the corpus has changed since this run was trained on it"
-    assert (warning in said) == changed
+    assert (warning in messages) == changed
 
 
 def test_a_run_keeps_the_hash_of_its_archive_and_goes_on_without_one(tmp_path: Path) -> None:

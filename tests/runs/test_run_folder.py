@@ -78,7 +78,7 @@ def test_json_that_is_nested_without_end_is_damage(
         with pytest.raises(UserError, match=f"{name}.* is damaged"):
             read()
     (run.path / "other.json").write_text("[" * 10_000)
-    verdicts = {one.name: one.verdict for one in verify_run(run.path)}
+    verdicts = {verdict.name: verdict.verdict for verdict in verify_run(run.path)}
     assert {verdicts[name] for name in (*readers, "other.json")} == {"damaged"}
 
 
@@ -180,9 +180,9 @@ def test_a_damaged_tokenizer_is_refused(parrot_run: Path, tmp_path: Path) -> Non
 def test_a_damaged_configuration_is_refused(tmp_path: Path, compose: Callable[..., Config]) -> None:
     run = RunFolder.create(compose(f"runs_dir={tmp_path}", "decoding.beam_size=4"))
     path = run.path / "config.yaml"
-    whole = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8")
     assert RunFolder(run.path).config.decoding.beam_size == 4
-    changed = whole.replace("beam_size: 4", "beam_size: 5")
+    changed = content.replace("beam_size: 4", "beam_size: 5")
     path.write_text(changed, encoding="utf-8")
     with pytest.raises(UserError, match=r"config\.yaml is damaged: .*delete that line"):
         _ = RunFolder(run.path).config

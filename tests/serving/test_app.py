@@ -248,11 +248,11 @@ def test_requests_that_wait_together_are_translated_together() -> None:
         with busy(running) as pool:
             answers = [pool.submit(running.translate, f"w{n}") for n in range(10)]
             greedy = pool.submit(running.translate, "greedy", beam=1)
-            seen = pool.submit(running.translate, "a b", attention=True)
+            attended = pool.submit(running.translate, "a b", attention=True)
             until(lambda: running.measured("nmt_queue_work") == 4 * 10 * 2 + 6 + 5 * 3)
         assert [answer.result() for answer in answers] == [[[{"text": f"W{n}"}]] for n in range(10)]
         assert greedy.result() == [[{"text": "GREEDY"}]]
-        assert seen.result()[0][0]["attention"]
+        assert attended.result()[0][0]["attention"]
         sizes = sorted(len(texts) for texts, _ in running.translator.calls)
         assert sizes == [1, 3, 8]
         assert running.measured("nmt_queue_work") == 0
@@ -267,14 +267,14 @@ def attending(running: Running, texts: list[str]) -> Iterator[ThreadPoolExecutor
     with ThreadPoolExecutor(16) as pool:
         running.translator.attention_gate.clear()
         running.translator.attention_started.clear()
-        held = pool.submit(running.translate, texts, attention=True)
+        answer = pool.submit(running.translate, texts, attention=True)
         assert running.translator.attention_started.wait(SOON)
         try:
             yield pool
-            assert not held.done()
+            assert not answer.done()
         finally:
             running.translator.attention_gate.set()
-        assert all(best["attention"] for best, *_ in held.result())
+        assert all(best["attention"] for best, *_ in answer.result())
 
 
 def test_others_are_answered_while_attention_is_computed() -> None:
@@ -295,13 +295,13 @@ def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(service_module, "encode_answer", wait_and_encode)
     with serving() as running, ThreadPoolExecutor() as pool:
-        held = pool.submit(running.translate, "Hola mundo", attention=True)
+        answer = pool.submit(running.translate, "Hola mundo", attention=True)
         assert started.wait(SOON)
         assert running.ask("GET", "/healthz").status == 200
         assert running.translate("la casa") == [[{"text": "house the"}]]
-        assert not held.done()
+        assert not answer.done()
         gate.set()
-        assert held.result()[0][0]["attention"]
+        assert answer.result()[0][0]["attention"]
 
 
 def test_attention_counts_as_one_more_hypothesis() -> None:
@@ -563,10 +563,10 @@ def test_who_sends_no_head_or_half_of_one_is_dropped() -> None:
     with serving(timeout_s=0.5) as running:
         for begin in (b"", b"POST /translate HTTP/1.1\r\nHost:"):
             assert received(connected(running, begin)) == 0
-        whole = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
-        client = connected(running, whole)
+        request = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
+        client = connected(running, request)
         assert client.recv(1000)
-        client.sendall(whole[:5])  # what is sent after an answer is watched as well
+        client.sendall(request[:5])  # the time limit applies after an answer, too
         assert received(client) < 1000
 
 
@@ -586,13 +586,13 @@ def test_who_does_not_read_an_answer_is_dropped() -> None:
 
 def test_connections_beyond_the_limit_are_refused_in_json() -> None:
     with serving(max_connections=2) as running:
-        held = [connected(running, b""), connected(running, b"")]
+        clients = [connected(running, b""), connected(running, b"")]
         until(lambda: len(running.connections) == 2)
         with connected(running, b"") as client, client.makefile("rb") as answer:
             head, _, body = answer.read().partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert json.loads(body) == {"error": "more than 2 connections"}
-        for client in held:
+        for client in clients:
             client.close()
         until(lambda: not running.connections)
         assert running.translate("Hola") == [[{"text": "hello"}]]

@@ -34,14 +34,14 @@ class Recorder:
 
 @contextmanager
 def batching(compute: Callable[..., Any], **settings: Any) -> Iterator[Batcher[str, str, str]]:
-    given = {
+    options = {
         "work": lambda item, options: 1,
         "max_batch": 4,
         "max_batch_work": 1000,
         "max_wait_s": 0.0,
         "max_queue": 100,
     } | settings
-    batcher: Batcher[str, str, str] = Batcher(compute, **given)
+    batcher: Batcher[str, str, str] = Batcher(compute, **options)
     try:
         yield batcher
     finally:
@@ -174,13 +174,13 @@ def test_a_cancelled_request_is_not_computed_and_frees_its_place() -> None:
     with batching(compute, max_queue=3) as batcher:
         with busy(compute, batcher):
             unwanted = batcher.submit(["a", "b"], "x")
-            wanted = batcher.submit(["c"], "x")
+            waiting = batcher.submit(["c"], "x")
             with pytest.raises(QueueFullError):
                 batcher.submit(["d"], "x")
             assert unwanted.cancel()
             assert batcher.waiting == 1
             late = batcher.submit(["e", "f"], "x")
-        assert results(wanted, late) == [["c/x"], ["e/x", "f/x"]]
+        assert results(waiting, late) == [["c/x"], ["e/x", "f/x"]]
         with pytest.raises(CancelledError):
             unwanted.result(SOON)
     assert compute.calls == [(["c", "e", "f"], "x")]
@@ -202,10 +202,10 @@ def test_an_exception_reaches_all_requests_of_its_batch_and_no_other() -> None:
     compute = Recorder()
 
     def fragile(items: list[str], options: str) -> list[str]:
-        found = compute(items, options)
+        computed = compute(items, options)
         if "bad" in items:
             raise RuntimeError("cannot")
-        return found
+        return computed
 
     with batching(fragile) as batcher:
         with busy(compute, batcher):

@@ -42,9 +42,9 @@ def page(browser: Any, service: Running) -> Iterator[Any]:
     """Open the page; nothing may be asked of another origin, and no script may fail."""
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
-    asked: list[str] = []
+    urls: list[str] = []
     problems: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: urls.append(request.url))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
         "console",
@@ -58,7 +58,7 @@ def page(browser: Any, service: Running) -> Iterator[Any]:
     yield page
     page.close()
     service.translator.gate.set()
-    assert [url for url in asked if not url.startswith((service.url, "data:"))] == []
+    assert [url for url in urls if not url.startswith((service.url, "data:"))] == []
     assert problems == []
 
 
@@ -298,23 +298,23 @@ def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
 
 def translations_asked(page: Any) -> list[bool]:
     """Return a list that grows with every translation asked for: whether with attention."""
-    asked: list[bool] = []
+    attentions: list[bool] = []
     page.on(
         "request",
         lambda request: (
-            asked.append(request.post_data_json["attention"])
+            attentions.append(request.post_data_json["attention"])
             if request.url.endswith("/translate")
             else None
         ),
     )
-    return asked
+    return attentions
 
 
 def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> None:
     with serving() as running:
         running.translator.loading_error = UserError("the weights are damaged")
         page = browser.new_page()
-        asked = translations_asked(page)
+        attentions = translations_asked(page)
         page.goto(running.url)
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
@@ -322,18 +322,18 @@ def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> No
         api.expect(target).to_have_text("world hello")
         api.expect(page.get_by_role("status")).to_have_text("")
         api.expect(page.locator("#viewer")).to_be_hidden()
-        # The reason will not change: attention is asked for once.
+        # The reason will not change: attention is requested once.
         page.locator("#source").fill("la casa")
         api.expect(target).to_have_text("house the")
         api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
-        assert asked == [False, True, False]
+        assert attentions == [False, True, False]
         page.close()
 
 
 def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
     with serving() as running:
         page = browser.new_page()
-        asked = translations_asked(page)
+        attentions = translations_asked(page)
         page.goto(running.url)
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
@@ -348,7 +348,7 @@ def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
         page.locator("#source").fill("Hola casa")
         api.expect(page.locator("#source-words")).to_have_text("Hola casa end ")
         api.expect(hint).to_have_text("")
-        assert asked == [False, True, True, False, True]
+        assert attentions == [False, True, True, False, True]
         page.close()
 
 
@@ -357,7 +357,7 @@ def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
     translator.has_attention = False
     with serving(translator) as running:
         page = browser.new_page()
-        asked = translations_asked(page)
+        attentions = translations_asked(page)
         page.goto(running.url)
         page.locator("#source").fill("Hola mundo")
         api.expect(page.locator("#hint")).to_have_text(
@@ -365,6 +365,6 @@ def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
         )
         page.locator("#source").fill("la casa")
         api.expect(page.locator("#target-words")).to_have_text("house the")
-        assert asked == [False, False]
+        assert attentions == [False, False]
         assert running.translator.loads == 0
         page.close()

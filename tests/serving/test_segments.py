@@ -31,8 +31,9 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     assert [len(ids) for ids in segments] == [1, 0, 4]
     search = {"beam_size": 2, "length_penalty": 0.6, "n_best": 2}
     hypotheses = [[served.hypotheses([i], **search)[0] for i in ids] for ids in segments]
-    for of_text, expected in zip(hypotheses, translator.hypotheses(texts, n_best=2), strict=True):
-        joined = served.join(of_text, 2)
+    together = translator.hypotheses(texts, n_best=2)
+    for translated_segments, expected in zip(hypotheses, together, strict=True):
+        joined = served.join(translated_segments, 2)
         assert [best.text for best in joined] == [best.text for best in expected]
         assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
     assert translator.segmenter.max_tokens == 5, "the translator is as it was"
@@ -44,7 +45,7 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     decoding = DecodingConfig(
         beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
-    alone, both = (
+    separate, both = (
         SegmentTranslator(Translator(KerasEngine(model), Letters(), decoding)) for _ in "ab"
     )
     best = Translation("abc", -1.0, -1.0, (4, 5, 6, 2))
@@ -60,8 +61,8 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     both.load_attention()
     with ThreadPoolExecutor(2) as pool:
         searching, attending = pool.submit(search, both), pool.submit(attend, both)
-    expected = search(alone)
+    expected = search(separate)
     for hypotheses, reference in zip(searching.result(), expected, strict=True):
         assert [best.text for best in hypotheses] == [best.text for best in reference]
-    for weights, reference_weights in zip(attending.result(), attend(alone), strict=True):
+    for weights, reference_weights in zip(attending.result(), attend(separate), strict=True):
         np.testing.assert_allclose(weights, reference_weights, atol=1e-5)

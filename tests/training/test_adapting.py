@@ -71,9 +71,9 @@ def test_it_begins_with_the_weights_the_tokenizer_and_the_sizes(
     console = Console(file=shown, width=300)
     run = adapt(shop, general, STILL, "model.dropout=0.2", console=console)
     assert f"starting from the weights of {general.path}" in shown.getvalue()
-    expected, found = best_weights(general), best_weights(run)
+    expected, weights = best_weights(general), best_weights(run)
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)
     assert run.folder.load_tokenizer().fingerprint == general.folder.load_tokenizer().fingerprint
     ours, theirs = run.folder.config, general.folder.config
     assert ours.model.d_model == theirs.model.d_model == 64
@@ -124,7 +124,7 @@ def test_what_contradicts_it_is_refused(
 
 
 def test_a_new_vocabulary_needs_a_run(shop: Workshop) -> None:
-    with pytest.raises(UserError, match=r"training\.new_vocabulary is for a run"):
+    with pytest.raises(UserError, match=r"training\.new_vocabulary needs training\.start_from"):
         shop.train("training.new_vocabulary=true")
 
 
@@ -149,8 +149,8 @@ class Spelling:
 
     def _ids(self, text: str) -> Any:
         while text:
-            found = [piece for piece in self._pieces[UNK + 1 :] if text.startswith(piece)]
-            longest = max(found, key=len, default="")
+            prefixes = [piece for piece in self._pieces[UNK + 1 :] if text.startswith(piece)]
+            longest = max(prefixes, key=len, default="")
             yield self._pieces.index(longest) if longest else UNK
             text = text[len(longest) or 1 :]
 
@@ -159,14 +159,16 @@ def test_pieces_keep_their_vectors_and_new_ones_begin_as_means() -> None:
     old = Spelling("▁", "s", "o", "l", "▁so")
     new = Spelling("l", "▁sol", "os", "x")
     table = np.random.default_rng(0).standard_normal((old.vocabulary_size, 3)).astype(np.float32)
-    found, kept = translate_table(table, old, new)  # type: ignore[arg-type]
-    assert found.dtype == np.float32
-    assert kept == 4 + 1
-    np.testing.assert_array_equal(found[:4], table[:4])
-    np.testing.assert_array_equal(found[4], table[7])  # l
-    np.testing.assert_allclose(found[5], (table[8] + table[7]) / 2, rtol=1e-6)  # ▁so l
-    np.testing.assert_allclose(found[6], (table[6] + table[5]) / 2, rtol=1e-6)  # o s, and no space
-    np.testing.assert_allclose(found[7], table.mean(axis=0), rtol=1e-6)  # nothing of it is known
+    vectors, shared = translate_table(table, old, new)  # type: ignore[arg-type]
+    assert vectors.dtype == np.float32
+    assert shared == 4 + 1
+    np.testing.assert_array_equal(vectors[:4], table[:4])
+    np.testing.assert_array_equal(vectors[4], table[7])  # l
+    np.testing.assert_allclose(vectors[5], (table[8] + table[7]) / 2, rtol=1e-6)  # ▁so l
+    np.testing.assert_allclose(
+        vectors[6], (table[6] + table[5]) / 2, rtol=1e-6
+    )  # o s, and no space
+    np.testing.assert_allclose(vectors[7], table.mean(axis=0), rtol=1e-6)  # all unknown
 
 
 def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
@@ -182,12 +184,12 @@ def test_a_run_takes_another_vocabulary(shop: Workshop, general: Run) -> None:
     )
     assert len(both) > 300
     assert f"; {len(both)} of {tokenizer.vocabulary_size} pieces" in shown.getvalue()
-    found, expected = best_weights(run), best_weights(general)
+    weights, expected = best_weights(run), best_weights(general)
     for name, array in expected.items():
         if name != TABLE:
-            np.testing.assert_allclose(found[name], array, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(weights[name], array, atol=1e-6, err_msg=name)
     translated, _ = translate_table(expected[TABLE], old, tokenizer)
-    np.testing.assert_allclose(found[TABLE], translated, atol=1e-6)
+    np.testing.assert_allclose(weights[TABLE], translated, atol=1e-6)
 
 
 # --- Freezing. ------------------------------------------------------------------------------------
@@ -212,10 +214,10 @@ def test_patterns_name_weights_or_what_is_around_them() -> None:
 @pytest.mark.backend
 def test_frozen_weights_stay_and_are_kept_once(shop: Workshop, general: Run) -> None:
     run = adapt(shop, general, "training.freeze=[embedding,encoder_*]")
-    expected, found = best_weights(general), best_weights(run)
+    expected, weights = best_weights(general), best_weights(run)
     for name, array in expected.items():
         frozen = name.startswith(("embedding", "encoder_"))
-        assert np.array_equal(found[name], array) == frozen or name.endswith("key/bias"), name
+        assert np.array_equal(weights[name], array) == frozen or name.endswith("key/bias"), name
     start, _ = read_arrays(run.folder.checkpoints.start)
     best, _ = read_arrays(run.folder.checkpoints.best)
     last, _ = read_arrays(run.folder.checkpoints.path(4))
@@ -257,8 +259,8 @@ def test_adapters_begin_as_nothing_and_are_merged_as_they_are_computed() -> None
 def test_adapters_of_some_parts() -> None:
     model = transformer(**SIZES)
     model.add_adapters(2, ["value", "inn*"])
-    found = {name.split("/")[-2] for name in model.trained_weights()}
-    assert found == {"value", "inner"}
+    adapted = {name.split("/")[-2] for name in model.trained_weights()}
+    assert adapted == {"value", "inner"}
     with pytest.raises(ValueError, match="no matrix matches 'values'; choose from: "):
         transformer(**SIZES).add_adapters(2, ["values"])
 
@@ -278,9 +280,9 @@ def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: R
     assert all("lora" in name or name.startswith("optimizer") for name in arrays[0])
     kept, _ = read_arrays(whole.folder.checkpoints.best)
     assert all("lora" in name for name in kept)
-    expected, found = best_weights(general), best_weights(whole)
-    assert expected.keys() == found.keys()
-    changed = {name for name in expected if not np.array_equal(expected[name], found[name])}
+    expected, weights = best_weights(general), best_weights(whole)
+    assert expected.keys() == weights.keys()
+    changed = {name for name in expected if not np.array_equal(expected[name], weights[name])}
     assert changed == {
         name for name in expected if name.endswith(("value/kernel", "inner/kernel", "outer/kernel"))
     }
@@ -300,7 +302,7 @@ def test_adapters_alone_are_trained_saved_and_resumed(shop: Workshop, general: R
     further = adapt(shop, whole, STILL)
     assert further.folder.config.model.lora_rank is None
     for name, array in best_weights(further).items():
-        np.testing.assert_allclose(array, found[name], atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(array, weights[name], atol=1e-6, err_msg=name)
 
 
 @pytest.mark.long
@@ -340,15 +342,15 @@ def test_several_tests_are_scored_before_and_after(
     assert tested.evaluation is not None
     assert run.tests["before"].evaluation.pairs == tested.evaluation.pairs
     assert len(run.tests["verses"].evaluation.pairs) == 10
-    for name, found in run.tests.items():
-        assert found.before is not None
-        assert found.before.outputs == found.evaluation.outputs  # it has not learned anything
+    for name, scores in run.tests.items():
+        assert scores.before is not None
+        assert scores.before.outputs == scores.evaluation.outputs  # it has not learned anything
         file = "evaluation_test.json" if name == "test" else f"evaluation_test_{name}.json"
         stored = json.loads((run.path / file).read_text(encoding="utf-8"))
         assert stored["before"].keys() == stored["scores"].keys() == {"BLEU", "chrF2++", "TER"}
     trained = read_corpus(run.folder, str).train
     held = {
-        side for found in run.tests.values() for pair in found.evaluation.pairs for side in pair
+        side for scores in run.tests.values() for pair in scores.evaluation.pairs for side in pair
     }
     assert not held & {side for pair in trained for side in pair}
     shown = io.StringIO()

@@ -56,8 +56,10 @@ SETTLED = {
 }
 
 
-def with_devices(monkeypatch: pytest.MonkeyPatch, *found: Gpu, backend: str = "tensorflow") -> None:
-    monkeypatch.setattr(defaults, "gpus", lambda: list(found))
+def with_devices(
+    monkeypatch: pytest.MonkeyPatch, *devices: Gpu, backend: str = "tensorflow"
+) -> None:
+    monkeypatch.setattr(defaults, "gpus", lambda: list(devices))
     monkeypatch.setattr(keras.config, "backend", lambda: backend)
 
 
@@ -100,7 +102,7 @@ def test_the_peak_rate_falls_with_the_width() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "precision"),
+    ("devices", "precision"),
     [
         ((), "float32"),
         ((A100,), "mixed_bfloat16"),
@@ -110,16 +112,16 @@ def test_the_peak_rate_falls_with_the_width() -> None:
     ],
 )
 def test_precision_is_what_all_devices_are_good_at(
-    monkeypatch: pytest.MonkeyPatch, found: tuple[Gpu, ...], precision: str
+    monkeypatch: pytest.MonkeyPatch, devices: tuple[Gpu, ...], precision: str
 ) -> None:
-    with_devices(monkeypatch, *found)
+    with_devices(monkeypatch, *devices)
     assert resolve_precision("auto") == precision
     assert resolve_precision("float32") == "float32"
     assert resolve_precision("mixed_bfloat16") == "mixed_bfloat16"
 
 
 @pytest.mark.parametrize(
-    ("found", "backend", "count", "positions", "parts"),
+    ("devices", "backend", "count", "positions", "parts"),
     [
         ((), "tensorflow", 1, 4096, 1),
         ((), "tensorflow", 2, 4096, 2),
@@ -134,13 +136,13 @@ def test_precision_is_what_all_devices_are_good_at(
 )
 def test_only_tensorflow_on_a_cpu_works_on_parts_side_by_side(
     monkeypatch: pytest.MonkeyPatch,
-    found: tuple[Gpu, ...],
+    devices: tuple[Gpu, ...],
     backend: str,
     count: int,
     positions: int,
     parts: int,
 ) -> None:
-    with_devices(monkeypatch, *found, backend=backend)
+    with_devices(monkeypatch, *devices, backend=backend)
     monkeypatch.setattr(defaults, "cores", lambda: count)
     assert resolve_parallel_parts(None, positions) == parts
     assert resolve_parallel_parts(4, positions) == 4

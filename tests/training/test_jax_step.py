@@ -55,8 +55,8 @@ def learn(step: Step) -> dict[str, np.ndarray]:
     with step.use_averages():
         evaluated = step.evaluate(batches.batch(0))
     return {
-        "losses": np.array([float(one.nll) / float(one.tokens) for one in updates]),
-        "norms": np.array([float(one.gradient_norm) for one in updates]),
+        "losses": np.array([float(update.nll) / float(update.tokens) for update in updates]),
+        "norms": np.array([float(update.gradient_norm) for update in updates]),
         "evaluated": np.array(evaluated),
     }
 

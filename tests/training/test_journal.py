@@ -75,7 +75,8 @@ def test_heatmaps_of_every_kind_and_layer_at_every_second_evaluation(
     layers = RunFolder.open(tiny_run).config.model.encoder_layers
     for kind in ("encoder_self_attention", "decoder_masked_self_attention", "cross_attention"):
         for layer in range(1, layers + 1):
-            assert steps(events, f"{kind}/probe_1_layer_{layer}") == [5, 12]
+            for tag in (f"{kind}/probe_1_layer_{layer}", f"{kind}/probe_1_layer_{layer}/mean"):
+                assert steps(events, tag) == [5, 12]
 
 
 def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
@@ -86,14 +87,14 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
     journal = Journal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
-        found = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
-        journal.log_validation(step, found)
+        validation = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        journal.log_validation(step, validation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     for number, (sentence, _) in enumerate(probes, start=1):
         assert steps(reader, records.tag(number, sentence)) == [10, 20]
-        drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
-        assert drawn == (number <= DRAWN_PROBES)
+        is_drawn = f"cross_attention/probe_{number}_layer_1" in reader.Tags()["tensors"]
+        assert is_drawn == (number <= DRAWN_PROBES)
     assert steps(reader, "cross_attention/probe_1_layer_1") == [10]
 
 

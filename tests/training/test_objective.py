@@ -33,8 +33,8 @@ def loss(logits: Any, smoothing: float, labels: Array = LABELS, counted: Array =
     return cross_entropy(logits, labels, counted, label_smoothing=smoothing)
 
 
-def numbers(found: TokenLoss) -> tuple[float, float, float]:
-    return tuple(float(ops.convert_to_numpy(part)) for part in found)
+def numbers(sums: TokenLoss) -> tuple[float, float, float]:
+    return tuple(float(ops.convert_to_numpy(part)) for part in sums)
 
 
 def gradient(function: Callable[[Any], Any], array: Array) -> Array:
@@ -69,9 +69,9 @@ def smoothed(smoothing: float) -> Array:
 def test_sums_equal_the_definition(smoothing: float) -> None:
     logits = logits_array()
     log_probs = np.log(softmax(logits))
-    found = loss(logits, smoothing)
-    assert {keras.backend.standardize_dtype(part.dtype) for part in found} == {"float32"}
-    objective, nll, tokens = numbers(found)
+    sums = loss(logits, smoothing)
+    assert {keras.backend.standardize_dtype(part.dtype) for part in sums} == {"float32"}
+    objective, nll, tokens = numbers(sums)
     cross = -(smoothed(smoothing) * log_probs).sum(-1)
     label_log_probs = np.take_along_axis(log_probs, LABELS[..., None], -1)[..., 0]
     assert objective == pytest.approx(cross[COUNTED].sum(), rel=1e-5)
@@ -84,16 +84,16 @@ def test_sums_equal_the_definition(smoothing: float) -> None:
 def test_smoothing_by_hand() -> None:
     """V = 3, probabilities 1/8, 2/8, 5/8, e = 0.3: 0.8 on the label, 0.1 on the two others."""
     logits = np.log([[1.0, 2.0, 5.0]]).astype(np.float32)
-    found = loss(logits, 0.3, np.array([0]), np.array([True]))
+    sums = loss(logits, 0.3, np.array([0]), np.array([True]))
     expected = 0.8 * math.log(8) + 0.1 * math.log(8 / 2) + 0.1 * math.log(8 / 5)
-    assert numbers(found) == pytest.approx((expected, math.log(8), 1), rel=1e-6)
+    assert numbers(sums) == pytest.approx((expected, math.log(8), 1), rel=1e-6)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_a_model_that_knows_nothing_loses_log_v_per_token(smoothing: float) -> None:
     logits = np.full((B, T, V), 7.0, np.float32)  # a constant added to logits means nothing
-    found = loss(logits, smoothing)
-    assert numbers(found) == pytest.approx((3 * math.log(V), 3 * math.log(V), 3), rel=1e-6)
+    sums = loss(logits, smoothing)
+    assert numbers(sums) == pytest.approx((3 * math.log(V), 3 * math.log(V), 3), rel=1e-6)
 
 
 def test_smoothing_leaves_the_reported_loss_alone() -> None:
@@ -135,19 +135,19 @@ def test_sums_not_means(smoothing: float) -> None:
 def test_gradients_are_softmax_minus_label(smoothing: float) -> None:
     logits = logits_array()
     counted = COUNTED[..., None]
-    of_nll = gradient(lambda x: loss(x, smoothing).nll, logits)
-    np.testing.assert_allclose(of_nll, (softmax(logits) - smoothed(0.0)) * counted, atol=1e-6)
-    of_objective = gradient(lambda x: loss(x, smoothing).objective, logits)
+    nll_gradient = gradient(lambda x: loss(x, smoothing).nll, logits)
+    np.testing.assert_allclose(nll_gradient, (softmax(logits) - smoothed(0.0)) * counted, atol=1e-6)
+    objective_gradient = gradient(lambda x: loss(x, smoothing).objective, logits)
     expected = (softmax(logits) - smoothed(smoothing)) * counted
-    np.testing.assert_allclose(of_objective, expected, atol=1e-6)
+    np.testing.assert_allclose(objective_gradient, expected, atol=1e-6)
 
 
 def test_narrow_and_large_logits_are_summed_in_float32() -> None:
     """300 tokens that lose 300 nats each: 90,000 is beyond float16, as exp(300) is of float32."""
     logits = np.zeros((300, V), np.float16)
     logits[:, 1] = 300
-    found = loss(logits, 0.0, np.zeros(300, np.int32), np.ones(300, bool))
-    assert numbers(found) == pytest.approx((90000, 90000, 300), rel=1e-6)
+    sums = loss(logits, 0.0, np.zeros(300, np.int32), np.ones(300, bool))
+    assert numbers(sums) == pytest.approx((90000, 90000, 300), rel=1e-6)
 
 
 def test_a_share_of_the_words_becomes_unknown() -> None:
@@ -157,9 +157,9 @@ def test_a_share_of_the_words_becomes_unknown() -> None:
     target = generator.integers(4, 50, positions.shape).astype(np.int32)
     batch = {"target": target, "target_positions": positions, "labels": target}
     key = ops.convert_to_tensor(9, "uint32")
-    found = hide_words(batch, 0.25, key)
-    read = ops.convert_to_numpy(found["target"])
-    assert found["labels"] is target
+    hidden_batch = hide_words(batch, 0.25, key)
+    read = ops.convert_to_numpy(hidden_batch["target"])
+    assert hidden_batch["labels"] is target
     hidden = read == UNK
     np.testing.assert_array_equal(read[~hidden], target[~hidden])
     assert not hidden[positions == 0].any()

@@ -40,14 +40,14 @@ def test_clipping_is_of_the_mean_gradient(
 ) -> None:
     tokens, normalizer = 7.0, 50.0
     mean = [np.array([[3.0]], "float32"), np.array([4.0], "float32")]  # of norm 5
-    given = [ops.convert_to_tensor(part * tokens / normalizer * loss_scale) for part in mean]
+    summed = [ops.convert_to_tensor(part * tokens / normalizer * loss_scale) for part in mean]
     norm, factor = compute_norm_and_factor(
-        given, tokens, normalizer=normalizer, loss_scale=loss_scale, clip_norm=clip_norm
+        summed, tokens, normalizer=normalizer, loss_scale=loss_scale, clip_norm=clip_norm
     )
     assert float(norm) == pytest.approx(5.0, rel=1e-6)
     # The optimizer divides by the loss scale.
-    found = [float(ops.sum(part)) * float(factor) / loss_scale for part in given]
-    assert found == pytest.approx(applied, rel=1e-6)
+    clipped = [float(ops.sum(part)) * float(factor) / loss_scale for part in summed]
+    assert clipped == pytest.approx(applied, rel=1e-6)
 
 
 def test_an_average_forgets_faster_at_first() -> None:
@@ -61,13 +61,13 @@ def test_parts_add_up_and_have_the_masks_of_their_rows(parts: int) -> None:
     rows = np.arange(12.0, dtype="float32").reshape(6, 2)
     keys = []
 
-    def sums_of(batch: Any, key: Any) -> Any:
+    def compute_sums(batch: Any, key: Any) -> Any:
         keys.append((int(key.bits), int(key.first_row)))
         total = ops.sum(batch["labels"])
         return [total, 2 * total], total, ops.cast(ops.shape(batch["labels"])[0], "float32")
 
     key = DropoutKey(ops.convert_to_tensor(5, "uint32"), ops.convert_to_tensor(9, "uint32"))
-    gradients, nll, count = sum_over_parts(sums_of, {"labels": rows}, key.at_row(60), parts)
+    gradients, nll, count = sum_over_parts(compute_sums, {"labels": rows}, key.at_row(60), parts)
     assert [float(gradient) for gradient in gradients] == [66.0, 132.0]
     assert (float(nll), float(count)) == (66.0, 6.0)
     assert keys == [(5, 60 + i * 6 // parts) for i in range(parts)]

@@ -78,11 +78,11 @@ def test_a_tokenizer_is_trained_on_a_bounded_number_of_lines(tmp_path: Path) -> 
     unbounded = changed(config, {"training.tokenizer_lines": 10**9})
     assert prepare_tokenizer(unbounded, CORPUS, console()).fingerprint == tokenizer.fingerprint
     few = changed(config, {"training.tokenizer_lines": 21})
-    found = prepare_tokenizer(few, CORPUS, bounded)
+    sampled = prepare_tokenizer(few, CORPUS, bounded)
     assert said(bounded)[0] == "training the unigram tokenizer on 20 of 80 lines"
-    assert found.fingerprint != tokenizer.fingerprint
+    assert sampled.fingerprint != tokenizer.fingerprint
     tenth = replace(CORPUS, mixture=(SourcePairs("pairs", TRAIN[::4], 1, is_read=True),))
-    assert prepare_tokenizer(config, tenth, again).fingerprint == found.fingerprint
+    assert prepare_tokenizer(config, tenth, again).fingerprint == sampled.fingerprint
     assert not any("training the" in line for line in said(again))  # of the same lines, it is kept
 
 
@@ -120,7 +120,7 @@ def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
     plain = prepare_tokenizer(config, corpus, console())
     sources = {"pairs": SourceConfig(kind="tsv", path="a.tsv", tag="<2en>")}
     tagged = replace(config, data=replace(config.data, sources=sources))
-    found = prepare_tokenizer(tagged, corpus, console())
-    assert found.fingerprint != plain.fingerprint
-    ids = found.encode(["<2en> la frase"])[0]
-    assert found.pieces(ids)[0] == "▁<2en>"
+    tokenizer = prepare_tokenizer(tagged, corpus, console())
+    assert tokenizer.fingerprint != plain.fingerprint
+    ids = tokenizer.encode(["<2en> la frase"])[0]
+    assert tokenizer.pieces(ids)[0] == "▁<2en>"

@@ -32,8 +32,8 @@ WARMUP = [(1, 0.01), (25, 0.25), (50, 0.5), (100, 1.0)]
     ],
 )
 def test_inverse_sqrt(step: int, factor: float) -> None:
-    found = rate("inverse_sqrt", 100, step, step / 10_000)
-    assert found == pytest.approx(PEAK * factor, rel=1e-6)
+    value = rate("inverse_sqrt", 100, step, step / 10_000)
+    assert value == pytest.approx(PEAK * factor, rel=1e-6)
 
 
 @pytest.mark.parametrize("step", [1, 7, 100, 101, 5000])
@@ -62,8 +62,8 @@ def test_inverse_sqrt_is_the_formula_of_the_paper(step: int) -> None:
     ],
 )
 def test_cosine(step: float, factor: float) -> None:
-    found = rate("cosine", 100, step, step / 10_000)
-    assert found == pytest.approx(PEAK * factor, rel=1e-6, abs=1e-15)
+    value = rate("cosine", 100, step, step / 10_000)
+    assert value == pytest.approx(PEAK * factor, rel=1e-6, abs=1e-15)
 
 
 @pytest.mark.parametrize(("step", "factor"), [*WARMUP, (101, 1.0), (10_000, 1.0)])
@@ -90,8 +90,8 @@ def test_warmup_takes_a_tenth_of_the_run_at_most(step: int, progress: float, fac
 @pytest.mark.parametrize(("progress", "factor"), [(0.1, 1.0), (0.4, 0.5), (0.9, 1 / 3)])
 def test_inverse_sqrt_falls_after_a_warmup_that_was_cut(progress: float, factor: float) -> None:
     """4,000 steps of warm-up in a run of 1,000: as if 100 had been asked for."""
-    found = rate("inverse_sqrt", 4000, round(1000 * progress), progress)
-    assert found == pytest.approx(PEAK * factor)
+    value = rate("inverse_sqrt", 4000, round(1000 * progress), progress)
+    assert value == pytest.approx(PEAK * factor)
 
 
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "constant"])

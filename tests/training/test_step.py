@@ -84,12 +84,12 @@ def make() -> Make:
     """
 
     @cache
-    def made(*overrides: str) -> tuple[Model, Step, dict[str, np.ndarray]]:
+    def build(*overrides: str) -> tuple[Model, Step, dict[str, np.ndarray]]:
         model, step = fresh(*overrides)
         return model, step, step.state()
 
     def again(*overrides: str) -> tuple[Model, Step]:
-        model, step, state = made(*overrides)
+        model, step, state = build(*overrides)
         step.restore(state)
         return model, step
 
@@ -104,7 +104,9 @@ def learn(step: Step) -> np.ndarray:
     """Make four updates; return their losses, and one of evaluation."""
     planned = wide_batches()
     updates = [step.update(planned.batch(number), 1e-3, number) for number in range(1, 5)]
-    return np.array([float(one.nll) for one in updates] + [*step.evaluate(batches().batch(0))])
+    return np.array(
+        [float(update.nll) for update in updates] + [*step.evaluate(batches().batch(0))]
+    )
 
 
 @pytest.mark.backend
@@ -148,9 +150,10 @@ def test_micro_batches_and_parts_make_the_update_of_the_whole_batch(
     _, split = make(*overrides, *DROPPING)
     for number in range(1, 4):
         batch = planned.batch(number)
-        one, two = whole.update(batch, 1e-3, number), split.update(batch, 1e-3, number)
-        assert float(one.nll) == pytest.approx(float(two.nll), rel=1e-5)
-        assert float(one.gradient_norm) == pytest.approx(float(two.gradient_norm), rel=1e-4)
+        expected, update = whole.update(batch, 1e-3, number), split.update(batch, 1e-3, number)
+        assert float(update.nll) == pytest.approx(float(expected.nll), rel=1e-5)
+        norm = float(expected.gradient_norm)
+        assert float(update.gradient_norm) == pytest.approx(norm, rel=1e-4)
     split_weights = weights(split)
     for name, array in weights(whole).items():
         # A bias on the keys moves all scores of a query alike: its gradient is rounding noise,
@@ -232,15 +235,15 @@ def test_clipping_scales_the_gradient_to_its_limit(make: Make) -> None:
     lonely["target_segments"][1:] = 0  # fewer tokens to take the mean of: a longer gradient
     lonely["target_segments"][:, 2:] = 0
     _, step = make()
-    short, long = (float(step.update(one, 0.0, 1).gradient_norm) for one in (batch, lonely))
+    short, long = (float(step.update(rows, 0.0, 1).gradient_norm) for rows in (batch, lonely))
     limit = round((short + long) / 2, 2)
     assert 1.2 * short < limit < long / 1.2
     overrides = (*plain, f"training.clip_norm={limit}")
-    for one, expected in ((batch, short), (lonely, limit)):
+    for rows, expected in ((batch, short), (lonely, limit)):
         _, step = make(*overrides)
         before = weights(step)
-        norm = float(step.update(one, 1e6, 1).gradient_norm)
-        assert norm == pytest.approx(short if one is batch else long, rel=1e-4)
+        norm = float(step.update(rows, 1e6, 1).gradient_norm)
+        assert norm == pytest.approx(short if rows is batch else long, rel=1e-4)
         after = weights(step)
         squares = sum(((after[name] - before[name]) ** 2).sum() for name in after)
         assert float(np.sqrt(squares)) == pytest.approx(expected, rel=1e-2)
@@ -298,8 +301,8 @@ def test_decay_shrinks_kernels_alone(make: Make) -> None:
             expected = np.zeros_like(plain[key])
             if key.endswith("kernel"):
                 expected = -rate * decay * before[key]
-            found = decayed[key] - plain[key]
-            np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=f"{name} {key}")
+            shrinkage = decayed[key] - plain[key]
+            np.testing.assert_allclose(shrinkage, expected, atol=1e-6, err_msg=f"{name} {key}")
 
 
 @pytest.mark.long
@@ -365,8 +368,8 @@ def test_xla_computes_what_the_graph_computes(recorded_step: Callable[..., Step]
     planned = batches()
     for number in range(1, 6):
         batch = planned.batch(number)
-        one, two = graph.update(batch, 1e-3, number), xla.update(batch, 1e-3, number)
-        assert float(one.nll) == pytest.approx(float(two.nll), rel=1e-4)
+        expected, update = graph.update(batch, 1e-3, number), xla.update(batch, 1e-3, number)
+        assert float(update.nll) == pytest.approx(float(expected.nll), rel=1e-4)
 
 
 @pytest.mark.backend
@@ -420,9 +423,9 @@ def test_mixed_precision_follows_float32(make: Make, precision: str) -> None:
     _, mixed = make(f"training.precision={precision}")
     planned = batches()
     for number in range(1, 6):
-        one = full.update(planned.batch(number), 1e-3, number)
-        two = mixed.update(planned.batch(number), 1e-3, number)
-        assert float(two.nll) == pytest.approx(float(one.nll), rel=2e-2)
+        expected = full.update(planned.batch(number), 1e-3, number)
+        update = mixed.update(planned.batch(number), 1e-3, number)
+        assert float(update.nll) == pytest.approx(float(expected.nll), rel=2e-2)
     assert all(array.dtype == np.float32 for array in weights(mixed).values())
 
 
@@ -440,7 +443,7 @@ def test_on_a_gpu_an_update_has_no_branch_that_the_host_decides(
     assert not {"If", "StatelessIf", "Case", "Switch"} & {*nodes, *(n.op for n in definition.node)}
 
 
-def check_unsound_updates(step: Step, *, half: bool) -> None:
+def check_invalid_updates(step: Step, *, half: bool) -> None:
     """Check that NaN gradients and a finite spike leave the state of a step as it was.
 
     Args:
@@ -478,7 +481,7 @@ class OnTwoReplicas(NamedTuple):
     start: dict[str, np.ndarray]  # state before the updates of `learn`
     end: dict[str, np.ndarray]  # state after them, and what was measured
     reduced: list[int]  # numbers in each all-reduce of an update, of each replica
-    complaint: str  # about unsound updates; empty: none
+    complaint: str  # about invalid updates; empty: none
 
 
 @pytest.fixture(scope="module", params=["float32", "mixed_float16"])
@@ -493,7 +496,7 @@ def on_two_replicas(
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         sys.path.insert(0, sys.argv[2])
-        from test_step import check_unsound_updates, fresh, learn
+        from test_step import check_invalid_updates, fresh, learn
         folder, overrides = Path(sys.argv[1]), sys.argv[3:]
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         reduced, reduce = [], tf.distribute.ReplicaContext.all_reduce
@@ -507,16 +510,16 @@ def on_two_replicas(
             model, step = fresh(*overrides)
             np.savez(folder / "start.npz", **step.state())
             np.savez(folder / "end.npz", measured=learn(step), **step.state())
-            of_an_update = [count for count in reduced if count > 2]  # evaluation reduces two
+            update_sizes = [count for count in reduced if count > 2]  # evaluation reduces two
             complaint = ""
             try:
-                check_unsound_updates(step, half="float16" in overrides[-1])
+                check_invalid_updates(step, half="float16" in overrides[-1])
                 for weight in model.named_weights().values():
                     here, there = strategy.experimental_local_results(weight.value)
                     np.testing.assert_array_equal(here, there)
             except AssertionError as error:
                 complaint = str(error) or "an assertion failed"
-        (folder / "told.json").write_text(json.dumps([of_an_update, complaint]))
+        (folder / "replicas.json").write_text(json.dumps([update_sizes, complaint]))
     """
     folder = tmp_path_factory.mktemp("replicas")
     overrides = (*AVERAGING, *DROPPING, f"training.precision={request.param}")
@@ -528,7 +531,7 @@ def on_two_replicas(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     start, end = (dict(np.load(folder / f"{name}.npz")) for name in ("start", "end"))
-    reduced, complaint = json.loads((folder / "told.json").read_text())
+    reduced, complaint = json.loads((folder / "replicas.json").read_text())
     return OnTwoReplicas(request.param, overrides, start, end, reduced, complaint)
 
 
@@ -536,24 +539,24 @@ def on_two_replicas(
 def test_two_replicas_make_the_update_of_one(make: Make, on_two_replicas: OnTwoReplicas) -> None:
     """They share the rows of a batch; masks belong to rows; sums are reduced before a division."""
     _, step = make(*on_two_replicas.overrides)
-    one, two = step.state(), on_two_replicas.start
-    assert one.keys() == set(two)
-    for name, array in one.items():
-        np.testing.assert_array_equal(two[name], array, err_msg=name)
-    measured, two = learn(step), on_two_replicas.end
+    start, other_start = step.state(), on_two_replicas.start
+    assert start.keys() == set(other_start)
+    for name, array in start.items():
+        np.testing.assert_array_equal(other_start[name], array, err_msg=name)
+    measured, end = learn(step), on_two_replicas.end
     half = on_two_replicas.precision == "mixed_float16"
-    np.testing.assert_allclose(two["measured"], measured, rtol=1e-3 if half else 1e-5)
+    np.testing.assert_allclose(end["measured"], measured, rtol=1e-3 if half else 1e-5)
     for name, array in step.state().items():
         if not name.endswith("key/bias"):
-            apart = np.abs(two[name] - array)
+            apart = np.abs(end[name] - array)
             # Adam turns the rounding of gradients near 0 into whole updates.
             assert np.mean(apart > (2e-4 if half else 2e-5)) < (0.05 if half else 1e-9), name
             if name.startswith("model/"):
-                assert np.abs(array - one[name]).max() > 1e-3, name
+                assert np.abs(array - start[name]).max() > 1e-3, name
 
 
 @pytest.mark.long
-def test_an_unsound_update_of_two_replicas_is_undone(on_two_replicas: OnTwoReplicas) -> None:
+def test_an_invalid_update_of_two_replicas_is_undone(on_two_replicas: OnTwoReplicas) -> None:
     """On both, in the weights that the model reads: NaN gradients, and a finite spike."""
     assert on_two_replicas.complaint == ""
 
@@ -580,22 +583,22 @@ def test_gradients_are_reduced_over_replicas_once(
         ("training.optimizer=adamw", "training.weight_decay=0.1", "training.epsilon=1e6"),
     ],
 )
-def test_an_unsound_update_changes_nothing_and_is_told(
+def test_an_invalid_update_changes_nothing_and_is_reported(
     make: Make, overrides: tuple[str, ...]
 ) -> None:
     _, step = make(*overrides)
-    check_unsound_updates(step, half="float16" in overrides[0])
+    check_invalid_updates(step, half="float16" in overrides[0])
 
 
 def test_tensorflow_is_told_to_be_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    told: list[bool] = []
-    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: told.append(True))
+    calls: list[bool] = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: calls.append(True))
     fresh("training.deterministic=true")
-    assert told == [True]
+    assert calls == [True]
     fresh()
-    assert told == [True]
+    assert calls == [True]
 
 
 @pytest.mark.backend
@@ -607,8 +610,8 @@ def test_norms_of_weights_are_parts_of_the_norm(make: Make) -> None:
     for key, array in step.state().items():
         np.testing.assert_array_equal(array, before[key], err_msg=key)
     assert {f"model/{name}" for name in norms} == set(weights(step))
-    whole = float(step.update(batch, 1e-3, 1).gradient_norm)
-    assert np.linalg.norm(list(norms.values())) == pytest.approx(whole, rel=1e-4)
+    norm = float(step.update(batch, 1e-3, 1).gradient_norm)
+    assert np.linalg.norm(list(norms.values())) == pytest.approx(norm, rel=1e-4)
 
 
 def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
@@ -645,6 +648,6 @@ def test_processes_share_a_batch(blocks: int, rows: int) -> None:
         local_rows = select_local_rows(process_group, multiple, blocks)
         assert local_rows is not None
         shares.append(local_rows(rows).reshape(blocks, -1))
-    together = np.concatenate(shares, axis=1).reshape(-1)
-    np.testing.assert_array_equal(together, np.arange(-(-rows // multiple) * multiple))
+    rows_of_all = np.concatenate(shares, axis=1).reshape(-1)
+    np.testing.assert_array_equal(rows_of_all, np.arange(-(-rows // multiple) * multiple))
     assert select_local_rows(ProcessGroup(), multiple, blocks) is None

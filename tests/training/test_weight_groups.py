@@ -61,7 +61,7 @@ def test_variables_copy_only_what_is_joined(compose: Callable[..., Any]) -> None
     large = keras.Variable(np.zeros((LARGE // 8, 8), np.float32), name="table")
     weights = [small[0], large, small[1]]
     groups = WeightGroups(weights, "adam")
-    joined, alone = groups.make_variables(weights)
-    assert alone is large
+    joined, single = groups.make_variables(weights)
+    assert single is large
     np.testing.assert_array_equal(ops.convert_to_numpy(joined), [2, 2, 3, 3, 3])
     assert groups.copied_indices() == [0, 2]

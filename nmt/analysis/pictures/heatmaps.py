@@ -115,7 +115,7 @@ def draw_heatmaps(
     """
     _check_shape(np.shape(weights), names, rows, columns)
     row_tokens, column_tokens = ([_shorten(token) for token in side] for side in (rows, columns))
-    layout = _Layout(len(weights), row_tokens, column_tokens, title, row_label)
+    layout = _Layout(names, row_tokens, column_tokens, title, row_label)
     figure = Figure((layout.width, layout.height), dpi=layout.dpi, facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -150,7 +150,7 @@ class _Layout:
     """Sizes of a picture in inches, and positions from its top left corner.
 
     Args:
-        count: number of heatmaps.
+        names: names of the heatmaps.
         rows: T tokens as they are shown.
         columns: S tokens as they are shown.
         title: heading of the picture.
@@ -159,28 +159,34 @@ class _Layout:
 
     def __init__(
         self,
-        count: int,
+        names: Sequence[str],
         rows: Sequence[str],
         columns: Sequence[str],
         title: str,
         row_label: str,
     ) -> None:
-        self.width, self.dpi, self.points = _SINGLE if count == 1 else _SEVERAL
+        width, self.dpi, self.points = _SINGLE if len(names) == 1 else _SEVERAL
         self.line = self.points * LINE
-        self.heading = _wrap(title, self.points, self.width - 2 * _MARGIN)
-        self.across = math.ceil(math.sqrt(count))  # heatmaps in a row of the picture
-        self.left = _MARGIN + self.line + 0.1 + max(measure_text(t, self.points) for t in rows)
-        self.top = _MARGIN + (len(self.heading) + 1) * self.line + 0.1
-        self.step_x = (self.width - self.left - _MARGIN + _GAP) / self.across
-        self.cell = min((self.step_x - _GAP) / len(columns), _MAX_HEIGHT / len(rows), _MAX_CELL)
+        self.across = math.ceil(math.sqrt(len(names)))  # heatmaps in a row of the picture
+        self.left = _MARGIN + self.line + 0.1 + self._measure(rows)
+        room = (width - self.left - _MARGIN + _GAP) / self.across - _GAP  # for a heatmap
+        self.cell = min(room / len(columns), _MAX_HEIGHT / len(rows), _MAX_CELL)
         self.every = math.ceil(round(self.line / self.cell, 3))  # tokens from one label to the next
         self.panel_width, self.panel_height = self.cell * len(columns), self.cell * len(rows)
-        self.column_room = 0.1 + max(measure_text(t, self.points) for t in columns)
-        height = max(self.panel_height, measure_text(row_label, self.points))
+        self.step_x = max(self.panel_width, self._measure(names)) + _GAP
+        self.width = max(self.left + self.across * self.step_x - _GAP + _MARGIN, _SINGLE[0])
+        self.heading = _wrap(title, self.points, self.width - 2 * _MARGIN)
+        self.top = _MARGIN + (len(self.heading) + 1) * self.line + 0.1
+        height = max(self.panel_height, self._measure([row_label]))
         self.step_y = height + self.line + _GAP
-        bottom = self.corner(count - 1)[1] + height + self.column_room + self.line
+        self.column_room = 0.1 + self._measure(columns)
+        bottom = self.corner(len(names) - 1)[1] + height + self.column_room + self.line
         self.scale = bottom + self.line  # middle of the colour scale
         self.height = self.scale + self.line
+
+    def _measure(self, texts: Sequence[str]) -> float:
+        """Return the width of the widest text."""
+        return max(measure_text(make_drawable(text), self.points) for text in texts)
 
     def corner(self, number: int) -> tuple[float, float]:
         """Return x and y of a heatmap's top left corner."""

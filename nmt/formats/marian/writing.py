@@ -42,13 +42,7 @@ from nmt.runs.building import assign_weights, build_model
 
 
 def write(model: Model, tokenizer: Tokenizer, config: Config, folder: Path) -> None:
-    """Write config.json, model.safetensors, source.spm, target.spm and vocab.json.
-
-    Args:
-        model: the model, in float32.
-        tokenizer: its tokenizer.
-        config: the run's configuration.
-        folder: an existing folder.
+    """Write the files that `nmt.formats.marian.reading.read_marian` reads, in safetensors.
 
     Raises:
         UserError: MarianMT does not support the model or the tokenizer.

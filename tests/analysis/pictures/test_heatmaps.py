@@ -223,7 +223,7 @@ def test_the_colours_grow_darker_with_the_weight() -> None:
 
 
 def test_few_colours_show_what_all_colours_show() -> None:
-    figure = draw(random_weights(4, 9, 8))
+    figure = draw(random_weights(4, 5, 7))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=figure.dpi)
     assert len(render_png(figure)) < len(buffer.getvalue()) / 2

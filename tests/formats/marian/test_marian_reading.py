@@ -49,10 +49,10 @@ def ours(run: RunFolder) -> dict[int, int]:
 
 def test_texts_have_their_ids(run: RunFolder) -> None:
     ids = ours(run)
-    for found, expected in zip(
+    for encoded, theirs in zip(
         run.load_tokenizer().encode(FOUND["lines"]), FOUND["ids"], strict=True
     ):
-        assert [*found.tolist(), EOS] == [ids[i] for i in expected]
+        assert [*encoded.tolist(), EOS] == [ids[i] for i in theirs]
 
 
 def test_logits_are_theirs(run: RunFolder) -> None:
@@ -70,9 +70,9 @@ def test_logits_are_theirs(run: RunFolder) -> None:
 def test_a_beam_finds_what_theirs_does_or_better(run: RunFolder) -> None:
     translator = Translator.load(run.path, engine="keras")
     translator.decoding = replace(translator.decoding, beam_size=4, length_penalty=0.0)
-    found = [one[0] for one in translator.hypotheses(FOUND["lines"])]
-    for one, (_, log_prob) in zip(found, FOUND["beam"], strict=True):
-        assert one.log_prob >= log_prob - 1e-3
+    hypotheses = [best for best, *_ in translator.hypotheses(FOUND["lines"])]
+    for ours, (_, log_prob) in zip(hypotheses, FOUND["beam"], strict=True):
+        assert ours.log_prob >= log_prob - 1e-3
 
 
 @pytest.mark.parametrize("form", ["bin", "legacy"])
@@ -80,10 +80,10 @@ def test_weights_are_the_same_whatever_file_they_are_in(folder: Path, form: str)
     expected = read_marian(RECORDED).weights
     (folder / "model.safetensors").unlink()
     (folder / f"{form}.bin").rename(folder / "pytorch_model.bin")
-    found = read_marian(folder).weights
-    assert found.keys() == expected.keys()
+    weights = read_marian(folder).weights
+    assert weights.keys() == expected.keys()
     for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
+        np.testing.assert_array_equal(weights[name], array)
 
 
 def test_the_run_says_what_it_is(run: RunFolder) -> None:
@@ -91,8 +91,8 @@ def test_the_run_says_what_it_is(run: RunFolder) -> None:
     assert (config.name, config.data.languages) == ("recorded", ("es", "en"))
     assert config.decoding.beam_size == 4
     assert run.read_corpus_record()["converted_from"].endswith("recorded")
-    given = convert(RECORDED, run.path.with_name("other"), ("es-MX", "en-GB"))
-    assert given.config.data.languages == ("es-MX", "en-GB")
+    converted = convert(RECORDED, run.path.with_name("other"), ("es-MX", "en-GB"))
+    assert converted.config.data.languages == ("es-MX", "en-GB")
 
 
 def test_pieces_without_a_name_are_told_apart(folder: Path) -> None:
@@ -170,11 +170,11 @@ def test_what_it_is_not_is_said_in_one_line(folder: Path, tmp_path: Path, name: 
 
 def test_damaged_files_are_said_to_be(folder: Path, tmp_path: Path) -> None:
     for name in ("config.json", "vocab.json", "model.safetensors", "source.spm"):
-        whole = (folder / name).read_bytes()
-        (folder / name).write_bytes(whole[: len(whole) // 2 + 1])
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2 + 1])
         with pytest.raises(UserError):
             convert(folder, tmp_path / "run")
-        (folder / name).write_bytes(whole)
+        (folder / name).write_bytes(content)
     convert(folder, tmp_path / "run")
     with pytest.raises(UserError, match="exists already"):
         convert(folder, tmp_path / "run")

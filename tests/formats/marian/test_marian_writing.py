@@ -58,9 +58,9 @@ def test_a_folder_that_came_in_goes_out_as_it_was(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     write(run.load_model(), run.load_tokenizer(), run.config, out)
-    expected, found = (load_file(one / "model.safetensors") for one in (RECORDED, out))
-    assert found.keys() <= expected.keys()
-    for name, array in found.items():
+    expected, exported = (load_file(folder / "model.safetensors") for folder in (RECORDED, out))
+    assert exported.keys() <= expected.keys()
+    for name, array in exported.items():
         np.testing.assert_array_equal(array, expected[name])
     for name in ("vocab.json", "tokenizer_config.json"):
         assert (
@@ -69,7 +69,9 @@ def test_a_folder_that_came_in_goes_out_as_it_was(tmp_path: Path) -> None:
         )
     for name in ("source.spm", "target.spm"):
         assert (out / name).read_bytes() == (RECORDED / name).read_bytes()
-    config, written = (json.loads((one / "config.json").read_text()) for one in (RECORDED, out))
+    config, written = (
+        json.loads((folder / "config.json").read_text()) for folder in (RECORDED, out)
+    )
     shared = config.keys() & written.keys()
     assert len(shared) > 25
     shared -= {"architectures", "bos_token_id", "dropout"}
@@ -91,10 +93,10 @@ def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer,
     config, model = make(tokenizer, HOLDS[name])
     assert make_sizes(config.model, tokenizer.vocabulary_size) == model.sizes
     write(model, tokenizer, config, tmp_path)
-    found = read_marian(tmp_path)
+    marian = read_marian(tmp_path)
     texts = ["¿Dónde está la estación?", "Sí."]
     source, target = (ids.tolist() for ids in tokenizer.encode(texts))
-    theirs = [ids.tolist() for ids in found.tokenizer.encode(texts)]
+    theirs = [ids.tolist() for ids in marian.tokenizer.encode(texts)]
     assert theirs == [source, target]  # ids keep their places
     batch = {"source": np.array([source]), "target": np.array([[BOS, *target]])}
     expected = np.asarray(model(batch))
@@ -105,9 +107,9 @@ def test_every_form_it_holds_says_the_same(tmp_path: Path, tokenizer: Tokenizer,
     np.testing.assert_allclose(logits[..., 1:], expected[..., 1:], atol=2e-5)
 
 
-@pytest.mark.parametrize("said", REFUSED)
-def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, said: str) -> None:
-    config, model = make(tokenizer, REFUSED[said])
-    with pytest.raises(UserError, match=f"MarianMT has no {said}"):
+@pytest.mark.parametrize("setting", REFUSED)
+def test_what_it_cannot_hold_is_said(tmp_path: Path, tokenizer: Tokenizer, setting: str) -> None:
+    config, model = make(tokenizer, REFUSED[setting])
+    with pytest.raises(UserError, match=f"MarianMT has no {setting}"):
         write(model, tokenizer, config, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -66,11 +66,11 @@ def write(path: Path, content: bytes, storage: bytes = b"") -> Path:
 @pytest.mark.parametrize("form", ["bin", "legacy"])
 def test_both_kinds_of_file_hold_what_safetensors_does(form: str) -> None:
     expected = load_file(RECORDED / "model.safetensors")
-    found = read_torch_file(RECORDED / f"{form}.bin")
-    assert expected.keys() <= found.keys()
+    tensors = read_torch_file(RECORDED / f"{form}.bin")
+    assert expected.keys() <= tensors.keys()
     for name, array in expected.items():
-        assert found[name].dtype == np.float32
-        np.testing.assert_array_equal(found[name], array)
+        assert tensors[name].dtype == np.float32
+        np.testing.assert_array_equal(tensors[name], array)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_tensors_are_read_by_their_strides(
         tmp_path / "w.bin", tensor(kind, "0", 2, (2, 3), (1, 2)), values.astype(dtype).tobytes()
     )
     expected = [[values[2 + i + 2 * j] for j in range(3)] for i in range(2)]
-    found = read_torch_file(path)["w"]
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, atol=max(atol, 1e-6))
+    array = read_torch_file(path)["w"]
+    assert array.dtype == np.float32
+    np.testing.assert_allclose(array, expected, atol=max(atol, 1e-6))
 
 
 def test_bfloat16_is_the_upper_half_of_float32(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
     path = write(tmp_path / "zip.bin", attack)
     stream = tmp_path / "stream.bin"
     stream.write_bytes(attack)
-    for one in (path, stream):
+    for file in (path, stream):
         with pytest.raises(UserError, match=r"it names \w+\.mkdir, which no tensor needs"):
-            read_torch_file(one)
+            read_torch_file(file)
     assert not mark.exists()
 
 
@@ -146,10 +146,10 @@ def test_what_unpacks_to_more_than_it_is_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_said_to_be(tmp_path: Path) -> None:
     for form in ("bin", "legacy"):
-        whole = (RECORDED / f"{form}.bin").read_bytes()
-        for size in (0, 10, 100, len(whole) // 2):
+        content = (RECORDED / f"{form}.bin").read_bytes()
+        for size in (0, 10, 100, len(content) // 2):
             path = tmp_path / "cut.bin"
-            path.write_bytes(whole[:size])
+            path.write_bytes(content[:size])
             with pytest.raises(UserError, match="not a file of tensors, or is damaged"):
                 read_torch_file(path)
     with pytest.raises(UserError, match="not a file of tensors"):

@@ -50,22 +50,22 @@ def change_weights(run: RunFolder) -> None:
 
 
 def test_it_is_made_once_beside_the_checkpoint(run: RunFolder, cache: Path) -> None:
-    made = files_of(run)
-    assert made.keys() == {"config.json", "model.bin", "shared_vocabulary.json"}
+    files = files_of(run)
+    assert files.keys() == {"config.json", "model.bin", "shared_vocabulary.json"}
     path = run.checkpoints.folder / CONVERTED_FILE
     before = path.stat()
     check_converted_file(path)
-    assert files_of(run) == made
+    assert files_of(run) == files
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert path.stat().st_ino == before.st_ino
     assert not cache.exists()
 
 
 def test_it_is_made_anew_when_the_checkpoint_changes(run: RunFolder) -> None:
-    made = files_of(run)
+    files = files_of(run)
     change_weights(run)
     changed = files_of(run)
-    assert changed["model.bin"] != made["model.bin"]
+    assert changed["model.bin"] != files["model.bin"]
     assert files_of(run) == changed
 
 
@@ -105,10 +105,10 @@ def break_compressed(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, flip, empty, compress, break_compressed])
 def test_a_damaged_one_is_made_anew(run: RunFolder, damage: Callable[[Path], None]) -> None:
-    made = files_of(run)
+    files = files_of(run)
     path = run.checkpoints.folder / CONVERTED_FILE
     damage(path)
-    assert files_of(run) == made
+    assert files_of(run) == files
     check_converted_file(path)
 
 
@@ -125,16 +125,16 @@ def test_where_the_run_cannot_be_written_to_it_is_in_the_users_cache(
     run: RunFolder, cache: Path
 ) -> None:
     (run.checkpoints.folder / CONVERTED_FILE).mkdir()  # which no file can take the place of
-    made = files_of(run)
-    [kept] = (cache / "nmt" / "ctranslate2").iterdir()
-    before = kept.stat().st_ino
-    assert files_of(run) == made
-    assert kept.stat().st_ino == before  # it is not written again
+    files = files_of(run)
+    [cached] = (cache / "nmt" / "ctranslate2").iterdir()
+    before = cached.stat().st_ino
+    assert files_of(run) == files
+    assert cached.stat().st_ino == before  # it is not written again
     change_weights(run)
-    assert files_of(run) != made
-    assert len(list(kept.parent.iterdir())) == 2
-    flip(kept)
-    check_converted_file(next(path for path in kept.parent.iterdir() if path != kept))
+    assert files_of(run) != files
+    assert len(list(cached.parent.iterdir())) == 2
+    flip(cached)
+    check_converted_file(next(path for path in cached.parent.iterdir() if path != cached))
 
 
 def test_the_users_cache_is_bounded_and_keeps_what_is_used(
@@ -209,12 +209,12 @@ def test_weights_that_do_not_fit_are_said(run: RunFolder) -> None:
 
 
 def test_averaged_weights_come_first(run: RunFolder) -> None:
-    made = files_of(run)
+    files = files_of(run)
     arrays, metadata = read_arrays(run.checkpoints.best)
     averaged = {name.replace("model/", "average/"): array for name, array in arrays.items()}
     negated = {name: -array for name, array in arrays.items()}
     write_arrays(run.checkpoints.best, negated | averaged, metadata)
-    assert files_of(run) == made
+    assert files_of(run) == files
 
 
 def test_a_run_without_best_weights_has_none(run: RunFolder) -> None:
@@ -224,9 +224,9 @@ def test_a_run_without_best_weights_has_none(run: RunFolder) -> None:
 
 
 def test_a_vocabulary_with_twins_cannot_be_held(run: RunFolder) -> None:
-    whole = run.load_tokenizer()
+    tokenizer = run.load_tokenizer()
     twins: Any = SimpleNamespace(
-        vocabulary_size=whole.vocabulary_size,
+        vocabulary_size=tokenizer.vocabulary_size,
         pieces=lambda ids: ["a" for _ in ids],
         fingerprint="x",
     )
@@ -235,11 +235,11 @@ def test_a_vocabulary_with_twins_cannot_be_held(run: RunFolder) -> None:
 
 
 def test_another_tokenizer_makes_another(run: RunFolder) -> None:
-    made = files_of(run)
+    files = files_of(run)
     tokenizer: Tokenizer = run.load_tokenizer()
     other: Any = SimpleNamespace(
         vocabulary_size=tokenizer.vocabulary_size,
         pieces=lambda ids: [f"{piece}'" for piece in tokenizer.pieces(ids)],
         fingerprint="other",
     )
-    assert load_or_convert(run, other)["shared_vocabulary.json"] != made["shared_vocabulary.json"]
+    assert load_or_convert(run, other)["shared_vocabulary.json"] != files["shared_vocabulary.json"]

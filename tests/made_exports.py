@@ -1,4 +1,4 @@
-"""What the tests of several formats share, each made once: on one worker, see their group."""
+"""Models and translators that tests of exports share: all run on one worker, see their group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_tokenizer(kind: str) -> Tokenizer:
 
 
 class Untrained(NamedTuple):
-    """A model of words' pieces with the weights it began with."""
+    """A model with a WordPiece tokenizer and its initial weights."""
 
     model: Model
     tokenizer: Tokenizer
@@ -52,5 +52,5 @@ def make_wordpiece() -> Untrained:
     decoding = DecodingConfig(
         beam_size=1, length_penalty=0.6, max_length_ratio=1.5, max_length_margin=4, batch_size=8
     )
-    found = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
-    return Untrained(model, tokenizer, decoding, [best for (best,) in found])
+    hypotheses = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
+    return Untrained(model, tokenizer, decoding, [best for (best,) in hypotheses])
