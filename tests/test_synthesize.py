@@ -16,7 +16,7 @@ pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
 
 
-def made(*arguments: str | Path) -> str:
+def run_command(*arguments: str | Path) -> str:
     return printed(synthesize, *arguments)
 
 
@@ -24,29 +24,31 @@ def made(*arguments: str | Path) -> str:
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "text.es"
     lines = [line.split("\t")[0] for line in corpus_lines(160)]
-    known = [line for line in lines if len(line) < 30][:6]
-    path.write_text("\n".join([*known, "", known[0]]) + "\n", encoding="utf-8")
+    short_lines = [line for line in lines if len(line) < 30][:6]
+    path.write_text("\n".join([*short_lines, "", short_lines[0]]) + "\n", encoding="utf-8")
     return path
 
 
 def test_text_becomes_pairs(text: Path, parrot_run: Path) -> None:
     output = text.with_name("pairs.tsv")
-    said = made("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
+    printout = run_command(
+        "--kind", "forward", "--run", parrot_run, "--file", text, "--output", output
+    )
     rows = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
     sources = text.read_text(encoding="utf-8").splitlines()
     expected = dict(line.split("\t")[:2] for line in corpus_lines(160))
     assert [row[0] for row in rows] == [source for source in sources if source]
     assert sum(expected[source] == target for source, target in rows) >= 6  # known by heart
-    assert said.splitlines()[0].startswith("7 of 8 lines became pairs")
-    assert said.splitlines()[1].strip() == "1 rejected: empty"
+    assert printout.splitlines()[0].startswith("7 of 8 lines became pairs")
+    assert printout.splitlines()[1].strip() == "1 rejected: empty"
     record = json.loads(text.with_name("pairs.tsv.json").read_text(encoding="utf-8"))
     assert record["finished"]
     assert record["origin"]["kind"] == "forward"
     assert len(record["origin"]["weights"][0]) == 64
     with pytest.raises(UserError, match="already exists: add --resume"):
-        made("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
+        run_command("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output)
     before = output.read_bytes()
-    made(
+    run_command(
         *("--kind", "forward", "--run", parrot_run, "--file", text, "--output", output),
         "--resume",
     )
@@ -56,21 +58,21 @@ def test_text_becomes_pairs(text: Path, parrot_run: Path) -> None:
 def test_the_encoding_of_a_text_is_named_and_recorded(text: Path, parrot_run: Path) -> None:
     outputs = [text.with_name(f"{name}.tsv") for name in "ab"]
     options = ("--kind", "forward", "--run", parrot_run, "--file", text)
-    made(*options, "--output", outputs[0])
+    run_command(*options, "--output", outputs[0])
     text.write_bytes(text.read_text(encoding="utf-8").encode("latin-1"))
     with pytest.raises(UserError, match=r"seems to be LATIN-1, not UTF-8 .*--encoding latin-1"):
-        made(*options, "--output", outputs[1])
+        run_command(*options, "--output", outputs[1])
     assert not outputs[1].exists()
-    made(*options, "--output", outputs[1], "--encoding", "latin-1")
+    run_command(*options, "--output", outputs[1], "--encoding", "latin-1")
     assert outputs[1].read_bytes() == outputs[0].read_bytes()
     with pytest.raises(UserError, match="was started with encoding 'iso8859-1', got 'cp1252"):
-        made(*options, "--output", outputs[1], "--encoding", "cp1252", "--resume")
+        run_command(*options, "--output", outputs[1], "--encoding", "cp1252", "--resume")
 
 
 def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
     outputs = [text.with_name(f"{name}.tsv") for name in "ab"]
     for output in outputs:
-        made(
+        run_command(
             *("--kind", "back", "--run", parrot_run, "--file", text, "--output", output),
             *("--sample", "--temperature", "1.5", "--max-length-ratio", "9"),
         )
@@ -82,7 +84,7 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--file nowhere --output out", "there is no file nowhere"),
+        ("--file nowhere --output out", "nowhere does not exist"),
         ("--file /dev/null --output out", "/dev/null is a pipe, but is read more than once"),
         ("--file TEXT --output TEXT", "would be written over"),
         ("--file TEXT --output out --sample --beam 2", "leave --beam out"),
@@ -98,4 +100,4 @@ def test_draws_are_the_same_twice(text: Path, parrot_run: Path) -> None:
 def test_what_is_wrong_is_said(text: Path, arguments: str, message: str) -> None:
     words = [str(text) if word == "TEXT" else word for word in arguments.split()]
     with pytest.raises(UserError, match=message):
-        made("--kind", "back", *words)
+        run_command("--kind", "back", *words)

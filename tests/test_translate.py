@@ -293,7 +293,7 @@ def test_translate_draws_attention(
 
 TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--run", "nowhere", "Hola."], "run nowhere does not exist"),
-    (["--file", "missing.txt"], "there is no file missing.txt"),
+    (["--file", "missing.txt"], "missing.txt does not exist"),
     (["--file", "missing.txt", "Hola."], "not both"),
     (["--run", "RUN", "--nbest", "5", "--beam", "2", "Hola."], "--beam 5"),
     (["--run", "RUN", "--attention", "a.png", "Hola.", "Sí."], "name a folder"),
@@ -340,7 +340,7 @@ def test_translate_says_what_is_wrong(
 
 def test_translate_says_it_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = command("nmt.translate", "--file", "missing.txt", cwd=tmp_path)
-    assert "there is no file missing.txt" in one_line_error(done)
+    assert "missing.txt does not exist" in one_line_error(done)
     assert done.stdout == b""
 
 

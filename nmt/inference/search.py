@@ -1,4 +1,4 @@
-"""What all search algorithms share: they search over a ``step`` callable, in float32.
+"""Parts that all search algorithms share: constraints, results, and the best next tokens.
 
 No algorithm knows a model. It calls ``step(tokens, index, state)`` with ``tokens`` int32 [B, k],
 the tokens at position ``index`` (int32 scalar), one for each of the k hypotheses of a sentence. The

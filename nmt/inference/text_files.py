@@ -21,7 +21,7 @@ def check_readable(path: Path) -> None:
         UserError: the file is missing or a folder.
     """
     if not path.exists():
-        raise UserError(f"there is no file {path}")
+        raise UserError(f"{path} does not exist")
     if path.is_dir():
         raise UserError(f"{path} is a folder: give a file in it")
 

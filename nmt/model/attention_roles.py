@@ -48,6 +48,7 @@ class SelfAttention(MultiHeadAttention):
             The output [B, L, D]; with ``return_weights``, (output, weights float32 [B, H, L, L]).
         """
         keys, values = self.project(x)
+        attention_mask = self.complete_mask(x, attention_mask)
         return self.attend(
             x,
             keys,
@@ -58,41 +59,36 @@ class SelfAttention(MultiHeadAttention):
             return_weights=return_weights,
         )
 
+    def complete_mask(
+        self, x: Tensor, attention_mask: Tensor | SegmentMask | None
+    ) -> Tensor | SegmentMask | None:
+        """Return the mask of a call, without padding: here, ``attention_mask``."""
+        return attention_mask
+
 
 @keras.saving.register_keras_serializable("nmt")
 class CausalSelfAttention(SelfAttention):
-    """Every token attends to itself and to the tokens before it (the decoder)."""
+    """Every token attends to itself and to the tokens before it (the decoder).
 
-    def call(
-        self,
-        x: Tensor,
-        attention_mask: Tensor | SegmentMask | None = None,
-        dropout_key: Tensor | None = None,
-        return_weights: bool = False,
-        distance_bias: Tensor | None = None,
-        mask: Tensor | None = None,
-        x_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> Any:
-        """Attend backwards within ``x`` [B, T, D]: see `SelfAttention.call`.
+    In a model, which builds the mask once for all blocks, ``attention_mask`` includes causality. A
+    standalone layer adds causality to it. None: `causal_mask` only.
+    """
 
-        In a model, which builds the mask once for all blocks, ``attention_mask`` includes
-        causality. A standalone layer adds causality to it. None: `causal_mask` only.
-        """
+    def complete_mask(
+        self, x: Tensor, attention_mask: Tensor | SegmentMask | None
+    ) -> Tensor | SegmentMask:
+        """Return the causal mask of a call."""
         if attention_mask is None:
-            if self.sizes.kernel == "chunked":
-                single = ops.ones((ops.shape(x)[0], ops.shape(x)[1]), "int32")
-                attention_mask = SegmentMask(single, single, causal=True)
-            else:
-                attention_mask = causal_mask(ops.shape(x)[1])
-        elif self.standalone and isinstance(attention_mask, SegmentMask):
-            attention_mask = dataclasses.replace(attention_mask, causal=True)
-        elif self.standalone:
-            causal = causal_mask(ops.shape(x)[1])
-            attention_mask = ops.logical_and(combine_masks(attention_mask, None), causal)
-        return super().call(
-            x, attention_mask, dropout_key, return_weights, distance_bias, mask, x_mask, training
-        )
+            if self.sizes.kernel != "chunked":
+                return causal_mask(ops.shape(x)[1])
+            single = ops.ones((ops.shape(x)[0], ops.shape(x)[1]), "int32")
+            return SegmentMask(single, single, causal=True)
+        if not self.standalone:
+            return attention_mask
+        if isinstance(attention_mask, SegmentMask):
+            return dataclasses.replace(attention_mask, causal=True)
+        causal = causal_mask(ops.shape(x)[1])
+        return ops.logical_and(combine_masks(attention_mask, None), causal)
 
     def step(
         self,

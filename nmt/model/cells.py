@@ -139,7 +139,7 @@ CELLS: dict[str, Cell] = {"gru": Gru, "lstm": Lstm}
 
 
 def project_state(states: States, kernel: Tensor, bias: Tensor | tuple[()]) -> Tensor:
-    """Return the product u of a state; ``bias`` is () if it has none."""
+    """Return the product u of a state; a ``bias`` of () is absent."""
     product = ops.matmul(states[0], kernel)
     return product if isinstance(bias, tuple) else product + bias
 

@@ -69,15 +69,6 @@ class _Plan(NamedTuple):
     columns: _Axis  # of keys
     causal: bool
 
-    @classmethod
-    def make(cls, query: Tensor, key: Tensor, mask: Any, block: int) -> _Plan:
-        """Plan the blocks, of ``block`` queries and as many keys at most."""
-        return cls(
-            _Axis.cut(ops.shape(query)[1], block),
-            _Axis.cut(ops.shape(key)[1], block),
-            isinstance(mask, SegmentMask) and mask.causal,
-        )
-
 
 class _Inputs(NamedTuple):
     """The inputs of all blocks; None where absent."""
@@ -131,8 +122,8 @@ def chunked_attention(
     repeats = query.shape[2] // key.shape[2]
     if repeats > 1:
         key, value = ops.repeat(key, repeats, axis=2), ops.repeat(value, repeats, axis=2)
-    plan = _Plan.make(query, key, mask, block)
-    rows, columns = plan.rows, plan.columns
+    rows, columns = (_Axis.cut(ops.shape(x)[1], block) for x in (query, key))
+    plan = _Plan(rows, columns, isinstance(mask, SegmentMask) and mask.causal)
     x = _Inputs(
         rows.split(query * ops.cast(query.shape[-1] ** -0.5, query.dtype)),
         columns.split(key),

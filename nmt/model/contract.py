@@ -69,7 +69,6 @@ class Decoder(Protocol):
             max_length: T, the capacity in target positions; `grow` adds more.
             track_coverage: whether `coverage` will be called.
         """
-        ...
 
     def step(self, tokens: Tensor, index: Tensor, state: State) -> tuple[Tensor, State]:
         """Score the successors of ``tokens`` int [B, k], which stand at position ``index``.
@@ -77,23 +76,18 @@ class Decoder(Protocol):
         Returns:
             (logits float32 [B, k, V], the next state).
         """
-        ...
 
     def reorder(self, state: State, parents: Tensor) -> State:
         """Let hypothesis i continue hypothesis ``parents[i]``; parents are int [B, k]."""
-        ...
 
     def capacity(self, state: State) -> Tensor:
         """Return T, the number of target positions that a state can hold: int scalar."""
-        ...
 
     def grow(self, state: State, positions: Tensor) -> State:
         """Increase the capacity by ``positions``."""
-        ...
 
     def growing_axes(self, state: State) -> State:
         """Return, for every tensor of a state, the axis that `grow` lengthens; -1: no axis."""
-        ...
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
         """Return the attention that source tokens have received, from a state that tracks it.
@@ -101,7 +95,6 @@ class Decoder(Protocol):
         Returns:
             (float32 [B, k, S], the attention summed over steps; bool [B, 1, S], False for padding).
         """
-        ...
 
 
 class Model(Decoder, Protocol):
@@ -114,7 +107,6 @@ class Model(Decoder, Protocol):
     @property
     def attention_kinds(self) -> tuple[AttentionKind, ...]:
         """The kinds of attention of the model, in display order."""
-        ...
 
     def attention_layers(self, kind: str) -> Sequence[Any]:
         """Return the layers of one kind of attention, the first layer first.
@@ -122,7 +114,6 @@ class Model(Decoder, Protocol):
         Each has ``num_heads`` and ``head_weights(number)``: (variable, index) of the weights that
         silence a head when they are set to zero; heads count from 0.
         """
-        ...
 
     def __call__(
         self,
@@ -142,11 +133,9 @@ class Model(Decoder, Protocol):
                 kind, of float32 [B, H, rows, columns] per layer.
             training: passed by Keras; if true and without a key, the model draws a key.
         """
-        ...
 
     def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Return the encoder's input and the token embeddings, both [B, S, D], for int [B, S]."""
-        ...
 
     def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
         """Return the logits float32 [B, V] of one position per row, without padding.
@@ -156,15 +145,12 @@ class Model(Decoder, Protocol):
             target: int [B, T], shifted.
             positions: int [B], from 0 to T - 1.
         """
-        ...
 
     def token_table(self) -> Any:
         """Return the token embeddings float32 [V, D]."""
-        ...
 
     def position_table(self) -> Any:
         """Return the position embeddings float32 [max_length, D]; None for models without them."""
-        ...
 
     def distance_profiles(self, length: int) -> dict[str, Any]:
         """Return the effect of the distance of two tokens on their attention score.
@@ -176,11 +162,9 @@ class Model(Decoder, Protocol):
             By title, float32 [H or 1, 2 L - 1]; empty for models whose scores do not depend on
             distances.
         """
-        ...
 
     def trained_weights(self) -> dict[str, Any]:
         """Return the trainable weights, named as in `named_weights`."""
-        ...
 
     def add_adapters(self, rank: int, patterns: Sequence[str] | None = None) -> None:
         """Train W + A B in place of W (Hu et al. 2021, section 4.1), and freeze all other weights.
@@ -199,16 +183,12 @@ class Model(Decoder, Protocol):
         Raises:
             ValueError: a pattern matches no matrix.
         """
-        ...
 
     def named_weights(self) -> dict[str, Any]:
         """Return every weight by its path inside the model, which omits the model's name."""
-        ...
 
     def count_params(self) -> int:
         """Return the number of parameters."""
-        ...
 
     def save(self, path: Any) -> None:
         """Write a ``.keras`` file."""
-        ...

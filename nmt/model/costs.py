@@ -92,11 +92,9 @@ class Costs(Protocol):
 
     def describe(self) -> str:
         """Return the dimensions in the formulas as text."""
-        ...
 
     def list_parts(self) -> list[Part]:
         """Return the parameters by part; they sum to those of the model."""
-        ...
 
     def count_flops(self, *, source_length: int, target_length: int) -> Flops:
         """Count the arithmetic of a source and a target token (Kaplan et al. 2020, section 2.1).
@@ -108,15 +106,12 @@ class Costs(Protocol):
             source_length: S, positions that each source and each target token attends to.
             target_length: T, positions of the target that each target token attends to.
         """
-        ...
 
     def estimate_activations(self, batch: Batch) -> dict[str, int]:
         """Estimate the bytes stored for the backward pass of one batch, by part."""
-        ...
 
     def count_state(self, precision: str = "float32") -> StateBytes:
         """Count the memory of decoding."""
-        ...
 
 
 def count_training_flops_per_token(costs: Costs) -> float:

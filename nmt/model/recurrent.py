@@ -351,7 +351,7 @@ class Recurrent(EncoderDecoder):
         return ops.convert_to_tensor(self.max_length, "int32")
 
     def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Model.embed_source`: both are the same, as there are no position embeddings."""
+        """See `Model.embed_source`: both are equal, without position embeddings."""
         embedded = self.embedding(source)
         return embedded, embedded
 

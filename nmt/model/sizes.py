@@ -42,40 +42,31 @@ def _check_choices(sizes: _Sizes, **choices: tuple[str, ...]) -> None:
 class AttentionSizes(_Sizes):
     """The sizes of one attention layer.
 
-    Attributes:
-        d_model: D.
-        num_heads: H; 1 is single-head attention. A head is K = D / H wide.
-        dropout: rate on the attention weights.
-        kernel: "explicit", "fused" or "chunked", see
-            `nmt.model.attention.scaled_dot_product_attention`.
-        heads: how heads are projected. "split": one matrix [D, D], whose columns are divided among
-            the heads; "own": a matrix [D, K] for each, which is the same function; "pooled": the
-            values of each head are D wide, with a matrix [D, D] each, and the heads' outputs are
-            added instead of concatenated.
-        key_value_heads: G, heads of keys and values, each shared by H / G heads of queries
-            (Ainslie et al. 2023); 1: multi-query attention (Shazeer 2019); None: H.
-        biases: whether the projections have biases.
-        output: whether there is an output projection [D, D].
-        qk_norm: whether the queries and keys of each head are normalised to unit mean square, with
-            a learned scale (Henry et al. 2020, Dehghani et al. 2023, section 2).
-        rotary: whether queries and keys are rotated by their positions (Su et al. 2021).
-
     Raises:
         ValueError: an unsupported choice; D, H or G is not positive, or the rate not in [0, 1); H
             does not divide D, or G does not divide H; shared values are pooled, or not followed by
             an output projection; rotary heads have an odd width.
     """
 
-    d_model: int
-    num_heads: int
-    dropout: float = 0.0
+    d_model: int  # D
+    num_heads: int  # H; 1 is single-head attention. A head is K = D / H wide
+    dropout: float = 0.0  # rate on the attention weights
+    # "explicit", "fused" or "chunked": see `nmt.model.attention.scaled_dot_product_attention`
     kernel: str = "explicit"
+    # "split": one matrix [D, D], whose columns are divided among the heads;
+    # "own": a matrix [D, K] for each head, which is the same function;
+    # "pooled": a matrix [D, D] for the values of each head, and the heads' outputs are added
+    # instead of concatenated
     heads: str = "split"
+    # G, heads of keys and values, each shared by H / G heads of queries (Ainslie et al. 2023);
+    # 1: multi-query attention (Shazeer 2019); None: H
     key_value_heads: int | None = None
-    biases: bool = True
-    output: bool = True
+    biases: bool = True  # whether the projections have biases
+    output: bool = True  # whether there is an output projection [D, D]
+    # Whether the queries and keys of each head are normalised to unit mean square, with a learned
+    # scale (Henry et al. 2020, Dehghani et al. 2023, section 2)
     qk_norm: bool = False
-    rotary: bool = False
+    rotary: bool = False  # whether queries and keys are rotated by their positions (Su et al. 2021)
 
     def __post_init__(self) -> None:
         sizes = {"d_model": self.d_model, "num_heads": self.num_heads}
@@ -121,57 +112,32 @@ class AttentionSizes(_Sizes):
 class Sizes(_Sizes):
     """The sizes of a transformer.
 
-    Attributes:
-        vocabulary_size: V, shared by source and target; embeddings and output are tied.
-        d_model: D.
-        num_heads: H.
-        heads: "split", "own" or "pooled", see `AttentionSizes`.
-        key_value_heads: G; None: H.
-        attention_biases: whether the projections of attention have biases.
-        attention_output: whether attention ends in an output projection.
-        qk_norm: whether queries and keys are normalised.
-        ffn_width: F.
-        encoder_layers: number of encoder blocks.
-        decoder_layers: number of decoder blocks.
-        norm: "pre" or "post" (as in the paper).
-        norm_epsilon: added to the variance in layer normalisation.
-        positions: "sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "alibi" or
-            "none", see `nmt.model.positions`.
-        activation: "relu", "relu2", "gelu", "silu" or "swiglu".
-        output_bias: whether the logits have a bias [V].
-        dropout: rate on embeddings and residual branches.
-        attention_dropout: rate on attention weights.
-        ffn_dropout: rate inside the feed-forward block.
-        max_length: longest sequence in tokens, source or target.
-        attention_kernel: "explicit", "fused" or "chunked".
-        remat: recompute each block in the backward pass instead of keeping its activations.
-
     Raises:
         ValueError: an unsupported choice; see also `AttentionSizes`.
     """
 
-    vocabulary_size: int
-    d_model: int
-    num_heads: int
-    heads: str = "split"
-    key_value_heads: int | None = None
-    attention_biases: bool = True
-    attention_output: bool = True
-    qk_norm: bool = False
-    ffn_width: int
-    encoder_layers: int
-    decoder_layers: int
-    norm: str
-    norm_epsilon: float = NORM_EPSILON
-    positions: str
-    activation: str
-    output_bias: bool = False
-    dropout: float
-    attention_dropout: float
-    ffn_dropout: float
-    max_length: int
-    attention_kernel: str
-    remat: bool
+    vocabulary_size: int  # V, shared by source and target; embeddings and output are tied
+    d_model: int  # D
+    num_heads: int  # H
+    heads: str = "split"  # this and the next four: see `AttentionSizes`
+    key_value_heads: int | None = None  # G; None: H
+    attention_biases: bool = True  # of the projections
+    attention_output: bool = True  # whether there is an output projection
+    qk_norm: bool = False  # normalise queries and keys
+    ffn_width: int  # F
+    encoder_layers: int  # number of encoder blocks
+    decoder_layers: int  # number of decoder blocks
+    norm: str  # "pre" or "post" (as in the paper)
+    norm_epsilon: float = NORM_EPSILON  # added to the variance in layer normalisation
+    positions: str  # one of `POSITIONS`, see `nmt.model.positions`
+    activation: str  # one of `ACTIVATIONS`, see `nmt.model.blocks.FeedForward`
+    output_bias: bool = False  # whether the logits have a bias [V]
+    dropout: float  # rate on embeddings and residual branches
+    attention_dropout: float  # rate on attention weights
+    ffn_dropout: float  # rate inside the feed-forward block
+    max_length: int  # longest sequence in tokens, source or target
+    attention_kernel: str  # "explicit", "fused" or "chunked"
+    remat: bool  # recompute each block in the backward pass instead of keeping its activations
 
     def __post_init__(self) -> None:
         _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
@@ -214,41 +180,26 @@ class Sizes(_Sizes):
 class RecurrentSizes(_Sizes):
     """The sizes of a recurrent encoder-decoder with attention.
 
-    Attributes:
-        vocabulary_size: V, shared by source and target; embeddings and output are tied.
-        d_model: D, the width of embeddings and of the attentional states.
-        state_width: R, the width of the decoder's and the encoder's states; each direction of the
-            encoder has R / 2.
-        cell: "gru" or "lstm".
-        encoder_layers: bidirectional layers of the encoder.
-        decoder_layers: layers of the decoder.
-        attention: "additive", "dot", "general" or "cross" (the transformer's own layer).
-        num_heads: H of "cross"; 1 for the others.
-        input_feeding: whether the decoder reads its previous attentional state (Luong et al. 2015,
-            section 3.3).
-        bridge: whether the decoder's initial states are a projection of the encoder's final
-            states; otherwise they are zeros.
-        dropout: rate on embeddings, between layers and before the output.
-        attention_dropout: rate on attention weights.
-        max_length: longest sequence in tokens, source or target.
-
     Raises:
         ValueError: an unsupported choice, or an odd R; see also `AttentionSizes`.
     """
 
-    vocabulary_size: int
-    d_model: int
+    vocabulary_size: int  # V, shared by source and target; embeddings and output are tied
+    d_model: int  # D, the width of embeddings and of the attentional states
+    # R, the width of the states; each direction of the encoder has R / 2
     state_width: int
-    cell: str
-    encoder_layers: int
-    decoder_layers: int
-    attention: str
-    num_heads: int
+    cell: str  # "gru" or "lstm"
+    encoder_layers: int  # number of bidirectional layers
+    decoder_layers: int  # number of layers
+    attention: str  # one of `SCORES`, see `nmt.model.scores`
+    num_heads: int  # H of "cross"; 1 for the others
+    # Whether the decoder reads its previous attentional state (Luong et al. 2015, section 3.3)
     input_feeding: bool
+    # Whether the decoder's initial states are a projection of the encoder's final states, not zeros
     bridge: bool
-    dropout: float
-    attention_dropout: float
-    max_length: int
+    dropout: float  # rate on embeddings, between layers and before the output
+    attention_dropout: float  # rate on attention weights
+    max_length: int  # longest sequence in tokens, source or target
 
     def __post_init__(self) -> None:
         _check_choices(self, cell=CELLS, attention=SCORES)

@@ -30,7 +30,7 @@ V = 5
 
 
 def logarithms(probabilities: Array) -> Array:
-    """Return logits; what has no probability at all becomes `IMPOSSIBLE`."""
+    """Return logits; a probability of 0 becomes `IMPOSSIBLE`."""
     logits = np.full(probabilities.shape, IMPOSSIBLE, np.float32)
     logits[probabilities > 0] = np.log(probabilities[probabilities > 0])
     return logits
@@ -65,7 +65,7 @@ class Past(NamedTuple):
 
 
 class Histories:
-    """The next token depends on the sentence and on everything before: the state is their hash.
+    """The next token depends on the sentence and all tokens before: the state is their hash.
 
     Were states not reordered with their prefixes, log-probabilities would not be those of the
     tokens.

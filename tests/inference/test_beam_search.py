@@ -122,7 +122,7 @@ def test_limits_force_the_end_mark_in_beam_search() -> None:
     hypotheses = run_beam(TALKATIVE, TALKATIVE.state, [1, 3], size=2)
     assert sequences(hypotheses, 0)[0] == [EOS]
     assert hypotheses.log_probs[0, 0] == pytest.approx(math.log(0.1), rel=1e-5)
-    assert hypotheses.scores[0, 1] <= IMPOSSIBLE / 2  # there is no second one
+    assert hypotheses.scores[0, 1] <= IMPOSSIBLE / 2  # no second hypothesis exists
     assert sequences(hypotheses, 1) == [[EOS], [A, A, EOS]]
     np.testing.assert_allclose(hypotheses.log_probs[1], np.log([0.1, 0.025]), rtol=1e-5)
 
@@ -185,7 +185,7 @@ def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending
 
 
 class Patient(Bigrams):
-    """Once begun with a, it goes on with a and ends at the seventh token, all with certainty."""
+    """After a first a, further tokens are a and the seventh is the end, all with certainty."""
 
     @staticmethod
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
@@ -268,7 +268,7 @@ def test_a_search_in_pieces_is_the_search_in_one() -> None:
 
 
 def test_coverage_penalty_by_hand() -> None:
-    """0.2 (ln 0.5 + ln 1 + 0): what is covered twice counts once, padding does not count."""
+    """0.2 (ln 0.5 + ln 1 + 0): coverage above 1 counts as 1, padding does not count."""
     coverage = np.array([[[0.5, 2.0, 0.0]]], np.float32)
     mask = np.array([[[True, True, False]]])
     penalty = ops.convert_to_numpy(coverage_penalty(coverage, mask, 0.2))

@@ -64,7 +64,7 @@ def test_greedy_follows_the_argmax_of_every_history() -> None:
         expected = steps.log_prob(sentence, tokens)
         assert hypotheses.log_probs[sentence, 0] == pytest.approx(expected, rel=1e-5)
         lengths.add(len(tokens))
-    assert len(lengths) > 2  # sentences that ended early went on beside others
+    assert len(lengths) > 2  # some sentences ended early while others continued
 
 
 def test_limits_force_the_end_mark_in_greedy_search() -> None:
@@ -94,7 +94,7 @@ def drawer(**arguments: Any) -> Callable[[Any, Constraints, Any], Hypotheses]:
     return jitted(draw)
 
 
-def drawn(
+def count_draws(
     count: int = 4000, key: int = 1, *, temperature: float = 1.0, top_p: float = 1.0, **more: Any
 ) -> list[int]:
     """Return how often end, a and b were drawn first."""
@@ -129,7 +129,7 @@ def test_tokens_are_drawn_as_often_as_they_should(
     arguments: dict[str, Any], shares: list[float]
 ) -> None:
     count = 4000
-    counts = drawn(count, **arguments)
+    counts = count_draws(count, **arguments)
     assert sum(counts) == count
     for times, share in zip(counts, shares, strict=True):
         assert abs(times - count * share) <= 4 * math.sqrt(count * share * (1 - share)) + 1
@@ -160,7 +160,7 @@ def test_the_largest_number_draws_nothing_barred(barred: int) -> None:
     for place in (0, 0, barred):
         folded = fold(folded, place)
     assert int(ops.convert_to_numpy(folded)) == 0xFFFFFFFF
-    assert sum(drawn(1, key, never=(PAD, BOS))) == 1  # of the others
+    assert sum(count_draws(1, key, never=(PAD, BOS))) == 1  # of the others
 
 
 @pytest.mark.parametrize("arguments", [{}, {"top_k": 4}, {"top_p": 0.999}], ids=str)
@@ -187,5 +187,5 @@ def test_no_temperature_draws_anything_barred(arguments: dict[str, Any]) -> None
 
 
 def test_draws_are_functions_of_the_key() -> None:
-    assert drawn(200, key=5) == drawn(200, key=5)
-    assert drawn(200, key=5) != drawn(200, key=6)
+    assert count_draws(200, key=5) == count_draws(200, key=5)
+    assert count_draws(200, key=5) != count_draws(200, key=6)

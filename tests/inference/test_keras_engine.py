@@ -32,13 +32,13 @@ class Written(NamedTuple):
     """A state: one tensor that stays as it is, and one that grows."""
 
     source: Any  # int32 [B, S]
-    tokens: Any  # int32 [B, k, T]: what was read at each position; -1 where nothing was
+    tokens: Any  # int32 [B, k, T]: the token read at each position; -1: none
 
 
 class Walk:
     """A `Decoder`, and nothing else: no attention, no weights, a table of probabilities.
 
-    What follows depends on the whole source and on all that was written. Outputs are made of a and
+    The next token depends on the whole source and on all tokens before. Outputs are made of a and
     at most one b, so that their number grows with the square of their length only.
     """
 
@@ -61,9 +61,9 @@ class Walk:
     def step(self, tokens: Any, index: Any, state: Written) -> tuple[Any, Written]:
         places = ops.arange(self.capacity(state), dtype="int32")
         written = ops.where(ops.equal(places, index), tokens[:, :, None], state.tokens)
-        of_source = ops.sum(state.source, axis=1)[:, None]  # [B, 1]
-        of_past = ops.sum(ops.where(written < 0, 0, written * (7 * places + 31)), axis=2)
-        row = (of_source * 131 + of_past) % self.SIZE  # [B, k]
+        source_sum = ops.sum(state.source, axis=1)[:, None]  # [B, 1]
+        past_sum = ops.sum(ops.where(written < 0, 0, written * (7 * places + 31)), axis=2)
+        row = (source_sum * 131 + past_sum) % self.SIZE  # [B, k]
         logits = ops.take(ops.convert_to_tensor(self.table), row, axis=0)  # [B, k, V]
         spent = ops.any(ops.equal(written, B), axis=2)[:, :, None]
         barred = ops.equal(ops.arange(V), B)
@@ -195,7 +195,7 @@ ROOM = 20
 WALK = Walk() if keras.config.backend() == "tensorflow" else Weightless()
 
 
-def whole(source: Array) -> list[int]:
+def with_end(source: Array) -> list[int]:
     return [*map(int, source), EOS]
 
 
@@ -213,7 +213,7 @@ def check(hypotheses: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> N
 def padded() -> Array:
     padded_sources = np.full((len(SOURCES), 4), PAD, np.int32)
     for row, source in zip(padded_sources, SOURCES, strict=True):
-        row[: len(source) + 1] = whole(source)
+        row[: len(source) + 1] = with_end(source)
     return padded_sources
 
 
@@ -230,9 +230,9 @@ def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
     outputs = engine.search(SOURCES, LIMITS, Beam(size, 0.6, n_best=size), NO_PREFIX)
     for hypotheses, source, limit in zip(outputs, SOURCES, LIMITS, strict=True):
         if size == 1:
-            check(hypotheses, [WALK.greedy(whole(source), limit)])
+            check(hypotheses, [WALK.greedy(with_end(source), limit)])
         else:
-            check(hypotheses, WALK.best(whole(source), limit, 0.6, 0.0, size))
+            check(hypotheses, WALK.best(with_end(source), limit, 0.6, 0.0, size))
 
 
 @pytest.mark.backend
@@ -273,7 +273,7 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
 
     at_once = compile_over(WALK, draw, (2, 1, 1))(padded(), LIMITS, KEYS)
     for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
-        everything = dict(WALK.everything(whole(source), limit))
+        everything = dict(WALK.everything(with_end(source), limit))
         assert sum(map(math.exp, everything.values())) < 1  # the rest is padding and begin marks
         counts = Counter(sample.tokens for sample in samples[row])
         for sample in samples[row]:
@@ -282,7 +282,7 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
         tokens = [tuple(map(int, t[:n])) for t, n in zip(at_once.tokens[row], lengths, strict=True)]
         assert counts == Counter(tokens)
         # The first token is the end mark as often as it should be.
-        following = np.exp(WALK.log_probs(whole(source), ()))
+        following = np.exp(WALK.log_probs(with_end(source), ()))
         share = following[EOS] / following[[EOS, A, B]].sum() if limit > 1 else 1.0
         spread = math.sqrt(count * share * (1 - share))
         assert abs(counts[EOS,] - count * share) <= 4 * spread
@@ -335,7 +335,7 @@ def test_numbers_are_inputs_of_a_compiled_search(compilations: Callable[[], int]
     """A hundred searches, no two alike: each finds what plain Python finds for its numbers."""
     engine = KerasEngine(WALK)
     sources, limits, keys = SOURCES[:2], np.array([7, 5], np.int32), KEYS[:2]
-    texts = list(map(whole, sources))
+    texts = list(map(with_end, sources))
     rng = np.random.default_rng(0)
     compiled_so_far = 0
     for number in range(25):

@@ -39,7 +39,7 @@ def peak() -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A file whose second and third line are a hundred megabytes, of which most is a hole."""
+    """A sparse file whose second and third line have a hundred megabytes each."""
     path = tmp_path / "in.txt"
     with path.open("wb") as file:
         file.write(b"uno\n")
@@ -62,7 +62,7 @@ def in_turn(work: Callable[[list[str]], Result], chunks: Iterable[list[str]]) ->
 
 
 def translated(path: Path, output: Path, done: int = 0, begin: int | None = None) -> list[str]:
-    """Return what is written, each chunk at once."""
+    """Return the lines of the output."""
     with open_output(output, begin=begin) as out:
         translate_file(
             path,
@@ -171,7 +171,7 @@ def test_lines_that_arrive_late_do_not_hold_back_those_before() -> None:
     groups = group_arriving(slow())
     arrived: list[str] = []
     for number in range(5):
-        assert next(groups) == []  # nothing more has come: what has begun may be waited for
+        assert next(groups) == []  # no line has arrived: started chunks may finish
         turn.release()
         arrived += next(groups)
         assert arrived == [str(i) for i in range(number + 1)]

@@ -1,4 +1,4 @@
-"""The fastest engine that gives what is asked, and the model itself for the rest."""
+"""The fastest engine that supports a request, and the Keras engine for the others."""
 
 from __future__ import annotations
 

@@ -117,12 +117,12 @@ def test_paired_bootstrap_tells_good_from_bad() -> None:
 
 def test_paired_bootstrap_is_symmetric() -> None:
     """Exchanging the systems exchanges the scores; the p-values stay, as resamples are the same."""
-    one = paired_bootstrap(BAD, GOOD, REFERENCES, language="en")
-    other = paired_bootstrap(GOOD, BAD, REFERENCES, language="en")
+    forward = paired_bootstrap(BAD, GOOD, REFERENCES, language="en")
+    backward = paired_bootstrap(GOOD, BAD, REFERENCES, language="en")
     for name in NAMES:
-        assert one[name][0] == other[name][1]
-        assert one[name][1] == other[name][0]
-        assert one[name][2] == pytest.approx(other[name][2], abs=0.01)
+        assert forward[name][0] == backward[name][1]
+        assert forward[name][1] == backward[name][0]
+        assert forward[name][2] == pytest.approx(backward[name][2], abs=0.01)
 
 
 def test_a_system_does_not_differ_from_itself() -> None:

@@ -1,4 +1,4 @@
-"""Batches, streams and segments on any engine; the Keras engine for what another lacks."""
+"""Batches, streams and segments on any engine; the Keras engine for unsupported requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.xdist_group("translator")
 
 
 class Foreign:
-    """An engine that is not the model itself, and searches without a coverage penalty alone."""
+    """An engine without Keras, which only searches, without a coverage penalty."""
 
     max_length = 64
     parallel = 1

@@ -88,7 +88,7 @@ def test_a_scored_pair_shows_each_piece_over_its_log_probability() -> None:
 def recorded(page: str) -> list[records.Decoded]:
     """Return what the viewer of a page draws."""
     data = re.findall(r'id="attention">(.*?)</script>', page, re.DOTALL)[0]
-    return [records.decode(base64.b64decode(one["record"])) for one in json.loads(data)]
+    return [records.decode(base64.b64decode(entry["record"])) for entry in json.loads(data)]
 
 
 def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:

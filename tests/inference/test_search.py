@@ -47,7 +47,7 @@ pytestmark = pytest.mark.backend
 
 
 class Exhausted(Bigrams):
-    """After three tokens nothing but NaN: whoever goes on looking finds nothing."""
+    """After three tokens all logits are NaN: a search that continues fails."""
 
     @staticmethod
     def step(tokens: Any, index: Any, state: Any) -> tuple[Any, Any]:
@@ -98,9 +98,7 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
         )
         np.testing.assert_array_equal(batch.tokens[row], single.tokens[0])
         np.testing.assert_allclose(batch.scores[row], single.scores[0], rtol=1e-6)
-        assert (single.scores > IMPOSSIBLE / 2).sum() == (
-            5 if limit > 2 else 4
-        )  # there are no more
+        assert (single.scores > IMPOSSIBLE / 2).sum() == (5 if limit > 2 else 4)  # no others exist
         greedy_single = run_greedy(steps, steps.state([sentence], 1), [limit])
         np.testing.assert_array_equal(greedy_batch.tokens[row], greedy_single.tokens[0])
         np.testing.assert_allclose(
@@ -290,7 +288,7 @@ def compiled_search(size: int) -> Callable[..., Hypotheses]:
 @pytest.mark.parametrize("size", [0, WIDTH])
 def test_scores_are_teacher_forced_log_probabilities(size: int) -> None:
     lengths = set()
-    for seed in (1, 2):  # two models, of which one is quick to end
+    for seed in (1, 2):  # two models, one of which ends early
         model = change(seed)
         hypotheses = compiled_search(size)(SOURCE, LIMITS)
         for n in range(hypotheses.tokens.shape[1]):

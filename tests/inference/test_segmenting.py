@@ -1,4 +1,4 @@
-"""What is too long for one go is cut where it hurts least, and nothing of it is lost."""
+"""Long texts are cut after sentences, clauses or words, and no character is lost."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_tag_is_repeated_in_every_part(tokenizer: Tokenizer) -> None:
     assert [segment[len(tag) :].tolist() for segment in segments] == [
         segment.tolist() for segment in untagged
     ]
-    # A short text is what it was, and other words are no tags.
+    # A short text stays unchanged, and other words are not tags.
     assert (
         segmenter.encode_whole("<2fr> Sí.").tolist() == tokenizer.encode(["<2fr> Sí."])[0].tolist()
     )

@@ -134,7 +134,7 @@ def test_what_leaves_the_batch_early_is_what_it_is_alone(translator: Translator,
     sentences = many(24)
     batch = translator.hypotheses(sentences, beam_size=beam, n_best=beam)
     lengths = {len(candidates[0].tokens) for candidates in batch}
-    assert max(lengths) - min(lengths) >= 16  # twice what is decoded at a time
+    assert max(lengths) - min(lengths) >= 16  # twice the positions decoded at a time
     for sentence, candidates in zip(sentences, batch, strict=True):
         (single,) = translator.hypotheses([sentence], beam_size=beam, n_best=beam)
         assert [translation.tokens for translation in single] == [

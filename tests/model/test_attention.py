@@ -460,7 +460,7 @@ def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
     x = normal(30, B, T, D)
     full = ops.convert_to_numpy(layer(x))
     # Two hypotheses; the second reads the sequence backwards, and its slots are not to be seen by
-    # the first. What stands in the cache beyond the current position must not matter either.
+    # the first. Cache entries beyond the current position must not matter either.
     back = x[:, ::-1]
     whole_back = ops.convert_to_numpy(layer(back))
     slots = 2 * (T + 2)
@@ -487,7 +487,7 @@ def test_steps_with_a_cache_equal_the_whole_sequence(kernel: str) -> None:
 
 
 def test_who_descends_from_whom_by_hand() -> None:
-    """Two places, three positions; the second hypothesis went on from the first one's place."""
+    """Two hypotheses, three positions; the second hypothesis continues the first."""
     ancestors = np.array([[[0, 0, -1], [0, 1, -1]]], np.int32)
     expected = [
         [[True, False], [True, False], [False, False]],

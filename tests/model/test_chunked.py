@@ -44,7 +44,7 @@ def spread_out(queries: Array, keys: Array, *, causal: bool) -> Array:
 
 
 class Case(NamedTuple):
-    """One call; what is not said is as plain as can be."""
+    """One call; unset options have their simplest values."""
 
     mask: Array | tuple[Array, Array, bool] | None = None
     lengths: tuple[int, int] = (T, S)
@@ -54,7 +54,7 @@ class Case(NamedTuple):
     block: int = BLOCK
 
     def tensors(self) -> list[Array]:
-        """Return what is differentiated: query, key, value and, if there is one, the bias."""
+        """Return the tensors to differentiate: query, key, value and, if present, the bias."""
         queries, keys = self.lengths
         shapes = [(B, queries, H, K), (B, keys, self.groups, K), (B, keys, self.groups, C)]
         actual = [normal(seed, *shape) for seed, shape in enumerate(shapes)]
@@ -206,7 +206,7 @@ def test_queries_that_may_attend_to_nothing_get_zeros() -> None:
 
 @pytest.mark.parametrize("spoilt", ["first query", "last key"])
 def test_blocks_in_the_future_are_left_out(spoilt: str) -> None:
-    """What is not a number spreads to every block that is computed with it."""
+    """NaN spreads to every block that is computed with it."""
     length = 3 * BLOCK
     ones = np.ones((B, length), np.int32)
     query, key, value = (normal(seed, B, length, 1, K) for seed in range(3))

@@ -190,7 +190,7 @@ def test_the_same_key_gives_the_same_mask() -> None:
 
 
 def test_masks_belong_to_the_rows_of_the_whole_batch() -> None:
-    """Whoever works on some rows, in whatever order of axes, drops what is dropped of all."""
+    """A share of the rows, in any order of axes, gets the mask of the full batch."""
     key = DropoutKey(uint32(3), uint32(FULL_SHARE))
     shape = (8, 5, 7)
     full = mask(key, shape=shape)

@@ -43,7 +43,7 @@ Array = NDArray[Any]
 Inputs = dict[str, Array]
 Pair = tuple[list[int], list[int]]  # source, target as the decoder reads it
 
-# Every choice at least once, with what it may get in the way of.
+# Every option at least once, combined with options that it may interfere with.
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "deep": {"cell": "lstm", "attention": "dot", "bridge": False}
@@ -94,7 +94,7 @@ def make(variant: str = "default", **changes: Any) -> Recurrent:
 
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what runs often as one program: loops are slow operation by operation."""
+    """Return a function compiled once: loops are slow operation by operation."""
     if keras.config.backend() == "jax":
         return compiled(function)
     import tensorflow as tf
@@ -104,7 +104,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def forward(model: Recurrent) -> Callable[..., Any]:
-    """Return what runs a model, compiled once."""
+    """Return a compiled forward pass of a model."""
     return traced(lambda inputs: model(inputs, return_attention=True))
 
 
@@ -283,7 +283,7 @@ def test_stated_gradients_are_the_automatic_ones(
 
 
 def test_the_gradient_of_the_source_tells_which_tokens_matter() -> None:
-    """What is fed in instead of tokens counts as they do."""
+    """Embeddings passed in place of tokens give the logits of the tokens."""
     model, target = make("heads"), SINGLE["target"]
     embedded, tokens = model.embed_source(SINGLE["source"])
     np.testing.assert_array_equal(np.asarray(embedded), np.asarray(tokens))
@@ -341,7 +341,7 @@ def test_nothing_in_a_state_grows(variant: str) -> None:
     axes = keras.tree.flatten(model.growing_axes(state))
     assert axes == [-1] * len(keras.tree.flatten(state))
     assert all(tensor.shape[0] == 2 for tensor in keras.tree.flatten(state))
-    # What is read is of the sentence, whatever the number of hypotheses.
+    # The memory belongs to the sentence, whatever the number of hypotheses.
     assert {tuple(tensor.shape[:3]) for tensor in keras.tree.flatten(state.memory)} == {
         (2, model.sizes.num_heads, 6)
     }
@@ -372,7 +372,7 @@ def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
 
 
 def corpus(pairs: int, words: int, longest: int) -> EncodedCorpus:
-    """Return sequences, and what they are read backwards."""
+    """Return sequences and their reversals."""
     generator = np.random.default_rng(0)
     lengths = generator.integers(2, longest, size=pairs)
     source = [generator.integers(4, 4 + words, size=n, dtype=np.int32) for n in lengths]
@@ -430,7 +430,7 @@ def test_dropout_is_a_function_of_its_key() -> None:
     left, same, right = (ops.convert_to_numpy(keyed(key_of(number))) for number in (1, 1, 2))
     np.testing.assert_array_equal(left, same)
     assert np.abs(left - right).max() > 1e-2
-    # Without a key there is none, whatever the rates.
+    # Without a key there is no dropout, whatever the rates.
     logits = ops.convert_to_numpy(compiled(model)(INPUTS))
     np.testing.assert_allclose(logits, run(make(), INPUTS)[0], atol=1e-6)
     assert np.abs(left - logits).max() > 1e-2
@@ -438,7 +438,7 @@ def test_dropout_is_a_function_of_its_key() -> None:
 
 @pytest.mark.parametrize(("variant", "places"), [("deep", 6), ("apart", 5)])
 def test_dropout_has_its_places(variant: str, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On both embeddings, between layers, on weights of attention and on what is written from.
+    """On both embeddings, between layers, on attention weights and on attentional states.
 
     Each has a key of its own, and what it zeroes is felt.
     """
@@ -494,7 +494,7 @@ def test_mixed_precision() -> None:
     assert before == now
 
 
-# --- What others know of it. ----------------------------------------------------------------------
+# --- The contract of a model. ---------------------------------------------------------------------
 
 
 def test_what_it_says_of_itself() -> None:

@@ -1,4 +1,4 @@
-"""Scores of attention equal a loop over tokens; what is masked has no weight."""
+"""Attention scores equal a loop over tokens; masked states have no weight."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_weights_are_shares_of_what_may_be_seen(score: str) -> None:
 
 @each_score
 def test_every_weight_has_a_gradient(score: str) -> None:
-    """What is masked has none, and nothing is not a number where nothing may be seen."""
+    """Masked states have none, and rows that may see nothing give no NaN."""
     layer, (h, states, mask) = reading(score), inputs()
     visible = mask[:, 0].any(axis=1)
     assert not visible[0].all()

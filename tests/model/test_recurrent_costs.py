@@ -48,7 +48,7 @@ def test_operations_by_hand() -> None:
     # Source: 6 x 24 + 8 x 24 / 2 of the encoder, 8 x 8 of the keys: 304.
     # Target: 12 x 24 + 8 x 24 of the decoder, 8 x 8 of the queries, 16 x 6 to write from, 11 x 6.
     assert count_training_flops_per_token(sizes_of().costs) == (304 + 706) * 6 / 2
-    # Without keys, queries and what is fed: 240 and 6 x 24 + 8 x 24 + 96 + 66.
+    # Without keys, queries and input feeding: 240 and 6 x 24 + 8 x 24 + 96 + 66.
     plain = sizes_of(attention="dot", input_feeding=False).costs
     assert count_training_flops_per_token(plain) == (240 + 498) * 6 / 2
     flops = plain.count_flops(source_length=5, target_length=9)

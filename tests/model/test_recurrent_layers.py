@@ -157,7 +157,7 @@ def test_stated_gradients_are_the_automatic_ones(
     monkeypatch.setattr(recurrent_layers, "call_with_gradient", automatically)
     same, automatic = differentiated(run, probe, layer.trainable_variables)(*tensors)
     np.testing.assert_allclose(output, same, atol=1e-6)
-    # What is handed in where no segment begins is added there, but nobody does.
+    # Initial states are zero where no segment starts: gradients there do not matter.
     stated[1], automatic[1] = (
         gradients[1] * (tensors[1] != 0) for gradients in (stated, automatic)
     )

@@ -92,7 +92,7 @@ def test_a_mask_by_its_name_is_the_one_that_comes_along(kind: type[Any]) -> None
     shares = numpy(weights)
     assert (np.moveaxis(shares, 3, 1)[padding] == 0).all()
     np.testing.assert_allclose(shares.sum(-1), 1, atol=1e-6)
-    if kind is not CausalSelfAttention:  # of which no token sees the padding that follows it
+    if kind is not CausalSelfAttention:  # whose tokens do not see the padding that follows them
         assert np.abs(numpy(without) - numpy(along)).max() > 0.1
 
 
@@ -135,7 +135,7 @@ def test_masks_of_three_and_four_axes(kind: type[Any]) -> None:
 
 
 def test_keras_layer_of_the_same_weights_gives_the_same() -> None:
-    """Where a query is no padding: there, Keras's layer lets it see nothing."""
+    """Only at queries other than padding: Keras's layer lets padding see nothing."""
     real = IDS != 0
     x, memory = embedding()(IDS), embedding()(MEMORY_IDS)
     for kind in ROLES:
@@ -242,7 +242,7 @@ def test_layers_alone_in_mixed_precision(kind: type[Any], policy: str, digits: i
     assert (np.moveaxis(numpy(weights), 3, 1)[padding] == 0).all()
 
 
-# --- What else Keras does with a layer. -----------------------------------------------------------
+# --- Other uses of a layer by Keras. --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ROLES)

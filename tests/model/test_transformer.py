@@ -78,7 +78,7 @@ def make(**changes: Any) -> Transformer:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on JAX what runs once or in a loop; TensorFlow is quicker without."""
+    """Compile a function on JAX; on TensorFlow, a few eager calls are faster."""
     if keras.config.backend() == "tensorflow":
         return function
     import jax
@@ -556,7 +556,7 @@ def test_dropout_is_a_function_of_its_key() -> None:
     logits = logits_of(model, INPUTS, dropout_key=key)
     np.testing.assert_array_equal(logits, logits_of(model, INPUTS, dropout_key=key))
     assert np.abs(logits - logits_of(model, INPUTS, dropout_key=right)).max() > 1e-2
-    # Without a key there is none, whatever the rates.
+    # Without a key there is no dropout, whatever the rates.
     np.testing.assert_array_equal(logits_of(model, INPUTS), logits_of(make(), INPUTS))
 
 
@@ -691,7 +691,7 @@ def test_a_saved_model_is_the_model(changes: dict[str, Any], tmp_path: Path) -> 
 
 
 def test_files_keep_their_layout(tmp_path: Path) -> None:
-    """What version 0.1 wrote: a flat configuration, and these names of weights. They must load."""
+    """Files of version 0.1 must load: a flat configuration, and these names of weights."""
     stored = {
         "class_name": "Transformer",
         "module": "nmt.model.transformer",

@@ -38,7 +38,7 @@ Weights = dict[str, Array]  # by their path inside the layer
 
 B, T, S, D, H = 2, 5, 7, 8, 4
 ROLES = (SelfAttention, CausalSelfAttention, CrossAttention)
-# What differs from four heads by one matrix.
+# Options that differ from four heads with one matrix.
 VARIANTS: dict[str, dict[str, Any]] = {
     "one": {"num_heads": 1},
     "split": {},
@@ -234,7 +234,7 @@ def test_gradients_equal_finite_differences_of_the_loop_over_heads(
     check_gradients(actual, [*exact, *w.values()], scalar, tolerance=5e-5)
 
 
-# --- What equals what. ----------------------------------------------------------------------------
+# --- Equivalences. --------------------------------------------------------------------------------
 
 
 def outputs(layer: MultiHeadAttention, **arguments: Any) -> Array:
@@ -315,7 +315,7 @@ def test_heads_that_share_keys_and_values_are_heads_of_equal_matrices(
 
 @each_variant
 def test_steps_with_a_cache_equal_the_whole_sequence_for(variant: str) -> None:
-    """Two hypotheses, the second of which reads the sequence backwards; full of what is no part."""
+    """Two hypotheses, the second of which reads the sequence backwards; unused slots hold noise."""
     sizes = sized(variant)
     layer = layer_of(CausalSelfAttention, sizes)
     heads, groups = sizes.num_heads, sizes.key_value_heads or sizes.num_heads
@@ -500,13 +500,13 @@ ROWS: dict[str, Row] = {
 }
 ORDER = [0, 4, 2, 3, 1, 5]  # of the tokens of a sentence
 HYPOTHESES, STEPS = 3, 3
-TOKENS = np.array([[3, 4, 5], [6, 7, 8]], np.int32)  # [B, k], what is read at every step
-# Where hypotheses go on from: prefixes cross over and split.
+TOKENS = np.array([[3, 4, 5], [6, 7, 8]], np.int32)  # [B, k], the tokens of every step
+# Parents of hypotheses: prefixes cross over and split.
 PARENTS = np.array([[[2, 0, 0], [1, 1, 0]], [[1, 2, 1], [0, 2, 2]]], np.int32)
 
 
 def prefix_rows() -> dict[str, Row]:
-    """Return what each hypothesis has read, at every step and place of both sentences."""
+    """Return the prefix of each hypothesis, at every step, for both sentences."""
     actual: dict[str, Row] = {}
     prefixes = [[[int(token)] for token in row] for row in TOKENS]
     for index in range(STEPS):
@@ -543,7 +543,7 @@ def batch() -> dict[str, Array]:
 
 
 class Answers(NamedTuple):
-    """What a model makes of the rows, and of SOURCE where it begins to decode."""
+    """The outputs of a model for the rows, and its initial decoding state for SOURCE."""
 
     logits: Array  # [rows, T, V]
     weights: dict[str, list[Array]]  # by kind and layer
@@ -602,7 +602,7 @@ def test_only_what_follows_a_token_sees_it(name: str) -> None:
 
 @each_model
 def test_the_order_of_tokens_is_known(name: str) -> None:
-    """Two source tokens change places; without positions, what stands for them does, and only."""
+    """Swapping two source tokens without positions only swaps their outputs."""
     before, after = answers(model_of(name)).memories
     if name == "none":
         np.testing.assert_allclose(after, before[ORDER], atol=1e-5)
@@ -672,7 +672,7 @@ def test_weights_come_with_the_logits_that_come_without(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "without"), [("rotary, own", 0), ("relative, pooled", 3)])
 def test_every_weight_has_a_gradient(name: str, without: int) -> None:
-    """Also where blocks are rematerialised, of which the gradients are the same.
+    """Also with rematerialised blocks, whose gradients are the same.
 
     Biases of keys have none, as they add the same to all scores of a query, unless keys are
     normalised.
