@@ -96,7 +96,7 @@ def prepare_dashboard(folder: Path) -> Prepared:
     from nmt.analysis.dashboard import links
     from nmt.analysis.dashboard.plugin import AttentionPlugin
 
-    methods = links._BY_RUN
+    methods = links._METHODS_BY_RUN
     points = [SimpleNamespace(step=1, wall_time=1.0, values=[SimpleNamespace(blob_key="key")])]
 
     def provide(listed: dict[str, dict[str, Any]]) -> Any:
