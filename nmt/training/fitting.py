@@ -22,7 +22,7 @@ from nmt.startup.devices import gpus
 from nmt.startup.memory import available_memory
 from nmt.training import backend
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 # Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
 # average, and intermediate values of these.
@@ -36,7 +36,7 @@ FREE_SHARE = 0.1  # share of the available memory that stays free
 
 def make_fitting_step(
     model: Model, config: Config, stages: Sequence[BatchPlan], process_group: ProcessGroup
-) -> tuple[Step, Config]:
+) -> tuple[TrainStep, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
     Only ``training.batch_tokens=auto`` is resolved here: by an estimate for a CPU, and by trial
@@ -52,7 +52,7 @@ def make_fitting_step(
         UserError: a single row does not fit.
     """
 
-    def make(training: TrainingConfig) -> Step:
+    def make(training: TrainingConfig) -> TrainStep:
         return backend.make_step(model, training, seed=config.seed, process_group=process_group)
 
     training = config.training

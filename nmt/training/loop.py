@@ -100,7 +100,7 @@ class Trainer:
                     # Plan a batch.
                     self._enter_stage()
                     rate = schedule.learning_rate(position)
-                    batch, dropout = self._plan_update(position.step, session.step.local_rows)
+                    batch, dropout = self._plan_update(position.step, session.train_step.local_rows)
                     # Update.
                     update = self._memory.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1

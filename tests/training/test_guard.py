@@ -17,7 +17,7 @@ from nmt.errors import UserError
 from nmt.training.guard import MEDIAN_OF, Guard
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Update
+from nmt.training.train_step import Update
 
 BATCH = {
     "source_segments": np.array([[1, 1, 0, 0]]),

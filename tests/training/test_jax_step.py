@@ -20,7 +20,7 @@ from nmt.runs.building import build_model, set_seed
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 pytestmark = pytest.mark.xdist_group("jax")
 
@@ -32,7 +32,7 @@ OVERRIDES = [
 ]
 
 
-def make(*overrides: str) -> Step:
+def make(*overrides: str) -> TrainStep:
     plain = ("model=tiny", "training.jit_compile=off")
     config = resolve_config(compose_config([*plain, *overrides]), pairs=60)
     set_seed(7)
@@ -40,7 +40,7 @@ def make(*overrides: str) -> Step:
     return make_step(model, config.training, seed=5)
 
 
-def learn(step: Step) -> dict[str, np.ndarray]:
+def learn(step: TrainStep) -> dict[str, np.ndarray]:
     """Make the updates; return what was measured."""
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 8, size=(2, 60))
@@ -122,7 +122,7 @@ def test_a_run_on_jax_trains_and_scores_without_tensorflow(on_jax: OnJax) -> Non
 @pytest.mark.backend
 def test_the_loss_scale_of_float16_is_halved_by_an_overflow() -> None:
     if keras.config.backend() != "jax":
-        pytest.skip("tests/training/test_step.py has this test for TensorFlow")
+        pytest.skip("tests/training/test_train_step.py has this test for TensorFlow")
     step = make("training.precision=mixed_float16")
     ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
     batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], tokens=64, seed=1).batch(0)
