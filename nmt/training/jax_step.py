@@ -98,7 +98,7 @@ class JaxStep:
         # Devices share the rows of each micro-batch.
         multiple = config.accumulate * self._replicas
         self.local_rows = select_local_rows(self._process_group, multiple, blocks=config.accumulate)
-        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
+        self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
         shardings = {} if self._replicated is None else {"out_shardings": self._replicated}
         self._update = jax.jit(self._compute_update, donate_argnums=0, **shardings)
         self._evaluate = jax.jit(self._nll, **shardings)

@@ -20,7 +20,7 @@ class Session:
 
     Attributes:
         run: its folder.
-        config: its configuration, resolved; only `nmt.training.memory` changes it.
+        config: its configuration, resolved; only `nmt.training.out_of_memory` changes it.
         model: the model that is trained.
         train_step: its compiled update.
         process_group: the processes and devices that share an update; one process writes.

@@ -87,7 +87,7 @@ class TensorFlowStep:
         self.local_rows = select_local_rows(
             self._process_group, config.accumulate * self._process_group.replicas
         )
-        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
+        self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(
             self._sum_micro_batches, jit_compile=compiles, autograph=False

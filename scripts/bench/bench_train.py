@@ -254,14 +254,14 @@ class Ready:
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
         from nmt.training.defaults import resolve_config
-        from nmt.training.fitting import make_fitting_step
+        from nmt.training.fitting import make_step_that_fits
 
         changed = replace(self.config, training=replace(self.config.training, **training))
         with quiet_start():
             config = resolve_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        step, config = make_fitting_step(model, config, [self.batches], self.process_group)
+        step, config = make_step_that_fits(model, config, [self.batches], self.process_group)
         return config, model, step
 
 

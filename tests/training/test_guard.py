@@ -47,7 +47,7 @@ class Case:
             console=Console(file=self.output, soft_wrap=True),
             process_group=ProcessGroup(),
             run=SimpleNamespace(path=folder, write_json=self.write_json),
-            step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
+            train_step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
         )
         self.written: dict[str, Any] = {}
         self.guard = Guard(session, lambda number: (BATCH | {"number": np.array(number)}, 1.0))

@@ -53,7 +53,7 @@ def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
 
 
 def batches(tokens: int = 64) -> Batches:
-    return Batches(corpus(), row_lengths=[16], tokens=tokens, seed=3)
+    return Batches(corpus(), row_lengths=[16], positions=tokens, seed=3)
 
 
 def wide_batches() -> Batches:

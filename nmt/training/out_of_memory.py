@@ -14,7 +14,7 @@ from nmt.training.session import Session
 from nmt.training.train_step import Update
 
 
-class MemoryFitter:
+class OutOfMemoryRecovery:
     """Makes updates, and halves their micro-batches after one that did not fit."""
 
     def __init__(self, session: Session) -> None:
