@@ -25,6 +25,11 @@ _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: spreads small integers over the 32-
 FULL_SHARE = 1 << 16  # see `DropoutKey`
 
 
+def encode_share(share: float) -> int:
+    """Return a share of the full rates, 0 to 1, as `DropoutKey` holds it."""
+    return round(share * FULL_SHARE)
+
+
 class DropoutKey(NamedTuple):
     """The random bits of a mask, and the share of the full rate.
 
