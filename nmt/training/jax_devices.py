@@ -11,7 +11,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from nmt.data.batches import Batch
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import pad_rows
+from nmt.training.train_step import pad_rows
 
 
 class Devices:

@@ -13,7 +13,7 @@ from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey
 from nmt.training.objective import compute_loss, hide_words
 from nmt.training.optimizer import sum_over_parts
-from nmt.training.step import count_parallel_parts
+from nmt.training.train_step import count_parallel_parts
 from nmt.training.weight_groups import WeightGroups
 
 Sums = tuple[list[Any], Any, Any]  # gradients by group, nll in nats, tokens

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt.data.batches import Batch
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import pad_rows
+from nmt.training.train_step import pad_rows
 
 
 class Replicas:

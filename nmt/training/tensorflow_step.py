@@ -23,7 +23,9 @@ from nmt.training.optimizer import (
     make_optimizer,
 )
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import (
+from nmt.training.tensorflow_gradients import Gradients
+from nmt.training.tensorflow_replicas import Replicas
+from nmt.training.train_step import (
     Update,
     check_state_names,
     list_state_names,
@@ -31,15 +33,13 @@ from nmt.training.step import (
     pad_rows,
     select_local_rows,
 )
-from nmt.training.tensorflow_gradients import Gradients
-from nmt.training.tensorflow_replicas import Replicas
 from nmt.training.weight_groups import WeightGroups
 
 
 class TensorFlowStep:
     """The update as TensorFlow functions, under the `tf.distribute` strategy in scope.
 
-    See `Step` for the methods, and `make_step` for the arguments.
+    See `TrainStep` for the methods, and `make_step` for the arguments.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class TensorFlowStep:
         self.reconfigure(config)
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """See `Step.reconfigure`."""
+        """See `TrainStep.reconfigure`."""
         self._config = config
         # Each replica gets a contiguous part of the batch, and cuts that into micro-batches.
         self.local_rows = select_local_rows(
             self._process_group, config.accumulate * self._process_group.replicas
         )
-        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
+        self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
         is_alone = self._replicas.count == 1
         self._gradients = Gradients(
             self._model,
@@ -110,16 +110,16 @@ class TensorFlowStep:
         self,
         batch: Batch,
         learning_rate: float,
-        step: int,
+        number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
-        """See `Step.update`."""
+        """See `TrainStep.update`."""
         local = self.local_rows is not None
         arguments = (
             self._replicas.distribute(batch, self._config.accumulate, local=local),
             tf.constant(learning_rate, tf.float32),
-            tf.constant(step, tf.uint32),
+            tf.constant(number, tf.uint32),
             tf.constant(encode_share(dropout_share), tf.uint32),
             tf.constant(norm_limit, tf.float32),
         )
@@ -133,29 +133,29 @@ class TensorFlowStep:
         return Update(*self._replicas.local_results(measured))
 
     def gradient_norms(
-        self, batch: Batch, step: int, dropout_share: float = 1.0
+        self, batch: Batch, number: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
-        """See `Step.gradient_norms`."""
+        """See `TrainStep.gradient_norms`."""
         share = tf.constant(encode_share(dropout_share), tf.uint32)
         padded = pad_rows(batch, self._config.accumulate)
         tensors = {name: tf.constant(array) for name, array in padded.items()}
-        key = self._key(tf.constant(step, tf.uint32), share)
+        key = self._key(tf.constant(number, tf.uint32), share)
         gradients, _, tokens = self._gradients.sum(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
         norms = [scale * float(tf.norm(gradient)) for gradient in self._groups.split(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
-        """See `Step.evaluate`."""
+        """See `TrainStep.evaluate`."""
         sums = self._compiled_evaluation(self._replicas.distribute(batch, 1))
         nll, tokens = self._replicas.local_results(sums)
         return float(nll), float(tokens)
 
     def _replica_update(
-        self, batch: Any, learning_rate: Any, step: Any, share: Any, norm_limit: Any
+        self, batch: Any, learning_rate: Any, number: Any, share: Any, norm_limit: Any
     ) -> Update:
         first_row = self._replicas.first_row(batch["labels"].shape[0])
-        key = self._key(step, share).at_row(first_row)
+        key = self._key(number, share).at_row(first_row)
         gradients, nll, tokens = self._gradients.sum(batch, key)
         *gradients, nll, tokens = self._replicas.sum([*gradients, nll, tokens])
         norm, factor, valid, applies = self._compiled_check(gradients, nll, tokens, norm_limit)
@@ -167,9 +167,9 @@ class TensorFlowStep:
             tf.cond(valid, lambda: self._compiled_apply(*arguments), lambda: tf.constant(False))
         return Update(nll, tokens, norm, tf.logical_not(valid))
 
-    def _key(self, step: Any, share: Any) -> DropoutKey:
+    def _key(self, number: Any, share: Any) -> DropoutKey:
         seed = tf.constant(self._seed & 0xFFFFFFFF, tf.uint32)
-        return make_dropout_key(seed, share, step)
+        return make_dropout_key(seed, share, number)
 
     def _check(self, gradients: list[Any], nll: Any, tokens: Any, norm_limit: Any) -> Any:
         """Return norm, factor, whether the update is valid, and whether the optimizer runs."""
@@ -215,11 +215,11 @@ class TensorFlowStep:
         return tf.cast(self._optimizer.dynamic_scale.value, tf.float32)
 
     def is_intact(self) -> bool:
-        """See `Step.is_intact`."""
+        """See `TrainStep.is_intact`."""
         return self._is_intact
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Step.state`."""
+        """See `TrainStep.state`."""
         weights, slots, averages = self._names()
         values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
         values |= zip(slots, self._optimizer.variables, strict=True)
@@ -228,7 +228,7 @@ class TensorFlowStep:
         return {name: np.asarray(value) for name, value in values.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """See `Step.restore`."""
+        """See `TrainStep.restore`."""
         weights, slots, averages = self._names()
         check_state_names([*weights, *slots, *averages], state)
 
@@ -251,7 +251,7 @@ class TensorFlowStep:
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """See `Step.use_averages`."""
+        """See `TrainStep.use_averages`."""
         if not self._averages:
             yield
             return
