@@ -246,7 +246,7 @@ class JaxStep:
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """See `TrainStep.use_averages`; without averaging, the model has the weights on the device."""
+        """See `TrainStep.use_averages`; without averages, the model has the current weights."""
         averages = self._state[2]
         joined = averages or self._state[0]
         for variable, array in zip(self._weights, self._groups.split(joined), strict=True):
