@@ -625,7 +625,7 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
         def fail(*arguments: Any) -> Any:
             raise RuntimeError
 
-        monkeypatch.setattr(step, "_update", fail)
+        monkeypatch.setattr(step, "_compiled_update", fail)
         assert step.is_intact()
         with pytest.raises(RuntimeError):
             step.update(batches().batch(0), 1e-3, 1)
