@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
+from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
 
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 def main() -> None:
     """Parse the command line and run."""
     arguments = make_parser().parse_args()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     exit_on_user_error(lambda: run(arguments, console))
 
 

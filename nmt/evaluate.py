@@ -24,6 +24,7 @@ from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.text_files import check_not_input
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
+from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def main() -> None:
     """Run the command line."""
     set_up_translation()
     arguments = make_parser().parse_args()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     exit_on_user_error(lambda: run(arguments, console))
 
 

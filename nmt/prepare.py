@@ -15,12 +15,13 @@ from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
 from nmt.errors import attach_filename
 from nmt.startup.commands import warn_in_one_line
+from nmt.startup.console import make_console
 
 
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
     with exit_on_fixable_error():
-        run(composed, Console(highlight=False, markup=False, soft_wrap=True))
+        run(composed, make_console())
 
 
 def run(composed: DictConfig, console: Console) -> None:

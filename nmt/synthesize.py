@@ -28,6 +28,7 @@ from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.text_files import check_encoding, check_not_input, check_readable
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
+from nmt.startup.console import make_console
 
 if TYPE_CHECKING:
     from nmt.inference.pipeline import Request
@@ -180,7 +181,7 @@ def main() -> None:
     """Parse the command line and run."""
     arguments = make_parser().parse_args()
     set_up_translation()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     exit_on_user_error(lambda: run(arguments, console))
 
 

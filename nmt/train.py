@@ -12,12 +12,13 @@ from rich.table import Table
 
 from nmt.config.command_line import exit_on_fixable_error, run_hydra
 from nmt.config.hydra_job import HydraJob
-from nmt.data.splitting import evenly
+from nmt.data.splitting import TEST, evenly
 from nmt.runs.resuming import job_config
 from nmt.startup.commands import set_up_training, warn_in_one_line
+from nmt.startup.console import make_console
 from nmt.startup.signals import exit_stopped
 from nmt.sweeps.sweep import run_sweep_job
-from nmt.sweeps.trials import Trial, write_record
+from nmt.sweeps.trials import Trial, write_record_if_trial
 from nmt.training.job import Run, train
 
 if TYPE_CHECKING:  # loads Keras
@@ -28,7 +29,7 @@ SAMPLES = 5  # test translations printed at the end
 
 def run_job(composed: DictConfig) -> float | None:
     """Run one Hydra job; return the best dev BLEU, which a sweeper may optimize."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     job = HydraJob.current()
     if job.is_sweep:
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
@@ -38,7 +39,7 @@ def run_job(composed: DictConfig) -> float | None:
         set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)
         if run.written_here:
-            write_record(Trial(run.path.name, run.complete, run.best_score))
+            write_record_if_trial(Trial(run.path.name, run.complete, run.best_score))
     if run.stopped_by is not None:
         if run.written_here:
             console.print(f"stopped; to resume: python -m nmt.train training.resume={run.path}")
@@ -50,7 +51,7 @@ def run_job(composed: DictConfig) -> float | None:
 
 def print_scores(run: Run, console: Console) -> None:
     """Print the scores on the test split and ``data.tests``, and some translations."""
-    if len(run.tests) > (run.evaluation is not None):
+    if run.tests.keys() - {TEST}:
         console.print(tabulate(run.tests))
     if run.evaluation is None:
         return

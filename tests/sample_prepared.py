@@ -79,7 +79,7 @@ def prepared(
 
 
 def batches_of(corpus: PreparedCorpus, *, tokens: int = 128, seed: int = 1) -> PreparedBatches:
-    return PreparedBatches(corpus, corpus.repeats, tokens=tokens, seed=seed)
+    return PreparedBatches(corpus, corpus.repeats, positions=tokens, seed=seed)
 
 
 def ids_in(batches: Iterator[dict[str, np.ndarray]]) -> Counter[tuple[tuple[int, ...], ...]]:

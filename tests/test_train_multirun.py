@@ -55,7 +55,7 @@ def leave(record: Path, name: str, *, complete: bool = True, score: float | None
     (record.parents[2] / name).mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(trials.RECORD_VARIABLE, str(record))
-        trials.write_record(Trial(name, complete, score))
+        trials.write_record_if_trial(Trial(name, complete, score))
 
 
 def well(number: int, record: Path) -> tuple[int, None]:

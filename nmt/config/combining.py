@@ -82,7 +82,7 @@ def _keep_update_size(training: DictConfig, stored: TrainingConfig, keys: Sequen
     """Keep the size of an update when an override changes its division into micro-batches."""
     has_size, has_count = "training.batch_tokens" in keys, "training.accumulate" in keys
     if has_size or has_count:
-        training.update_tokens = tokens = stored.tokens_per_update
+        training.update_tokens = tokens = stored.positions_per_update
     if has_size and not has_count:
         training.accumulate = 1  # batch_tokens determines it
     elif has_count and not has_size:

@@ -85,12 +85,14 @@ class TrainingConfig:
     attention_every: int = MISSING  # updates between two logs of the probes' weights
 
     @property
-    def max_batch_tokens(self) -> int:
+    def max_batch_positions(self) -> int:
         """Positions per side in one micro-batch; with ``auto``, in the largest possible one."""
-        return self.tokens_per_update if isinstance(self.batch_tokens, str) else self.batch_tokens
+        return (
+            self.positions_per_update if isinstance(self.batch_tokens, str) else self.batch_tokens
+        )
 
     @property
-    def tokens_per_update(self) -> int:
+    def positions_per_update(self) -> int:
         """Positions per side in one update."""
         if self.update_tokens is not None:
             return self.update_tokens
@@ -165,7 +167,7 @@ def _check_batch(config: TrainingConfig) -> None:
                 f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
             )
     for length in config.row_lengths:
-        check_between("training.row_lengths", length, 2, config.max_batch_tokens)
+        check_between("training.row_lengths", length, 2, config.max_batch_positions)
 
 
 def _check_optimizer(config: TrainingConfig) -> None:

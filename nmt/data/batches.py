@@ -28,8 +28,8 @@ class BatchPlan(ABC):
 
     Args:
         rows: row length -> number of rows, shortest first.
-        tokens: positions per side in one batch; rows of length L make batches of tokens // L rows,
-            and at least one.
+        positions: per side in one batch; rows of length L make batches of positions // L rows, and
+            at least one.
         pairs: see below.
         skipped: see below.
         tokens_per_epoch: see below.
@@ -47,13 +47,13 @@ class BatchPlan(ABC):
         self,
         rows: Mapping[int, int],
         *,
-        tokens: int,
+        positions: int,
         pairs: int,
         skipped: int,
         tokens_per_epoch: int,
     ) -> None:
         self._row_counts = list(rows.values())
-        self.shapes = [(max(1, tokens // length), length) for length in rows]
+        self.shapes = [(max(1, positions // length), length) for length in rows]
         counts = [
             -(-count // size)
             for count, (size, _) in zip(self._row_counts, self.shapes, strict=True)
@@ -63,10 +63,10 @@ class BatchPlan(ABC):
         self.skipped = skipped
         self.steps_per_epoch = sum(counts)
         self.tokens_per_epoch = tokens_per_epoch
-        positions = 2 * sum(
+        epoch_positions = 2 * sum(
             count * size * length for count, (size, length) in zip(counts, self.shapes, strict=True)
         )
-        self.padding = 1 - tokens_per_epoch / positions if positions else 0.0
+        self.padding = 1 - tokens_per_epoch / epoch_positions if epoch_positions else 0.0
 
     def batch(self, step: int, order: int = 0, selection: RowSelection | None = None) -> Batch:
         """Return the batch of a step: see `lay_out` for its arrays.
@@ -76,14 +76,14 @@ class BatchPlan(ABC):
             order: number of the shuffle; each one orders the same pairs differently.
             selection: which rows of the batch are built; None: all.
         """
-        shape, rows = self.draw(step, order)
+        shape_index, rows = self.locate(step, order)
         if selection is None:
-            return self.assemble(shape, rows)
-        indices = selection(self.shapes[shape][0])
-        return self.assemble(shape, rows[indices[indices < len(rows)]], len(indices))
+            return self.assemble(shape_index, rows)
+        indices = selection(self.shapes[shape_index][0])
+        return self.assemble(shape_index, rows[indices[indices < len(rows)]], len(indices))
 
     @abstractmethod
-    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
         """Return the shape of the batch of a step (see `batch`), and its rows.
 
         Returns:
@@ -91,18 +91,18 @@ class BatchPlan(ABC):
         """
 
     @abstractmethod
-    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
+    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
         """Lay out rows of one shape, followed by empty rows: see `lay_out`.
 
         Args:
-            shape: index into `shapes`.
+            shape_index: index into `shapes`.
             rows: int [at most size], indices of rows.
             size: number of rows with the empty ones; None: R, as in the shape.
         """
 
-    def array_shape(self, shape: int, rows: int | None = None) -> tuple[int, int]:
+    def array_shape(self, shape_index: int, rows: int | None = None) -> tuple[int, int]:
         """Return the shape of a batch, with this number of rows if it is given."""
-        default_rows, length = self.shapes[shape]
+        default_rows, length = self.shapes[shape_index]
         return default_rows if rows is None else rows, length
 
     def in_order(self) -> Iterator[Batch]:
@@ -111,12 +111,12 @@ class BatchPlan(ABC):
             yield self.assemble(*self.rows_of_batch(number))
 
     def rows_of_batch(self, number: int) -> tuple[int, np.ndarray]:
-        """Return the shape of a batch, by its unshuffled number, and its rows: see `draw`."""
-        shape = int(np.searchsorted(self._ends, number, "right"))
-        before = int(self._ends[shape - 1]) if shape else 0
-        size = self.shapes[shape][0]
+        """Return the shape of a batch, by its unshuffled number, and its rows: see `locate`."""
+        shape_index = int(np.searchsorted(self._ends, number, "right"))
+        before = int(self._ends[shape_index - 1]) if shape_index else 0
+        size = self.shapes[shape_index][0]
         first = (number - before) * size
-        return shape, np.arange(first, min(first + size, self._row_counts[shape]))
+        return shape_index, np.arange(first, min(first + size, self._row_counts[shape_index]))
 
 
 class Batches(BatchPlan):
@@ -125,7 +125,7 @@ class Batches(BatchPlan):
     Args:
         corpus: the encoded corpus.
         row_lengths: static row lengths; each gives one shape of batch.
-        tokens: positions per side in one batch.
+        positions: per side in one batch.
         seed: of the shuffles.
     """
 
@@ -134,7 +134,7 @@ class Batches(BatchPlan):
         corpus: EncodedCorpus,
         *,
         row_lengths: Sequence[int],
-        tokens: int,
+        positions: int,
         seed: int,
     ) -> None:
         self._corpus = corpus
@@ -144,7 +144,7 @@ class Batches(BatchPlan):
         pairs = sum(len(rows.pairs) for rows in self._rows)
         super().__init__(
             {rows.length: len(rows) for rows in self._rows},
-            tokens=tokens,
+            positions=positions,
             pairs=pairs,
             skipped=len(corpus) - pairs,
             tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
@@ -152,8 +152,8 @@ class Batches(BatchPlan):
         self._shuffled_epoch = (-1, 0)  # epoch and order of the batches that follow
         self._shuffled: list[tuple[int, np.ndarray]] = []
 
-    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """See `BatchPlan.draw`."""
+    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+        """See `BatchPlan.locate`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if (epoch, order) != self._shuffled_epoch:
             self._shuffled = self._shuffle(epoch, order)
@@ -164,17 +164,17 @@ class Batches(BatchPlan):
         generator = np.random.default_rng([self._seed, epoch, *([order] if order else [])])
         permuted = [generator.permutation(len(rows)) for rows in self._rows]
         unshuffled = (self.rows_of_batch(number) for number in range(self.steps_per_epoch))
-        batches = [(shape, permuted[shape][rows]) for shape, rows in unshuffled]
+        batches = [(index, permuted[index][rows]) for index, rows in unshuffled]
         return [batches[i] for i in generator.permutation(len(batches))]
 
-    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
+    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
         """See `BatchPlan.assemble`."""
-        packed = self._rows[shape]
+        packed = self._rows[shape_index]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]
         corpus = self._corpus
         return lay_out(
-            self.array_shape(shape, size),
+            self.array_shape(shape_index, size),
             ends - begins,
             gather(corpus.source, pairs),
             gather(corpus.target, pairs),

@@ -142,12 +142,12 @@ class PreparedBatches(BatchPlan):
     Args:
         corpus: the prepared corpus.
         repeats: source -> how often an epoch has its pairs; others are left out.
-        tokens: positions per side in one batch, as in `Batches`.
+        positions: per side in one batch, as in `Batches`.
         seed: of the shuffles.
     """
 
     def __init__(
-        self, corpus: PreparedCorpus, repeats: Mapping[str, int], *, tokens: int, seed: int
+        self, corpus: PreparedCorpus, repeats: Mapping[str, int], *, positions: int, seed: int
     ) -> None:
         manifest = corpus.manifest
         shards = [shard for shard in manifest["shards"] if repeats.get(shard["source"], 0)]
@@ -163,7 +163,7 @@ class PreparedBatches(BatchPlan):
 
         super().__init__(
             {length: index.rows for length, index in row_indices.items() if index.rows},
-            tokens=tokens,
+            positions=positions,
             pairs=total("pairs"),
             skipped=total("too_long"),
             tokens_per_epoch=total("tokens"),
@@ -179,25 +179,26 @@ class PreparedBatches(BatchPlan):
         self._has_weights = manifest["weighed"]
         self._seed = seed
 
-    def draw(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
-        """See `BatchPlan.draw`."""
+    def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
+        """See `BatchPlan.locate`."""
         epoch, position = divmod(step, self.steps_per_epoch)
         keys = self._seed, epoch, order
         batches = Permutation(self.steps_per_epoch, *keys, _BATCHES)
-        shape, rows = self.rows_of_batch(int(batches(np.array([position]))[0]))
-        return shape, Permutation(self._row_indices[shape].rows, *keys, shape)(rows)
+        shape_index, rows = self.rows_of_batch(int(batches(np.array([position]))[0]))
+        row_index = self._row_indices[shape_index]
+        return shape_index, Permutation(row_index.rows, *keys, shape_index)(rows)
 
-    def assemble(self, shape: int, rows: np.ndarray, size: int | None = None) -> Batch:
+    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
         """See `BatchPlan.assemble`."""
         records = [np.zeros(0, self._records[0][1].dtype)]
-        shards, shard_rows = self._row_indices[shape].locate(rows)
+        shards, shard_rows = self._row_indices[shape_index].locate(rows)
         for shard, row in zip(shards.tolist(), shard_rows.tolist(), strict=True):
             begins, content = self._records[shard]
             records.append(content[begins[row] : begins[row + 1]])
         sizes = np.array([len(record) for record in records[1:]], np.int64)
         begins = np.cumsum(sizes) - sizes
         fields = read_records(np.concatenate(records), begins, has_weights=self._has_weights)
-        return lay_out(self.array_shape(shape, size), *fields)
+        return lay_out(self.array_shape(shape_index, size), *fields)
 
 
 class _RowIndex:

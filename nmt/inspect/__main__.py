@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
 from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
 from nmt.inspect import (
@@ -21,6 +19,7 @@ from nmt.inspect import (
     weights,
 )
 from nmt.startup.commands import set_up_translation
+from nmt.startup.console import make_console
 
 SUBCOMMANDS = (
     summary,
@@ -49,7 +48,7 @@ def main() -> None:
     """Run the command line."""
     set_up_translation()
     arguments = make_parser().parse_args()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console()
     exit_on_user_error(lambda: arguments.run_command(arguments, console))
 
 

@@ -21,6 +21,7 @@ from nmt.errors import UserError
 from nmt.files import write_json
 from nmt.inference.text_files import check_not_input, open_output
 from nmt.runs.folder import RunFolder
+from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         outputs = translator.translate(arguments.sentences)
         pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
     texts = [Sentences.of(clean_text(pair.source), clean_text(pair.target)) for pair in pairs]
-    notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    notes = make_console(stderr=True)
     with open_output(arguments.output) as out:
         # No bar between the lines of the output if both go to the terminal.
         shown = out is not sys.stdout or not out.isatty()

@@ -91,4 +91,4 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 def _batches(config: Config) -> list[tuple[int, int]]:
     """Return (rows, length) of the configuration's largest batches on a device."""
     training = config.training
-    return [(training.max_batch_tokens // length, length) for length in training.row_lengths]
+    return [(training.max_batch_positions // length, length) for length in training.row_lengths]

@@ -63,7 +63,7 @@ class StateBytes(NamedTuple):
     source: int  # for each source token, once for all hypotheses of its sentence
 
 
-class Batch(NamedTuple):
+class BatchShape(NamedTuple):
     """The shape of a training batch, on each side."""
 
     rows: int
@@ -107,7 +107,7 @@ class Costs(Protocol):
             target_length: T, positions of the target that each target token attends to.
         """
 
-    def estimate_activations(self, batch: Batch) -> dict[str, int]:
+    def estimate_activations(self, batch: BatchShape) -> dict[str, int]:
         """Estimate the bytes stored for the backward pass of one batch, by part."""
 
     def count_state(self, precision: str = "float32") -> StateBytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.model.costs import FULL, Batch, Flops, Part, StateBytes
+from nmt.model.costs import FULL, BatchShape, Flops, Part, StateBytes
 from nmt.model.sizes import RecurrentSizes
 
 _EMBEDDINGS, _BRIDGE = "embeddings (tied)", "bridge"
@@ -98,7 +98,7 @@ class RecurrentCosts:
             target_products=4 * width * source_length,
         )
 
-    def estimate_activations(self, batch: Batch) -> dict[str, int]:
+    def estimate_activations(self, batch: BatchShape) -> dict[str, int]:
         """See `Costs.estimate_activations`.
 
         With N = rows · length positions on each side and b bytes per number, each layer stores its
@@ -122,7 +122,7 @@ class RecurrentCosts:
 
     def count_state(self, precision: str = "float32") -> StateBytes:
         """See `Costs.count_state`: states, keys and values."""
-        sizes, each = self._sizes, Batch(1, 1, precision)
+        sizes, each = self._sizes, BatchShape(1, 1, precision)
         attentional = sizes.d_model if sizes.input_feeding else 0
         memory = sizes.state_width * (1 if sizes.attention == "dot" else 2)
         states = sizes.decoder_layers * self._states * sizes.state_width

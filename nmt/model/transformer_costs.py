@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nmt.model.costs import FULL, Batch, Flops, Part, StateBytes
+from nmt.model.costs import FULL, BatchShape, Flops, Part, StateBytes
 from nmt.model.sizes import RELATIVE_BUCKETS, AttentionSizes, Sizes
 
 _ENCODER, _DECODER = "encoder self-attention", "decoder masked self-attention"
@@ -121,7 +121,7 @@ class TransformerCosts:
             target_products=products * (source_length + target_length) * layers,
         )
 
-    def estimate_activations(self, batch: Batch) -> dict[str, int]:
+    def estimate_activations(self, batch: BatchShape) -> dict[str, int]:
         """See `Costs.estimate_activations`.
 
         In the manner of Korthikanti et al. 2022 (section 4.1), for the layers as they are written:
@@ -155,16 +155,16 @@ class TransformerCosts:
                 total[name] += count
         return total
 
-    def _count_norm(self, batch: Batch) -> int:
+    def _count_norm(self, batch: BatchShape) -> int:
         """Return the bytes that one norm stores."""
         width = self._sizes.d_model
         return batch.positions * width * 2 * FULL + batch.count_vectors(width)
 
-    def _count_mask(self, batch: Batch) -> int:
+    def _count_mask(self, batch: BatchShape) -> int:
         """Return the bytes that dropout on [N, D] stores."""
         return batch.positions * self._sizes.d_model if self._sizes.dropout else 0
 
-    def _estimate_block(self, batch: Batch, *, attentions: int) -> dict[str, int]:
+    def _estimate_block(self, batch: BatchShape, *, attentions: int) -> dict[str, int]:
         """Estimate the bytes that one layer stores."""
         sizes, attention = self._sizes, self._sizes.cross_attention
         heads = batch.positions * sizes.num_heads
@@ -184,7 +184,7 @@ class TransformerCosts:
             "dropout": branches * self._count_mask(batch) + (inner if sizes.ffn_dropout else 0),
         }
 
-    def _estimate_outside(self, batch: Batch) -> dict[str, int]:
+    def _estimate_outside(self, batch: BatchShape) -> dict[str, int]:
         """Estimate the bytes stored outside of the layers: embeddings, final norms, loss."""
         vectors = batch.count_vectors(self._sizes.d_model)
         return {
@@ -207,5 +207,5 @@ class TransformerCosts:
         """See `Costs.count_state`: keys and values of every layer, on either side."""
         attention = self._sizes.cross_attention
         numbers = attention.groups * (attention.head_width + attention.value_width)
-        each = Batch(1, 1, precision).count_vectors(numbers * self._sizes.decoder_layers)
+        each = BatchShape(1, 1, precision).count_vectors(numbers * self._sizes.decoder_layers)
         return StateBytes(hypothesis=0, target=each, source=each)

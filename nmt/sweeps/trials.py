@@ -51,7 +51,7 @@ def read_record(record: Path) -> Trial | None:
         return None
 
 
-def write_record(trial: Trial) -> None:
+def write_record_if_trial(trial: Trial) -> None:
     """Write the record of this process's run, if it is a trial of a sweep."""
     name = os.environ.get(RECORD_VARIABLE)
     if name is not None:

@@ -20,9 +20,9 @@ from nmt.model.costs import count_training_flops_per_token
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
 from nmt.training.adapting import initialize_weights
-from nmt.training.fitting import make_fitting_step
+from nmt.training.fitting import make_step_that_fits
 from nmt.training.loop import Trainer
-from nmt.training.preparation import plan_training, plan_validation
+from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
 from nmt.training.session import Session
 
@@ -39,11 +39,11 @@ def make_trainer(
     """
     tokenizer = folder.load_tokenizer()
     stages = plan_training(config, corpus, tokenizer)
-    dev_batches = plan_validation(config, corpus, tokenizer)
+    dev_batches = plan_dev(config, corpus, tokenizer)
     precision = config.training.precision
     model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
     initialize_weights(model, config, folder, tokenizer, console.print)
-    step, fitted = make_fitting_step(model, config, stages, process_group)
+    step, fitted = make_step_that_fits(model, config, stages, process_group)
     if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
     summary = describe(fitted, stages, model)

@@ -8,12 +8,12 @@ from nmt.config import TrainingConfig
 from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 
 def make_step(
     model: Model, config: TrainingConfig, *, seed: int, process_group: ProcessGroup | None = None
-) -> Step:
+) -> TrainStep:
     """Return the compiled update for the backend in use.
 
     Args:

@@ -31,7 +31,7 @@ MIN_PART = 128  # positions per side; smaller parts are slower than a whole batc
 def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
     """Return the configuration with concrete values for ``null`` and ``auto``.
 
-    ``training.batch_tokens=auto`` stays: `make_fitting_step` resolves it.
+    ``training.batch_tokens=auto`` stays: `make_step_that_fits` resolves it.
 
     Args:
         config: checked.
@@ -50,7 +50,7 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
     if not isinstance(training.batch_tokens, str):
-        micro_batches = -(-training.tokens_per_update // training.batch_tokens)
+        micro_batches = -(-training.positions_per_update // training.batch_tokens)
         training = split_update(training, micro_batches)
     if training.deterministic or training.stop_behind is not None:
         # Evaluations must be at the same updates in every run: their interval follows no clock.
@@ -60,7 +60,9 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
     training = replace(
         training,
         precision=resolve_precision(training.precision),
-        parallel_parts=resolve_parallel_parts(training.parallel_parts, training.max_batch_tokens),
+        parallel_parts=resolve_parallel_parts(
+            training.parallel_parts, training.max_batch_positions
+        ),
         jit_compile="on" if training.jit_compile == "auto" else training.jit_compile,
     )
     return replace(config, model=model, training=training)

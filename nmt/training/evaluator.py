@@ -14,7 +14,7 @@ from nmt.inference.translator import Translator
 from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.journal import Validation
 from nmt.training.session import Session
-from nmt.training.step import list_micro_batches
+from nmt.training.train_step import list_micro_batches
 
 
 class Evaluator:
@@ -78,7 +78,7 @@ class Evaluator:
         nll, tokens = 0.0, 0.0
         for batch in self._batches.in_order() if self._batches is not None else ():
             for micro_batch in list_micro_batches(batch, session.training.accumulate):
-                batch_nll, batch_tokens = session.step.evaluate(micro_batch)
+                batch_nll, batch_tokens = session.train_step.evaluate(micro_batch)
                 nll, tokens = nll + batch_nll, tokens + batch_tokens
         if not math.isfinite(nll):
             raise UserError(

@@ -16,13 +16,13 @@ from nmt.config.training import AUTO
 from nmt.data.batches import BatchPlan
 from nmt.errors import UserError
 from nmt.model.contract import Model
-from nmt.model.costs import FULL, Batch
+from nmt.model.costs import FULL, BatchShape
 from nmt.runs.building import make_sizes
 from nmt.startup.devices import gpus
 from nmt.startup.memory import available_memory
 from nmt.training import backend
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 # Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
 # average, and intermediate values of these.
@@ -34,9 +34,9 @@ PROGRAMS = 500_000_000  # bytes of compiled programs and their temporary buffers
 FREE_SHARE = 0.1  # share of the available memory that stays free
 
 
-def make_fitting_step(
+def make_step_that_fits(
     model: Model, config: Config, stages: Sequence[BatchPlan], process_group: ProcessGroup
-) -> tuple[Step, Config]:
+) -> tuple[TrainStep, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
     Only ``training.batch_tokens=auto`` is resolved here: by an estimate for a CPU, and by trial
@@ -52,7 +52,7 @@ def make_fitting_step(
         UserError: a single row does not fit.
     """
 
-    def make(training: TrainingConfig) -> Step:
+    def make(training: TrainingConfig) -> TrainStep:
         return backend.make_step(model, training, seed=config.seed, process_group=process_group)
 
     training = config.training
@@ -98,7 +98,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def split_update(config: TrainingConfig, micro_batches: int) -> TrainingConfig:
     """Return the configuration with the same updates in about ``micro_batches`` micro-batches."""
-    tokens = config.tokens_per_update
+    tokens = config.positions_per_update
     size = -(-tokens // micro_batches)
     return replace(config, update_tokens=tokens, batch_tokens=size, accumulate=-(-tokens // size))
 
@@ -120,7 +120,7 @@ def split_further(config: TrainingConfig) -> TrainingConfig:
 
 def max_micro_batches(config: TrainingConfig) -> int:
     """Return the largest number of micro-batches of an update: each has one of the longest rows."""
-    return max(1, config.tokens_per_update // max(config.row_lengths))
+    return max(1, config.positions_per_update // max(config.row_lengths))
 
 
 def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) -> int:
@@ -136,8 +136,8 @@ def estimate_memory(config: Config, vocabulary_size: int, micro_batches: int) ->
     precision = "float32" if training.precision == "float32" else "bfloat16"
     activations = []
     for length in training.row_lengths:
-        rows = -(-(training.tokens_per_update // length) // micro_batches)
-        batch = Batch(rows, length, precision)
+        rows = -(-(training.positions_per_update // length) // micro_batches)
+        batch = BatchShape(rows, length, precision)
         activations.append(sum(costs.estimate_activations(batch).values()))
     parameters = sum(part.parameters for part in costs.list_parts())
     margin = MARGINS[keras.config.backend()]

@@ -16,7 +16,7 @@ from nmt.files import replace_atomically
 from nmt.runs.checkpoint import STABILITY_ADVICE
 from nmt.training.journal import TrainingWindow
 from nmt.training.session import Session
-from nmt.training.step import Update
+from nmt.training.train_step import Update
 
 DUMP_NAME = "unsound_update"  # of the files that describe an update that cannot be applied
 MEDIAN_OF = 11  # gradient norms, one a report, whose median is the usual norm
@@ -140,7 +140,7 @@ class Guard:
         """Dump an update that cannot be applied, and stop."""
         batch, dropout_share = self._get_update(number)
         path = self._session.run.path / f"{DUMP_NAME}_{number:08d}.npz"
-        norms = self._session.step.gradient_norms(batch, number, dropout_share)
+        norms = self._session.train_step.gradient_norms(batch, number, dropout_share)
         if self._session.process_group.is_main_process:
             with replace_atomically(path) as file:
                 np.savez(file, **batch)  # type: ignore[arg-type]

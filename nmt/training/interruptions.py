@@ -78,7 +78,7 @@ class Interruptions:
         session, position = self._session, self._position
         self._guard.check()
         self._evaluation.begin()
-        with session.step.use_averages():
+        with session.train_step.use_averages():
             validation = self._evaluator.evaluate()
         self._evaluated_step = position.step
         self._journal.log_scores(position.step, position.seconds, validation)
@@ -99,7 +99,7 @@ class Interruptions:
         """Log the attention of the probes between two evaluations."""
         self._guard.wait()  # the time of updates does not count as attention's
         self._attention.begin()
-        with self._session.step.use_averages():
+        with self._session.train_step.use_averages():
             self._journal.log_attention(self._position.step, self._evaluator.read_attention())
         self._attention.schedule(self._position.attention)
         self._attention.end()

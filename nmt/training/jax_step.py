@@ -32,7 +32,7 @@ from nmt.training.optimizer import (
     sum_over_parts,
 )
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import (
+from nmt.training.train_step import (
     Update,
     check_state_names,
     count_parallel_parts,
@@ -50,7 +50,7 @@ State = tuple[Arrays, Arrays, Arrays]  # joined weights, optimizer slots, joined
 class JaxStep:
     """The update of one device, or of several that share each batch.
 
-    See `Step` for the methods, and `make_step` for the arguments.
+    See `TrainStep` for the methods, and `make_step` for the arguments.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class JaxStep:
         self.reconfigure(config)
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """See `Step.reconfigure`."""
+        """See `TrainStep.reconfigure`."""
         self._config = config
         # Devices share the rows of each micro-batch.
         multiple = config.accumulate * self._replicas
         self.local_rows = select_local_rows(self._process_group, multiple, blocks=config.accumulate)
-        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
+        self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
         shardings = {} if self._replicated is None else {"out_shardings": self._replicated}
         self._update = jax.jit(self._compute_update, donate_argnums=0, **shardings)
         self._evaluate = jax.jit(self._nll, **shardings)
@@ -107,29 +107,29 @@ class JaxStep:
         self,
         batch: Batch,
         learning_rate: float,
-        step: int,
+        number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
-        """See `Step.update`."""
+        """See `TrainStep.update`."""
         self._state, measured = self._update(
             self._state,
             self._frozen_arrays,
             self._distribute(batch, self._config.accumulate, local=self.local_rows is not None),
             np.float32(learning_rate),
-            np.uint32(step),
+            np.uint32(number),
             np.uint32(round(dropout_share * FULL_SHARE)),
             np.float32(norm_limit),
         )
         return measured
 
     def gradient_norms(
-        self, batch: Batch, step: int, dropout_share: float = 1.0
+        self, batch: Batch, number: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
-        """See `Step.gradient_norms`."""
+        """See `TrainStep.gradient_norms`."""
         weights, slots, _ = self._state
         share = jnp.uint32(round(dropout_share * FULL_SHARE))
-        key = make_dropout_key(self._seed, share, jnp.uint32(step))
+        key = make_dropout_key(self._seed, share, jnp.uint32(number))
         rows = self._distribute(batch, self._config.accumulate)
         gradients, _, tokens = jax.jit(self._sums)(weights, slots, self._frozen_arrays, rows, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
@@ -137,7 +137,7 @@ class JaxStep:
         return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
-        """See `Step.evaluate`."""
+        """See `TrainStep.evaluate`."""
         weights = self._state[2 if self._averaging else 0]
         nll, tokens = self._evaluate(weights, self._frozen_arrays, self._distribute(batch, 1))
         return float(nll), float(tokens)
@@ -187,12 +187,12 @@ class JaxStep:
         frozen: Arrays,
         batch: Any,
         learning_rate: Any,
-        step: Any,
+        number: Any,
         share: Any,
         norm_limit: Any,
     ) -> tuple[State, Update]:
         weights, slots, _ = state
-        key = make_dropout_key(self._seed, share, step)
+        key = make_dropout_key(self._seed, share, number)
         gradients, nll, tokens = self._sums(weights, slots, frozen, batch, key)
         norm, factor = compute_norm_and_factor(
             gradients,
@@ -294,7 +294,7 @@ class JaxStep:
         return list_state_names(self._model, len(self._slots), bool(self._state[2]))
 
     def is_intact(self) -> bool:
-        """See `Step.is_intact`: each update takes over the memory of the state."""
+        """See `TrainStep.is_intact`: each update takes over the memory of the state."""
         try:
             jax.block_until_ready(self._state)
         except RuntimeError:  # an array was deleted, or is the result of a failed update
@@ -302,7 +302,7 @@ class JaxStep:
         return True
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Step.state`."""
+        """See `TrainStep.state`."""
         weights, slots, averages = self._state
         values = (
             self._groups.split(averages if self._averaging else weights),
@@ -316,7 +316,7 @@ class JaxStep:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """See `Step.restore`."""
+        """See `TrainStep.restore`."""
         names = self._names()
         check_state_names([name for group in names for name in group], state)
         weights, slots, averages = ([jnp.array(state[name]) for name in group] for group in names)
@@ -327,7 +327,7 @@ class JaxStep:
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """See `Step.use_averages`; without averaging, the model has the weights on the device."""
+        """See `TrainStep.use_averages`; without averages, the model gets the current weights."""
         averages = self._state[2]
         joined = averages or self._state[0]
         for variable, array in zip(self._weights, self._groups.split(joined), strict=True):

@@ -18,6 +18,7 @@ from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
 from nmt.runs.folder import RunFolder
 from nmt.runs.locking import lock_run
+from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:  # loads Keras
@@ -101,7 +102,7 @@ def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run
 
     config = compose_config(overrides)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
-    return train(config, console or Console(highlight=False, markup=False, soft_wrap=True))
+    return train(config, console or make_console())
 
 
 def train(config: Config, console: Console) -> Run:

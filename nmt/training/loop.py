@@ -15,7 +15,7 @@ from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
 from nmt.training.interruptions import Interruptions
 from nmt.training.journal import Journal, NoJournal
-from nmt.training.memory import MemoryFitter
+from nmt.training.out_of_memory import OutOfMemoryRecovery
 from nmt.training.position import TrainingSchedule
 from nmt.training.prefetching import Prefetcher
 from nmt.training.saver import Checkpoint, Saver
@@ -60,7 +60,7 @@ class Trainer:
             session.config.data.stages,
             [stage.steps_per_epoch for stage in stages],
         )
-        self._memory = MemoryFitter(session)
+        self._memory = OutOfMemoryRecovery(session)
         self._guard = Guard(session, lambda number: self._plan_update(number - 1))
         self._coordinator = Coordinator(position, session.process_group)
         self._interruptions = Interruptions(
@@ -100,7 +100,7 @@ class Trainer:
                     # Plan a batch.
                     self._enter_stage()
                     rate = schedule.learning_rate(position)
-                    batch, dropout = self._plan_update(position.step, session.step.local_rows)
+                    batch, dropout = self._plan_update(position.step, session.train_step.local_rows)
                     # Update.
                     update = self._memory.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1

@@ -79,10 +79,12 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             f"data.prepared={corpus.folder} is encoded with another tokenizer: to train on it from "
             "the weights of another run, set training.new_vocabulary=true"
         )
-    tokens = config.training.tokens_per_update
+    positions = config.training.positions_per_update
     mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
-        _check_not_empty(config, PreparedBatches(corpus, repeats, tokens=tokens, seed=config.seed))
+        _check_not_empty(
+            config, PreparedBatches(corpus, repeats, positions=positions, seed=config.seed)
+        )
         for repeats in mixtures
     ]
 
@@ -102,7 +104,7 @@ def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
     return batches
 
 
-def plan_validation(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
+def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
     """Encode the dev split and plan its batches; None if no pair fits into a row."""
     batches = _plan_batches(config, encode_pairs(corpus.dev, tokenizer))
     return batches if batches.pairs else None
@@ -113,6 +115,6 @@ def _plan_batches(config: Config, encoded: EncodedCorpus) -> Batches:
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
-        tokens=training.tokens_per_update,
+        positions=training.positions_per_update,
         seed=config.seed,
     )

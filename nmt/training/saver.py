@@ -46,7 +46,7 @@ class Saver:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Set weights, optimizer state and position."""
         arrays, metadata = checkpoint
-        self._session.step.restore(arrays)
+        self._session.train_step.restore(arrays)
         self._session.position.load(metadata)
 
     def count_rewind(self) -> None:
@@ -67,7 +67,7 @@ class Saver:
     def save(self) -> None:
         """Write a checkpoint, and remove the oldest beyond ``training.keep_checkpoints``."""
         session, position = self._session, self._session.position
-        state = session.step.state()
+        state = session.train_step.state()
         session.process_group.check_same_state(state)
         if session.process_group.is_main_process:
             keep = session.training.keep_checkpoints
@@ -85,7 +85,7 @@ class Saver:
         session = self._session
         if not session.process_group.is_main_process:
             return
-        with session.step.use_averages():
+        with session.train_step.use_averages():
             weights = session.model.trained_weights()
             arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}
             write_arrays(self._checkpoints.best, arrays, asdict(session.position))

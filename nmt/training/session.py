@@ -11,7 +11,7 @@ from nmt.model.contract import Model
 from nmt.runs.folder import RunFolder
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 
 @dataclass
@@ -20,9 +20,9 @@ class Session:
 
     Attributes:
         run: its folder.
-        config: its configuration, resolved; only `nmt.training.memory` changes it.
+        config: its configuration, resolved; only `nmt.training.out_of_memory` changes it.
         model: the model that is trained.
-        step: its compiled update.
+        train_step: its compiled update.
         process_group: the processes and devices that share an update; one process writes.
         console: takes messages.
         position: where the run stands.
@@ -31,7 +31,7 @@ class Session:
     run: RunFolder
     config: Config
     model: Model
-    step: Step
+    train_step: TrainStep
     process_group: ProcessGroup
     console: Console
     position: Position = field(default_factory=Position)

@@ -24,7 +24,7 @@ from nmt.training.optimizer import (
     sum_over_parts,
 )
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import (
+from nmt.training.train_step import (
     Update,
     check_state_names,
     count_parallel_parts,
@@ -39,7 +39,7 @@ from nmt.training.weight_groups import WeightGroups
 class TensorFlowStep:
     """The update as TensorFlow functions, under the `tf.distribute` strategy in scope.
 
-    See `Step` for the methods, and `make_step` for the arguments.
+    See `TrainStep` for the methods, and `make_step` for the arguments.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class TensorFlowStep:
         self.reconfigure(config)
 
     def reconfigure(self, config: TrainingConfig) -> None:
-        """See `Step.reconfigure`."""
+        """See `TrainStep.reconfigure`."""
         tf = self._tf
         self._config = config
         # Each replica gets a contiguous part of the batch, and cuts that into micro-batches.
         self.local_rows = select_local_rows(
             self._process_group, config.accumulate * self._process_group.replicas
         )
-        self._normalizer = float(config.tokens_per_update)  # the same for all shapes of batches
+        self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
         compiles = config.jit_compile == "on"
         self._gradients = tf.function(
             self._sum_micro_batches, jit_compile=compiles, autograph=False
@@ -107,16 +107,16 @@ class TensorFlowStep:
         self,
         batch: Batch,
         learning_rate: float,
-        step: int,
+        number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
-        """See `Step.update`."""
+        """See `TrainStep.update`."""
         tf = self._tf
         arguments = (
             self._distribute(batch, self._config.accumulate, local=self.local_rows is not None),
             tf.constant(learning_rate, tf.float32),
-            tf.constant(step, tf.uint32),
+            tf.constant(number, tf.uint32),
             tf.constant(round(dropout_share * FULL_SHARE), tf.uint32),
             tf.constant(norm_limit, tf.float32),
         )
@@ -130,21 +130,21 @@ class TensorFlowStep:
         return Update(*map(self._local_result, measured))
 
     def gradient_norms(
-        self, batch: Batch, step: int, dropout_share: float = 1.0
+        self, batch: Batch, number: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
-        """See `Step.gradient_norms`."""
+        """See `TrainStep.gradient_norms`."""
         tf = self._tf
         share = tf.constant(round(dropout_share * FULL_SHARE), tf.uint32)
         padded = pad_rows(batch, self._config.accumulate)
         tensors = {name: tf.constant(array) for name, array in padded.items()}
-        key = self._key(tf.constant(step, tf.uint32), share)
+        key = self._key(tf.constant(number, tf.uint32), share)
         gradients, _, tokens = self._sums(tensors, key)
         scale = self._normalizer / (float(tokens) * float(self._loss_scale()))
         norms = [scale * float(tf.norm(gradient)) for gradient in self._groups.split(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
-        """See `Step.evaluate`."""
+        """See `TrainStep.evaluate`."""
         nll, tokens = map(self._local_result, self._evaluate(self._distribute(batch, 1)))
         return float(nll), float(tokens)
 
@@ -186,12 +186,12 @@ class TensorFlowStep:
         return replica.all_reduce(self._tf.distribute.ReduceOp.SUM, list(self._nll(batch)))
 
     def _replica_update(
-        self, batch: Any, learning_rate: Any, step: Any, share: Any, norm_limit: Any
+        self, batch: Any, learning_rate: Any, number: Any, share: Any, norm_limit: Any
     ) -> Update:
         tf = self._tf
         replica = tf.distribute.get_replica_context()
         rows = batch["labels"].shape[0]
-        key = self._key(step, share).at_row(replica.replica_id_in_sync_group * rows)
+        key = self._key(number, share).at_row(replica.replica_id_in_sync_group * rows)
         gradients, nll, tokens = self._sums(batch, key)
         if self._replicas > 1:
             sums = [*gradients, nll, tokens]
@@ -205,9 +205,9 @@ class TensorFlowStep:
             tf.cond(valid, lambda: self._apply(*arguments), lambda: tf.constant(False))
         return Update(nll, tokens, norm, tf.logical_not(valid))
 
-    def _key(self, step: Any, share: Any) -> DropoutKey:
+    def _key(self, number: Any, share: Any) -> DropoutKey:
         seed = self._tf.constant(self._seed & 0xFFFFFFFF, self._tf.uint32)
-        return make_dropout_key(seed, share, step)
+        return make_dropout_key(seed, share, number)
 
     def _sums(self, batch: Any, key: Any) -> tuple[list[Any], Any, Any]:
         """Return gradients of the (scaled) objective, nll and tokens, summed over a replica."""
@@ -305,11 +305,11 @@ class TensorFlowStep:
         return loss.nll, loss.tokens
 
     def is_intact(self) -> bool:
-        """See `Step.is_intact`."""
+        """See `TrainStep.is_intact`."""
         return self._is_intact
 
     def state(self) -> dict[str, np.ndarray]:
-        """See `Step.state`."""
+        """See `TrainStep.state`."""
         weights, slots, averages = self._names()
         values: dict[str, Any] = dict(zip(weights, self._weights, strict=True))
         values |= zip(slots, self._optimizer.variables, strict=True)
@@ -318,7 +318,7 @@ class TensorFlowStep:
         return {name: np.asarray(value) for name, value in values.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """See `Step.restore`."""
+        """See `TrainStep.restore`."""
         weights, slots, averages = self._names()
         check_state_names([*weights, *slots, *averages], state)
 
@@ -341,7 +341,7 @@ class TensorFlowStep:
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """See `Step.use_averages`."""
+        """See `TrainStep.use_averages`."""
         if not self._averages:
             yield
             return

@@ -197,18 +197,18 @@ def print_batches(folder: Path) -> None:
     start = time.perf_counter()
     corpus = load_prepared(config.data)
     tokens = config.training.batch_tokens
-    batches = PreparedBatches(corpus, corpus.repeats, tokens=tokens, seed=1)
+    batches = PreparedBatches(corpus, corpus.repeats, positions=tokens, seed=1)
     batches.batch(0)
     print(f"first batch after {time.perf_counter() - start:.2f} s")
     for size in (tokens, 4096, 25_000):
-        batches = PreparedBatches(corpus, corpus.repeats, tokens=size, seed=1)
+        batches = PreparedBatches(corpus, corpus.repeats, positions=size, seed=1)
         times = []
         for step in range(min(200, batches.steps_per_epoch)):
             start = time.perf_counter()
             batches.batch(step * 7919)
             times.append(1000 * (time.perf_counter() - start))
         print(f"a batch of {size:,} tokens a side: {statistics.median(times):.2f} ms")
-    batches = PreparedBatches(corpus, corpus.repeats, tokens=tokens, seed=1)
+    batches = PreparedBatches(corpus, corpus.repeats, positions=tokens, seed=1)
     milliseconds = time_step(config, batches)
     print(f"an update of model=compact on {tokens:,}: {milliseconds:.0f} ms")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nmt.data.batches import BatchPlan
     from nmt.model.contract import Model
     from nmt.training.process_group import ProcessGroup
-    from nmt.training.step import Step
+    from nmt.training.train_step import TrainStep
 
 PRODUCT = {"cpu": (2048, "float32"), "gpu": (8192, "bfloat16")}
 
@@ -210,7 +210,7 @@ def _answer(ready: Ready, overrides: list[str], answers: TextIO) -> None:
         answer(turn | {"product_flops": measure_product(question.get("product"))})
 
 
-def take_turn(step: Step, ready: Ready, done: int, updates: int) -> dict[str, Any]:
+def take_turn(step: TrainStep, ready: Ready, done: int, updates: int) -> dict[str, Any]:
     """Run updates after the first ``done``; return counts and times."""
     import numpy as np
 
@@ -245,7 +245,7 @@ class Ready:
         ProcessGroup  # who shares an update, within whose scope models are built and updated
     )
 
-    def build(self, **training: Any) -> tuple[Config, Model, Step]:
+    def build(self, **training: Any) -> tuple[Config, Model, TrainStep]:
         """Resolve the configuration for the devices, and build the model and its update.
 
         Args:
@@ -254,14 +254,14 @@ class Ready:
         from nmt.runs.building import build_model
         from nmt.startup.quiet import quiet_start
         from nmt.training.defaults import resolve_config
-        from nmt.training.fitting import make_fitting_step
+        from nmt.training.fitting import make_step_that_fits
 
         changed = replace(self.config, training=replace(self.config.training, **training))
         with quiet_start():
             config = resolve_config(changed, self.pairs)
         precision = config.training.precision
         model = build_model(config, self.vocabulary_size, precision=precision)
-        step, config = make_fitting_step(model, config, [self.batches], self.process_group)
+        step, config = make_step_that_fits(model, config, [self.batches], self.process_group)
         return config, model, step
 
 

@@ -19,7 +19,7 @@ from gpu_processes import run_limited
 from gpu_session import Session
 
 if TYPE_CHECKING:
-    from nmt.training.step import Step
+    from nmt.training.train_step import TrainStep
 
 # Largest relative difference from the CPU in (loss, gradient norm). By default, matrix products of
 # float32 read 10 bits of each number's mantissa on GPUs that have TF32, as many as float16 has;
@@ -111,7 +111,7 @@ def main() -> None:
             print(json.dumps(answer), file=answers, flush=True)
 
 
-def load_initial_weights(step: Step, path: Path) -> None:
+def load_initial_weights(step: TrainStep, path: Path) -> None:
     """Load the model's weights from a file; if it is missing, write the current ones to it."""
     import numpy as np
 

@@ -32,7 +32,7 @@ def test_batches_are_those_of_memory(tmp_path: Path, vocabulary_size: int, weigh
     dtype = type_of_ids(vocabulary_size)
     tokens = write_records(tmp_path / "rows.bin", corpus, packed, dtype)
 
-    batches = Batches(corpus, row_lengths=lengths, tokens=128, seed=0)
+    batches = Batches(corpus, row_lengths=lengths, positions=128, seed=0)
     assert tokens == batches.tokens_per_epoch
     assert dtype == (np.uint16 if vocabulary_size == 65_536 else np.int32)
     begins, records = map_records(tmp_path / "rows.bin", sum(map(len, packed)), dtype)

@@ -201,8 +201,8 @@ def test_weights_stand_over_the_labels_of_their_pair() -> None:
     ids = [np.arange(4, 4 + n, dtype=np.int32) for n in (3, 2, 5)]
     sides = Sequences.of(ids)
     weights = np.array([0.5, 2.0, 3.0], np.float32)
-    plain = Batches(EncodedCorpus(sides, sides), row_lengths=[8], tokens=16, seed=1)
-    batches = Batches(EncodedCorpus(sides, sides, weights), row_lengths=[8], tokens=16, seed=1)
+    plain = Batches(EncodedCorpus(sides, sides), row_lengths=[8], positions=16, seed=1)
+    batches = Batches(EncodedCorpus(sides, sides, weights), row_lengths=[8], positions=16, seed=1)
     batch, expected = batches.batch(0), plain.batch(0)
     assert batch.keys() - expected.keys() == {"weights"}
     for name, array in expected.items():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nmt.model import Sizes, Transformer
-from nmt.model.costs import Batch
+from nmt.model.costs import BatchShape
 from nmt.model.dropout import FULL_SHARE, DropoutKey
 from nmt.training.objective import cross_entropy
 
@@ -70,7 +70,7 @@ def stored_bytes(sizes: dict[str, Any], policy: str) -> int:
 
 def estimated(sizes: dict[str, Any], precision: str = "float32") -> int:
     costs = Sizes(vocabulary_size=VOCABULARY, **sizes).costs
-    return sum(costs.estimate_activations(Batch(ROWS, LENGTH, precision)).values())
+    return sum(costs.estimate_activations(BatchShape(ROWS, LENGTH, precision)).values())
 
 
 @pytest.mark.long
@@ -108,16 +108,16 @@ def test_memory_grows_with_rows_and_faster_with_length() -> None:
     costs = Sizes(vocabulary_size=100, **SIZES).costs
 
     def total(rows: int, length: int) -> int:
-        return sum(costs.estimate_activations(Batch(rows, length, "float32")).values())
+        return sum(costs.estimate_activations(BatchShape(rows, length, "float32")).values())
 
     assert total(8, 32) == 2 * total(4, 32)
     assert total(4, 64) > 2 * total(4, 32)
-    few = costs.estimate_activations(Batch(1, 10, "bfloat16"))
+    few = costs.estimate_activations(BatchShape(1, 10, "bfloat16"))
     # 3 attentions, 10 x 10 weights, 4 heads, 4 + 2 bytes
     assert few["attention weights"] == 3 * 10 * 4 * 10 * 6
 
 
 def test_memory_of_chunked_attention_grows_with_length_alone() -> None:
     costs = Sizes(vocabulary_size=100, **SIZES | {"attention_kernel": "chunked"}).costs
-    short, long = (costs.estimate_activations(Batch(1, n, "float32")) for n in (64, 512))
+    short, long = (costs.estimate_activations(BatchShape(1, n, "float32")) for n in (64, 512))
     assert {name: 8 * count for name, count in short.items()} == long

@@ -11,7 +11,7 @@ from conftest import RECURRENT
 
 from nmt.analysis.anatomy.counts import count_by_part
 from nmt.model import Recurrent, RecurrentSizes
-from nmt.model.costs import Batch, count_training_flops_per_token
+from nmt.model.costs import BatchShape, count_training_flops_per_token
 
 SIZES = RECURRENT | {"dropout": 0.1}  # V = 11, D = 6, R = 8
 VARIANTS = [
@@ -71,7 +71,7 @@ def test_decoding_keeps_what_is_counted(changes: dict[str, Any]) -> None:
 
 
 def test_activations_by_hand() -> None:
-    estimates = sizes_of().costs.estimate_activations(Batch(2, 5, "bfloat16"))
+    estimates = sizes_of().costs.estimate_activations(BatchShape(2, 5, "bfloat16"))
     # The encoder reads 6 and the decoder 12 numbers; gates and state are 5 x 8 in each.
     assert estimates["recurrent layers"] == 10 * (6 + 12 + 2 * 40) * 2
     assert estimates["attention weights"] == 10 * 5 * 4

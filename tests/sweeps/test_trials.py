@@ -20,7 +20,7 @@ from nmt.sweeps.trials import (
     locate_run,
     read_record,
     run_trial,
-    write_record,
+    write_record_if_trial,
 )
 
 DONE = Trial("2030-01-01_a", True, 12.5)
@@ -43,7 +43,7 @@ def test_a_record_is_read_as_it_was_written(
 ) -> None:
     monkeypatch.setenv(RECORD_VARIABLE, str(record))
     assert read_record(record) is None
-    write_record(DONE)
+    write_record_if_trial(DONE)
     assert read_record(record) == DONE
     assert locate_run(record, DONE) == tmp_path / DONE.run
     (tmp_path / DONE.run).rmdir()
@@ -55,7 +55,7 @@ def test_a_run_that_is_no_trial_leaves_no_record(
 ) -> None:
     monkeypatch.delenv(RECORD_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    write_record(DONE)
+    write_record_if_trial(DONE)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,7 +30,7 @@ from nmt.training.fitting import (
     choose_by_trying,
     estimate_memory,
     is_out_of_memory,
-    make_fitting_step,
+    make_step_that_fits,
     max_micro_batches,
     split_further,
     split_update,
@@ -75,7 +75,7 @@ def test_only_what_says_that_memory_is_used_up_counts() -> None:
 def test_micro_batches_change_and_updates_stay(tokens: int, micro_batches: int) -> None:
     config = replace(configured(*AUTO).training, update_tokens=tokens)
     split = split_update(config, min(micro_batches, max_micro_batches(config)))
-    assert split.tokens_per_update == tokens
+    assert split.positions_per_update == tokens
     assert isinstance(split.batch_tokens, int)
     assert (split.accumulate - 1) * split.batch_tokens < tokens
     assert split.accumulate * split.batch_tokens >= tokens
@@ -140,8 +140,8 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     model = build_model(config, VOCABULARY, precision="float32")
     before = {name: np.array(weight) for name, weight in model.named_weights().items()}
     ids = Sequences.of([np.arange(4, 20, dtype=np.int32)] * 40)
-    planned = Batches(EncodedCorpus(ids, ids), row_lengths=[64], tokens=512, seed=1)
-    step, settled = make_fitting_step(model, config, [planned], ProcessGroup())
+    planned = Batches(EncodedCorpus(ids, ids), row_lengths=[64], positions=512, seed=1)
+    step, settled = make_step_that_fits(model, config, [planned], ProcessGroup())
     assert tried == [1, 2, 4]
     assert (settled.training.accumulate, settled.training.batch_tokens) == (4, 128)
     assert step._config == settled.training  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPat
         SimpleNamespace(make_step=lambda model, config, **more: configs.append(config)),
     )
     model: Any = None
-    assert make_fitting_step(model, config, [], ProcessGroup()) == (None, config)
+    assert make_step_that_fits(model, config, [], ProcessGroup()) == (None, config)
     assert configs == [config.training]
 
 

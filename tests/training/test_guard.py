@@ -17,7 +17,7 @@ from nmt.errors import UserError
 from nmt.training.guard import MEDIAN_OF, Guard
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Update
+from nmt.training.train_step import Update
 
 BATCH = {
     "source_segments": np.array([[1, 1, 0, 0]]),
@@ -47,7 +47,7 @@ class Case:
             console=Console(file=self.output, soft_wrap=True),
             process_group=ProcessGroup(),
             run=SimpleNamespace(path=folder, write_json=self.write_json),
-            step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
+            train_step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
         )
         self.written: dict[str, Any] = {}
         self.guard = Guard(session, lambda number: (BATCH | {"number": np.array(number)}, 1.0))

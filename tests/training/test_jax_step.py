@@ -20,7 +20,7 @@ from nmt.runs.building import build_model, set_seed
 from nmt.runs.resuming import compose_config
 from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 pytestmark = pytest.mark.xdist_group("jax")
 
@@ -32,7 +32,7 @@ OVERRIDES = [
 ]
 
 
-def make(*overrides: str) -> Step:
+def make(*overrides: str) -> TrainStep:
     plain = ("model=tiny", "training.jit_compile=off")
     config = resolve_config(compose_config([*plain, *overrides]), pairs=60)
     set_seed(7)
@@ -40,7 +40,7 @@ def make(*overrides: str) -> Step:
     return make_step(model, config.training, seed=5)
 
 
-def learn(step: Step) -> dict[str, np.ndarray]:
+def learn(step: TrainStep) -> dict[str, np.ndarray]:
     """Make the updates; return what was measured."""
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 8, size=(2, 60))
@@ -50,7 +50,7 @@ def learn(step: Step) -> dict[str, np.ndarray]:
             for side in lengths
         )
     )
-    batches = Batches(corpus, row_lengths=[16], tokens=128, seed=3)
+    batches = Batches(corpus, row_lengths=[16], positions=128, seed=3)
     updates = [step.update(batches.batch(n), 1e-3, n) for n in range(1, STEPS + 1)]
     with step.use_averages():
         evaluated = step.evaluate(batches.batch(0))
@@ -122,10 +122,10 @@ def test_a_run_on_jax_trains_and_scores_without_tensorflow(on_jax: OnJax) -> Non
 @pytest.mark.backend
 def test_the_loss_scale_of_float16_is_halved_by_an_overflow() -> None:
     if keras.config.backend() != "jax":
-        pytest.skip("tests/training/test_step.py has this test for TensorFlow")
+        pytest.skip("tests/training/test_train_step.py has this test for TensorFlow")
     step = make("training.precision=mixed_float16")
     ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
-    batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], tokens=64, seed=1).batch(0)
+    batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(0)
     state = step.state()
     (scale,) = [name for name, array in state.items() if array.size == 1 and array == 2.0**15]
     step.restore(state | {scale: np.array(2.0**40, np.float32)})
@@ -155,7 +155,7 @@ def test_the_device_holds_four_copies_of_the_parameters(tmp_path: Path) -> None:
         from nmt.data.encoded import EncodedCorpus, Sequences
         from test_jax_step import make
         ids = Sequences.of([np.arange(4, 4 + n, dtype=np.int32) for n in range(1, 8)])
-        batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], tokens=64, seed=1).batch(0)
+        batch = Batches(EncodedCorpus(ids, ids), row_lengths=[16], positions=64, seed=1).batch(0)
         step = make("training.ema_decay=0.9")
         parameters = 4 * sum(math.prod(weight.shape) for weight in step._weights)
 

@@ -30,7 +30,7 @@ from nmt.training.guard import Guard
 from nmt.training.interruptions import Interruptions
 from nmt.training.job import fit
 from nmt.training.journal import Journal
-from nmt.training.memory import MemoryFitter
+from nmt.training.out_of_memory import OutOfMemoryRecovery
 from nmt.training.saver import Saver
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
 
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("nmt.training.coordination.time", clock)
-    slow(MemoryFitter, "update", 1)
+    slow(OutOfMemoryRecovery, "update", 1)
     slow(Evaluator, "evaluate", 1.75)
     slow(Evaluator, "read_attention", 0.25)
     slow(Interruptions, "log_attention", 0)

@@ -15,8 +15,8 @@ from nmt.data.corpus import Corpus
 from nmt.data.mixture import SourcePairs
 from nmt.data.splitting import Pair
 from nmt.training.preparation import (
+    plan_dev,
     plan_training,
-    plan_validation,
     prepare_corpus,
     prepare_tokenizer,
 )
@@ -94,10 +94,10 @@ def test_batches_are_planned_of_train_and_of_dev(tmp_path: Path) -> None:
     [batches] = plan_training(config, CORPUS, tokenizer)
     assert (batches.pairs, batches.skipped) == (40, 0)
     assert batches.shapes == [(8, 32)]  # two micro-batches of 128 positions
-    dev = plan_validation(config, CORPUS, tokenizer)
+    dev = plan_dev(config, CORPUS, tokenizer)
     assert dev is not None
     assert dev.pairs == 3
-    assert plan_validation(config, replace(CORPUS, dev=[]), tokenizer) is None
+    assert plan_dev(config, replace(CORPUS, dev=[]), tokenizer) is None
 
 
 def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_pairs_that_fit_into_no_row_are_not_trained_on(tmp_path: Path) -> None:
     config = replace(config, training=training)
     message = complaint(lambda: plan_training(config, CORPUS, tokenizer))
     assert message.startswith("every training pair is longer than training.row_lengths=[4] tokens")
-    assert plan_validation(config, CORPUS, tokenizer) is None
+    assert plan_dev(config, CORPUS, tokenizer) is None
 
 
 def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:

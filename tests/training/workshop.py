@@ -18,7 +18,7 @@ from nmt.model.contract import Model
 from nmt.runs import building
 from nmt.training import assembly, backend
 from nmt.training.job import Run, fit
-from nmt.training.step import Step
+from nmt.training.train_step import TrainStep
 
 if keras.config.backend() == "jax":
     from nmt.training.jax_step import JaxStep as BackendStep
@@ -55,7 +55,7 @@ class Workshop:
         self.overrides += ["training.accumulate=2", "training.batch_tokens=128"]
         self.overrides += ["training.parallel_parts=1", "decoding.max_length_ratio=0.5"]
         self._models: dict[str, tuple[Model, dict[str, np.ndarray]]] = {}
-        self._steps: dict[str, tuple[Step, dict[str, np.ndarray]]] = {}
+        self._steps: dict[str, tuple[TrainStep, dict[str, np.ndarray]]] = {}
         self._engines: dict[int, Any] = {}
         self.build_model, self.make_step = building.build_model, backend.make_step
         self.make_engine = assembly.KerasEngine
@@ -84,7 +84,7 @@ class Workshop:
 
     def _make_step(
         self, model: Model, config: TrainingConfig, *, seed: int, process_group: Any
-    ) -> Step:
+    ) -> TrainStep:
         if not self.is_shared(model):
             return self.make_step(model, config, seed=seed, process_group=process_group)
         # A run may start from the weights of another one.

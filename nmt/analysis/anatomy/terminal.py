@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 
 from nmt.analysis.tables import make_table
-from nmt.model.costs import PRECISIONS, TRAINING, Batch, Costs, Flops, Part
+from nmt.model.costs import PRECISIONS, TRAINING, BatchShape, Costs, Flops, Part
 
 
 def tabulate_parameters(parts: Sequence[Part], counted: Mapping[str, int] | None) -> Table:
@@ -50,7 +50,7 @@ def tabulate_flops(flops: Flops, source_length: int, target_length: int) -> Tabl
 
 def tabulate_activations(costs: Costs, shapes: Sequence[tuple[int, int]]) -> Table:
     """Return activations kept for the backward pass, by part, for batches of (rows, length)."""
-    batches = [Batch(*shape, precision) for shape in shapes for precision in PRECISIONS]
+    batches = [BatchShape(*shape, precision) for shape in shapes for precision in PRECISIONS]
     names = [f"{batch.rows} x {batch.length} {batch.precision}" for batch in batches]
     table = make_table("activations kept, MB, about", *names)
     estimates = [costs.estimate_activations(batch) for batch in batches]

@@ -11,10 +11,10 @@ from nmt.errors import UserError
 from nmt.training.fitting import is_out_of_memory, split_further
 from nmt.training.saver import Checkpoint, Saver
 from nmt.training.session import Session
-from nmt.training.step import Update
+from nmt.training.train_step import Update
 
 
-class MemoryFitter:
+class OutOfMemoryRecovery:
     """Makes updates, and halves their micro-batches after one that did not fit."""
 
     def __init__(self, session: Session) -> None:
@@ -24,23 +24,23 @@ class MemoryFitter:
     def update(
         self, batch: Batch, learning_rate: float, dropout_share: float, norm_limit: float
     ) -> Update:
-        """Make the next update: see `Step.update`. If it does not fit, the state is unchanged.
+        """Make the next update: see `TrainStep.update`. If it does not fit, the state is unchanged.
 
         The first update of each shape is waited for, since some devices report a lack of memory
         only when a result is read.
         """
         shape = batch["labels"].shape
         number = self._session.position.step + 1
-        state = None if shape in self._fitting_shapes else self._session.step.state()
+        state = None if shape in self._fitting_shapes else self._session.train_step.state()
         try:
-            update = self._session.step.update(
+            update = self._session.train_step.update(
                 batch, learning_rate, number, dropout_share, norm_limit
             )
             if state is not None:
                 float(update.nll)
         except Exception as error:
             if state is not None and is_out_of_memory(error):
-                self._session.step.restore(state)
+                self._session.train_step.restore(state)
             raise
         self._fitting_shapes.add(shape)
         return update
@@ -63,8 +63,8 @@ class MemoryFitter:
                 raise
             session, position = self._session, self._session.position
             failed_after = position.step
-            checkpoint = None if session.step.is_intact() else saver.read_latest()
-            self._halve(is_recoverable=session.step.is_intact() or checkpoint is not None)
+            checkpoint = None if session.train_step.is_intact() else saver.read_latest()
+            self._halve(is_recoverable=session.train_step.is_intact() or checkpoint is not None)
             if checkpoint is not None:
                 rewind(checkpoint, position.order)
             training = session.training
@@ -84,7 +84,7 @@ class MemoryFitter:
                 f"training.accumulate={training.accumulate} "
                 f"training.batch_tokens={training.batch_tokens}"
             )
-        session.step.reconfigure(training)
+        session.train_step.reconfigure(training)
         self._fitting_shapes.clear()
         session.config = replace(session.config, training=training)
         session.run.write_config(session.config)

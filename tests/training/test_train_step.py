@@ -27,7 +27,7 @@ from nmt.training.backend import make_step
 from nmt.training.defaults import resolve_config
 from nmt.training.optimizer import EMA_WARMUP
 from nmt.training.process_group import ProcessGroup
-from nmt.training.step import Step, count_parallel_parts, select_local_rows
+from nmt.training.train_step import TrainStep, count_parallel_parts, select_local_rows
 
 pytestmark = pytest.mark.xdist_group("steps")  # they share what is traced
 
@@ -39,7 +39,7 @@ AVERAGING = ("training.accumulate=2", "training.ema_decay=0.5", "training.clip_n
 RESTORED = ("model.dropout=0.2", "training.ema_decay=0.9")
 MUON = ("training.optimizer=muon",)
 
-Make = Callable[..., tuple[Model, Step]]
+Make = Callable[..., tuple[Model, TrainStep]]
 
 
 def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
@@ -53,7 +53,7 @@ def corpus(pairs: int = 40, seed: int = 0) -> EncodedCorpus:
 
 
 def batches(tokens: int = 64) -> Batches:
-    return Batches(corpus(), row_lengths=[16], tokens=tokens, seed=3)
+    return Batches(corpus(), row_lengths=[16], positions=tokens, seed=3)
 
 
 def wide_batches() -> Batches:
@@ -63,7 +63,7 @@ def wide_batches() -> Batches:
     return planned
 
 
-def fresh(*overrides: str) -> tuple[Model, Step]:
+def fresh(*overrides: str) -> tuple[Model, TrainStep]:
     """Make a model and its step, with nothing turned on that is not asked for.
 
     The model begins with the same weights every time.
@@ -84,11 +84,11 @@ def make() -> Make:
     """
 
     @cache
-    def build(*overrides: str) -> tuple[Model, Step, dict[str, np.ndarray]]:
+    def build(*overrides: str) -> tuple[Model, TrainStep, dict[str, np.ndarray]]:
         model, step = fresh(*overrides)
         return model, step, step.state()
 
-    def again(*overrides: str) -> tuple[Model, Step]:
+    def again(*overrides: str) -> tuple[Model, TrainStep]:
         model, step, state = build(*overrides)
         step.restore(state)
         return model, step
@@ -96,11 +96,11 @@ def make() -> Make:
     return again
 
 
-def weights(step: Step) -> dict[str, np.ndarray]:
+def weights(step: TrainStep) -> dict[str, np.ndarray]:
     return {name: array for name, array in step.state().items() if name.startswith("model/")}
 
 
-def learn(step: Step) -> np.ndarray:
+def learn(step: TrainStep) -> np.ndarray:
     """Make four updates; return their losses, and one of evaluation."""
     planned = wide_batches()
     updates = [step.update(planned.batch(number), 1e-3, number) for number in range(1, 5)]
@@ -329,10 +329,10 @@ def test_muon_turns_kernels_orthogonally_and_leaves_the_rest_to_adam(make: Make)
 
 
 @pytest.fixture(scope="module")
-def recorded_step(make: Make) -> Callable[..., Step]:
+def recorded_step(make: Make) -> Callable[..., TrainStep]:
     """Make a step whose model has the weights with which losses were recorded."""
 
-    def begin(*overrides: str) -> Step:
+    def begin(*overrides: str) -> TrainStep:
         # The rest are the defaults of when they were.
         defaults = ("training.label_smoothing=0.1", "training.clip_norm=1.0")
         _, step = make(*DROPOUT, *defaults, *overrides)
@@ -349,7 +349,7 @@ def recorded_step(make: Make) -> Callable[..., Step]:
 
 
 @pytest.mark.backend
-def test_fifty_losses_stay_what_they_were(recorded_step: Callable[..., Step]) -> None:
+def test_fifty_losses_stay_what_they_were(recorded_step: Callable[..., TrainStep]) -> None:
     """A faster step must not be another step: the losses were recorded before it was made faster.
 
     To record them anew, after a change that is meant to alter the arithmetic, write `losses`.
@@ -363,7 +363,7 @@ def test_fifty_losses_stay_what_they_were(recorded_step: Callable[..., Step]) ->
     np.testing.assert_allclose(losses, recorded, atol=1e-4)
 
 
-def test_xla_computes_what_the_graph_computes(recorded_step: Callable[..., Step]) -> None:
+def test_xla_computes_what_the_graph_computes(recorded_step: Callable[..., TrainStep]) -> None:
     graph, xla = recorded_step(), recorded_step("training.jit_compile=auto")
     planned = batches()
     for number in range(1, 6):
@@ -443,7 +443,7 @@ def test_on_a_gpu_an_update_has_no_branch_that_the_host_decides(
     assert not {"If", "StatelessIf", "Case", "Switch"} & {*nodes, *(n.op for n in definition.node)}
 
 
-def check_invalid_updates(step: Step, *, half: bool) -> None:
+def check_invalid_updates(step: TrainStep, *, half: bool) -> None:
     """Check that NaN gradients and a finite spike leave the state of a step as it was.
 
     Args:
@@ -496,7 +496,7 @@ def on_two_replicas(
         half = tf.config.LogicalDeviceConfiguration()
         tf.config.set_logical_device_configuration(cpu, [half, half])
         sys.path.insert(0, sys.argv[2])
-        from test_step import check_invalid_updates, fresh, learn
+        from test_train_step import check_invalid_updates, fresh, learn
         folder, overrides = Path(sys.argv[1]), sys.argv[3:]
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
         reduced, reduce = [], tf.distribute.ReplicaContext.all_reduce

@@ -30,7 +30,7 @@ class Update(NamedTuple):
     skipped: Any  # bool: the state is unchanged, see `nmt.training.optimizer.check_update`
 
 
-class Step(Protocol):
+class TrainStep(Protocol):
     """The compiled functions of one backend, and the state they change.
 
     Attributes:
@@ -43,7 +43,7 @@ class Step(Protocol):
         self,
         batch: Batch,
         learning_rate: float,
-        step: int,
+        number: int,
         dropout_share: float = 1.0,
         norm_limit: float = math.inf,
     ) -> Update:
@@ -52,14 +52,14 @@ class Step(Protocol):
         Args:
             batch: from `BatchPlan.batch`, with the rows of `local_rows`.
             learning_rate: the rate of this update.
-            step: number of the update, from 1; selects the dropout masks.
+            number: counts updates from 1; selects the dropout masks.
             dropout_share: scale of the dropout rates, 0 to 1.
             norm_limit: the update is skipped if the norm of the mean gradient reaches it.
         """
         ...
 
     def gradient_norms(
-        self, batch: Batch, step: int, dropout_share: float = 1.0
+        self, batch: Batch, number: int, dropout_share: float = 1.0
     ) -> dict[str, float]:
         """Return the norm of the mean gradient of each weight by name; the state stays unchanged.
 
@@ -99,18 +99,18 @@ class Step(Protocol):
         ...
 
 
-def make_dropout_key(seed: Any, share: Any, step: Any) -> DropoutKey:
+def make_dropout_key(seed: Any, share: Any, number: Any) -> DropoutKey:
     """Return the key that all dropout masks of one update derive from.
 
     Args:
         seed: uint32 scalar, the run's seed.
         share: uint32 scalar, see `DropoutKey`.
-        step: uint32 scalar, the number of the update.
+        number: uint32 scalar, counts updates from 1.
     """
     # The two zeros are reserved: without them, runs of earlier versions would resume with other
     # masks.
     key = DropoutKey(seed, share).at_row(0)
-    return cast(DropoutKey, fold(fold(fold(key, step), 0), 0))
+    return cast(DropoutKey, fold(fold(fold(key, number), 0), 0))
 
 
 def select_local_rows(
