@@ -1,7 +1,7 @@
 """Dropout as a pure function of a key: the same key gives the same mask on every backend.
 
 Keras draws dropout masks from a counter inside the layer. Here the key is an argument, so a mask
-depends only on (run seed, step, layer index): a resumed run draws the masks that the interrupted
+depends only on (run seed, update, layer, row): a resumed run draws the masks that the interrupted
 run would have drawn, rematerialised blocks recompute the mask of the forward pass, and TensorFlow
 and JAX agree. The bits come from an integer hash of (key, element index), which XLA fuses into the
 multiplication that uses them; a counter-based cryptographic generator would take up to a quarter
