@@ -193,7 +193,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Translate the input that the command line names."""
     check(arguments)
     paths = run_folders(arguments)
-    decoding = RunFolder.open(paths[0]).config.decoding
+    RunFolder.open(paths[0])  # a missing run is reported before a large file is read
     if arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
     # Heavy imports, after the arguments are checked.
@@ -201,13 +201,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     options = engine_options(arguments)
     if _keras_option(arguments):
+        # So that nothing is converted for an engine that cannot serve the request.
         options["engine"] = "keras"
     translator = Translator.load(paths, **options)
-    beam_size = arguments.beam or max(decoding.beam_size, arguments.nbest)
-    translate(arguments, translator, make_request(arguments, beam_size))
+    translate(arguments, translator, make_request(arguments))
 
 
-def make_request(arguments: argparse.Namespace, beam_size: int) -> Request:
+def make_request(arguments: argparse.Namespace) -> Request:
     """Return the search or sampling that the command line asks for."""
     from nmt.inference.contract import SamplingRequest, SearchRequest
 
@@ -222,7 +222,7 @@ def make_request(arguments: argparse.Namespace, beam_size: int) -> Request:
             rank_by_agreement=arguments.mbr is not None,
         )
     return SearchRequest(
-        beam_size,
+        arguments.beam,
         arguments.length_penalty,
         arguments.coverage_penalty,
         arguments.nbest,

@@ -245,6 +245,7 @@ def letters() -> Translator:
     """Return a translator of letters with random weights, on any backend."""
     from nmt import Translator
     from nmt.config import DecodingConfig
+    from nmt.inference.engines import Engines
     from nmt.inference.keras_engine import KerasEngine
 
     model = transformer(
@@ -264,4 +265,4 @@ def letters() -> Translator:
     decoding = DecodingConfig(
         beam_size=4, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=8, batch_size=8
     )
-    return Translator(KerasEngine(model), Letters(), decoding)  # type: ignore[arg-type]
+    return Translator(Engines(KerasEngine(model)), Letters(), decoding)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from nmt.config import DecodingConfig, TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.model.contract import Model
@@ -52,5 +53,5 @@ def make_wordpiece() -> Untrained:
     decoding = DecodingConfig(
         beam_size=1, length_penalty=0.6, max_length_ratio=1.5, max_length_margin=4, batch_size=8
     )
-    hypotheses = Translator(KerasEngine(model), tokenizer, decoding).hypotheses(TEXTS)
+    hypotheses = Translator(Engines(KerasEngine(model)), tokenizer, decoding).hypotheses(TEXTS)
     return Untrained(model, tokenizer, decoding, [best for (best,) in hypotheses])

@@ -16,6 +16,7 @@ from nmt.formats.comparison import Rescore
 from nmt.formats.manifest import check_files
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
+from nmt.inference.engines import Engines
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -54,7 +55,7 @@ def load(folder: str | Path) -> Translator:
     tokenizer = load_tokenizer(folder)
     config = files.load(folder / CONFIG_FILE)
     engine = CTranslate2Engine(folder, tokenizer, config.model.max_length)
-    return Translator.from_config(engine, tokenizer, config)
+    return Translator.from_config(Engines(engine), tokenizer, config)
 
 
 def make_rescore(translator: Translator) -> Rescore:

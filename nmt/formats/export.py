@@ -12,6 +12,7 @@ from nmt.files import write_json
 from nmt.formats.comparison import Comparison, compare, read_samples
 from nmt.formats.folder import replace_folder
 from nmt.formats.manifest import MANIFEST_FILE, make_manifest
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
@@ -53,7 +54,7 @@ def export_run(
     """
     config = replace_search(run.config, beam_size, length_penalty)
     model, tokenizer = run.load_model(), run.load_tokenizer()
-    translator = Translator.from_config(KerasEngine(model), tokenizer, config)
+    translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config)
     probes = config.training.probes or []
     sources = read_samples(run.samples, probes, tokenizer, max(config.training.row_lengths))
     scores = {name: score["value"] for name, score in run.test_scores().items()}

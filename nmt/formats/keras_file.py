@@ -14,6 +14,7 @@ from nmt.config import Config, files
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats.manifest import check_files
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -50,7 +51,7 @@ def load(folder: str | Path) -> Translator:
     _check_architecture(folder / MODEL_FILE)
     model = keras.saving.load_model(folder / MODEL_FILE, compile=False, safe_mode=True)
     config = files.load(folder / CONFIG_FILE)
-    return Translator.from_config(KerasEngine(model), load_tokenizer(folder), config)
+    return Translator.from_config(Engines(KerasEngine(model)), load_tokenizer(folder), config)
 
 
 def _check_architecture(path: Path) -> None:

@@ -18,7 +18,7 @@ from nmt.config import DecodingConfig
 from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
 from nmt.data.paired import PairedTokenizer
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
-from nmt.inference.contract import Beam
+from nmt.inference.contract import BeamOptions
 from nmt.inference.programs import search_in_graph
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.model.contract import Model
@@ -50,7 +50,7 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
     """
     import tensorflow as tf
 
-    beam = Beam(decoding.beam_size, decoding.length_penalty)
+    beam = BeamOptions(decoding.beam_size, decoding.length_penalty)
     graph_tokenizer = tokenizer.in_graph()
     clean, join = _make_cleaner(), _make_joiner()
     encode, decode = _make_coders(tokenizer)

@@ -17,7 +17,7 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
-from nmt.inference.contract import Beam
+from nmt.inference.contract import BeamOptions
 from nmt.inference.programs import search_in_graph
 from nmt.inference.results import Translation, join_lines
 from nmt.model.contract import Model
@@ -64,7 +64,7 @@ def write(
     lengths = np.arange(positions) * decoding.max_length_ratio
     limits = np.minimum(lengths.astype(np.int32) + decoding.max_length_margin, model.max_length)
     limits[0] = 1  # permits only the end mark for an empty text
-    beam = Beam(decoding.beam_size, decoding.length_penalty)
+    beam = BeamOptions(decoding.beam_size, decoding.length_penalty)
 
     def translate(source: Any) -> dict[str, Any]:
         length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # [1]

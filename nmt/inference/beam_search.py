@@ -11,13 +11,14 @@ from keras import ops
 from nmt.inference.search import (
     IMPOSSIBLE,
     Constraints,
-    Hypotheses,
+    HypothesisTensors,
     State,
-    Step,
+    StepFunction,
     Tensor,
     best_continuations,
-    count_tokens,
     forced_tokens,
+    is_possible,
+    output_lengths,
 )
 
 Reorder = Callable[[State, Tensor], State]
@@ -39,11 +40,11 @@ def coverage_penalty(coverage: Tensor, mask: Tensor, beta: Tensor | float) -> Te
     Returns:
         float32 [B, k].
     """
-    received = ops.clip(coverage, 1e-6, 1.0)
-    return beta * ops.sum(ops.where(mask, ops.log(received), 0.0), axis=-1)
+    clipped = ops.clip(coverage, 1e-6, 1.0)
+    return beta * ops.sum(ops.where(mask, ops.log(clipped), 0.0), axis=-1)
 
 
-class _Beam(NamedTuple):
+class _BeamProgress(NamedTuple):
     """The progress of a beam search: k live prefixes, and n ended hypotheses beside them."""
 
     index: Tensor  # int32 scalar: tokens so far
@@ -75,7 +76,7 @@ class BeamSearch:
             None: no coverage penalty.
     """
 
-    step: Step
+    step: StepFunction
     reorder: Reorder
     bos: int
     eos: int
@@ -84,23 +85,25 @@ class BeamSearch:
     never: tuple[int, ...] = ()
     coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
 
-    def begin(self, state: State, constraints: Constraints, max_length: int | Tensor) -> _Beam:
+    def begin(
+        self, state: State, batch_size: int | Tensor, max_length: int | Tensor
+    ) -> _BeamProgress:
         """See `Algorithm.begin`."""
-        k, n, batch = self.size, self.ended_size, ops.shape(constraints.limits)[0]
-        return _Beam(
+        k, n = self.size, self.ended_size
+        return _BeamProgress(
             index=ops.convert_to_tensor(0, "int32"),
-            live_tokens=ops.zeros((batch, k, max_length), "int32"),
+            live_tokens=ops.zeros((batch_size, k, max_length), "int32"),
             # All prefixes are empty and equal: only one of them may be extended.
             live_log_probs=ops.where(
-                ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch, k), "float32")
+                ops.arange(k) > 0, IMPOSSIBLE, ops.zeros((batch_size, k), "float32")
             ),
-            ended_tokens=ops.zeros((batch, n, max_length), "int32"),
-            ended_log_probs=ops.full((batch, n), IMPOSSIBLE, "float32"),
-            ended_scores=ops.full((batch, n), IMPOSSIBLE, "float32"),
+            ended_tokens=ops.zeros((batch_size, n, max_length), "int32"),
+            ended_log_probs=ops.full((batch_size, n), IMPOSSIBLE, "float32"),
+            ended_scores=ops.full((batch_size, n), IMPOSSIBLE, "float32"),
             state=state,
         )
 
-    def unfinished(self, progress: _Beam, constraints: Constraints) -> Tensor:
+    def unfinished(self, progress: _BeamProgress, constraints: Constraints) -> Tensor:
         """Return bool [B]: whether a prefix could still become one of the n best."""
         # A log-probability only falls, and its divisor is at most that of the longest output.
         alpha, n_best = constraints.parameters.length_penalty, constraints.parameters.n_best
@@ -108,19 +111,21 @@ class BeamSearch:
         worst = progress.ended_scores[:, 0 if self.ended_size == 1 else n_best - 1]
         return ops.logical_and(attainable > worst, progress.index < constraints.limits)
 
-    def advance(self, progress: _Beam, constraints: Constraints, until: Tensor) -> _Beam:
+    def advance(
+        self, progress: _BeamProgress, constraints: Constraints, until: Tensor
+    ) -> _BeamProgress:
         """See `Algorithm.advance`."""
 
         def is_unfinished(*fields: Any) -> Tensor:
-            now = _Beam(*fields)
+            now = _BeamProgress(*fields)
             return ops.logical_and(now.index < until, ops.any(self.unfinished(now, constraints)))
 
         def extend(*fields: Any) -> tuple[Any, ...]:
-            return tuple(self._extend(_Beam(*fields), constraints))
+            return tuple(self._extend(_BeamProgress(*fields), constraints))
 
-        return _Beam(*ops.while_loop(is_unfinished, extend, tuple(progress)))
+        return _BeamProgress(*ops.while_loop(is_unfinished, extend, tuple(progress)))
 
-    def _extend(self, beam: _Beam, constraints: Constraints) -> _Beam:
+    def _extend(self, beam: _BeamProgress, constraints: Constraints) -> _BeamProgress:
         """Return the progress one position later."""
         k = self.size
         last = ops.take(beam.live_tokens, ops.maximum(beam.index - 1, 0), axis=2)  # [B, k]
@@ -142,19 +147,19 @@ class BeamSearch:
         live_log_probs, chosen = ops.top_k(ops.where(ends, IMPOSSIBLE, log_probs), k)
         chosen = ops.cast(chosen, "int32")
 
-        has_ended = self.endings(ends, log_probs)
+        has_ended = self.may_end(ends, log_probs)
         ended = log_probs / length_penalty(beam.index + 1, constraints.parameters.length_penalty)
         if self.coverage is not None:
-            received = coverage_penalty(
+            penalty = coverage_penalty(
                 *self.coverage(state), constraints.parameters.coverage_penalty
             )
-            ended = ended + ops.take_along_axis(received, parent, axis=1)
+            ended = ended + ops.take_along_axis(penalty, parent, axis=1)
         pool = ops.concatenate([beam.ended_scores, ops.where(has_ended, ended, IMPOSSIBLE)], axis=1)
         ended_scores, best_ended = ops.top_k(pool, self.ended_size)  # of [B, n + 2k]
         best_ended = ops.cast(best_ended, "int32")
         pool_tokens = ops.concatenate([beam.ended_tokens, tokens], axis=1)
         pool_log_probs = ops.concatenate([beam.ended_log_probs, log_probs], axis=1)
-        return _Beam(
+        return _BeamProgress(
             index=beam.index + 1,
             live_tokens=ops.take_along_axis(tokens, chosen[:, :, None], axis=1),
             live_log_probs=live_log_probs,
@@ -164,8 +169,8 @@ class BeamSearch:
             state=self.reorder(state, ops.take_along_axis(parent, chosen, axis=1)),
         )
 
-    def endings(self, ends: Tensor, log_probs: Tensor) -> Tensor:
-        """Return bool [B, 2k]: which candidates, best first, become ended hypotheses.
+    def may_end(self, ends: Tensor, log_probs: Tensor) -> Tensor:
+        """Return bool [B, 2k]: which candidates, best first, may become ended hypotheses.
 
         All that end do; in fairseq and transformers only the k best.
 
@@ -174,14 +179,14 @@ class BeamSearch:
             log_probs: float32 [B, 2k].
         """
         # At its limit, a sentence has one possible ending per prefix; the others do not count.
-        return ops.logical_and(ends, log_probs > IMPOSSIBLE / 2)
+        return ops.logical_and(ends, is_possible(log_probs))
 
-    def result(self, progress: _Beam) -> Hypotheses:
+    def result(self, progress: _BeamProgress) -> HypothesisTensors:
         """Return the best ended hypotheses."""
         tokens = progress.ended_tokens
-        return Hypotheses(
+        return HypothesisTensors(
             tokens,
-            count_tokens(tokens, self.eos),
+            output_lengths(tokens, self.eos),
             progress.ended_log_probs,
             progress.ended_scores,
         )

@@ -43,7 +43,7 @@ class StaticOptions(NamedTuple):
     uses_top_p: bool = False
 
 
-class Beam(NamedTuple):
+class BeamOptions(NamedTuple):
     """Options of a greedy or beam search, without defaults left open."""
 
     size: int  # k; 1 is greedy
@@ -67,7 +67,7 @@ class Beam(NamedTuple):
         return SearchParameters(self.length_penalty, self.coverage_penalty, self.n_best)
 
 
-class Sampling(NamedTuple):
+class SamplingOptions(NamedTuple):
     """Options of sampling: see `nmt.inference.greedy.Sample`."""
 
     samples: int  # per sentence
@@ -98,21 +98,29 @@ class Sampling(NamedTuple):
 class SearchRequest:
     """A user's request for a search: see `nmt.inference.translator.Translator.hypotheses`."""
 
-    beam_size: int | None = None  # 1 is greedy; None: the run's default
+    beam_size: int | None = None  # 1 is greedy; None: the run's, or `n_best` if that is larger
     length_penalty: float | None = None  # None: the run's default
     coverage_penalty: float = 0.0
     n_best: int = 1
     prefix: str = ""
 
-    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> Beam:
+    def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
+        """Return beam size and length penalty, where unset those of ``decoding``.
+
+        A default beam is widened to hold ``n_best`` hypotheses.
+        """
+        size = max(decoding.beam_size, self.n_best) if self.beam_size is None else self.beam_size
+        alpha = decoding.length_penalty if self.length_penalty is None else self.length_penalty
+        return size, alpha
+
+    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> BeamOptions:
         """Return the options of the search, defaults filled in from ``decoding``.
 
         Raises:
-            UserError: ``n_best`` is larger than the beam, the beam is larger than the vocabulary,
-                or a penalty is negative or not finite.
+            UserError: ``n_best`` is larger than the requested beam, the beam is larger than the
+                vocabulary, or a penalty is negative or not finite.
         """
-        size = decoding.beam_size if self.beam_size is None else self.beam_size
-        alpha = decoding.length_penalty if self.length_penalty is None else self.length_penalty
+        size, alpha = self.resolve_defaults(decoding)
         if self.n_best > size:
             raise UserError(
                 f"{self.n_best} translations need a beam of {self.n_best} or more, got {size}"
@@ -126,7 +134,7 @@ class SearchRequest:
         for name, value in penalties.items():
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} must be finite and at least 0, got {value}")
-        return Beam(size, alpha, self.coverage_penalty, self.n_best)
+        return BeamOptions(size, alpha, self.coverage_penalty, self.n_best)
 
 
 @dataclass(frozen=True)
@@ -141,9 +149,9 @@ class SamplingRequest:
     prefix: str = ""
     rank_by_agreement: bool = False  # see `Translator.minimum_bayes_risk`
 
-    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> Sampling:
+    def resolve(self, decoding: DecodingConfig, vocabulary_size: int) -> SamplingOptions:
         """Return the options of sampling; a run has no defaults for them."""
-        return Sampling(self.count, self.temperature, self.top_k, self.top_p, self.seed)
+        return SamplingOptions(self.count, self.temperature, self.top_k, self.top_p, self.seed)
 
 
 class Hypothesis(NamedTuple):
@@ -170,7 +178,7 @@ class Engine(Protocol):
         """The engine itself if it runs the Keras model, otherwise None."""
         ...
 
-    def supports(self, options: Beam | Sampling) -> bool:
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         """Whether `search` can follow these options."""
         ...
 
@@ -178,7 +186,7 @@ class Engine(Protocol):
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         """Search for, or sample, the outputs of a batch.

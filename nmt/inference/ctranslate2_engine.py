@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import NEVER, Beam, Hypothesis, Sampling
+from nmt.inference.contract import NEVER, BeamOptions, Hypothesis, SamplingOptions
 from nmt.startup.devices import cores
 
 # CTranslate2 finishes a sentence after `patience` times k ended hypotheses; the Keras engine
@@ -81,15 +81,15 @@ class CTranslate2Engine:
         finally:
             ctranslate2.set_log_level(level)
 
-    def supports(self, options: Beam | Sampling) -> bool:
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         """Return whether the options are a search without coverage penalty."""
-        return isinstance(options, Beam) and not options.coverage_penalty
+        return isinstance(options, BeamOptions) and not options.coverage_penalty
 
     def search(
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         """Search for the best outputs of a batch: see `Engine.search`.
@@ -98,7 +98,7 @@ class CTranslate2Engine:
         a sentence is finished after a number of ended hypotheses, not when no other can win; and of
         the candidates of a position, only the k best may end.
         """
-        assert isinstance(options, Beam)
+        assert isinstance(options, BeamOptions)
         candidates = self._search_limited(sources, limits, options, prefix)
         self._add_prefix(candidates, sources, prefix)
         self._complete(candidates, sources, limits)
@@ -135,7 +135,7 @@ class CTranslate2Engine:
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        beam: Beam,
+        beam: BeamOptions,
         prefix: np.ndarray,
         never: tuple[int, ...] = (),
     ) -> list[_Candidates]:
@@ -156,7 +156,7 @@ class CTranslate2Engine:
         self,
         sources: Sequence[np.ndarray],
         limit: int,
-        beam: Beam,
+        beam: BeamOptions,
         prefix: np.ndarray,
         never: tuple[int, ...],
     ) -> list[_Candidates]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Engine, Sampling
+from nmt.inference.contract import BeamOptions, Engine, SamplingOptions
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -56,7 +56,7 @@ class Engines:
                 self._keras_engine = self._load_keras_engine()
             return self._keras_engine
 
-    def supporting(self, options: Beam | Sampling) -> Engine:
+    def supporting(self, options: BeamOptions | SamplingOptions) -> Engine:
         """Return the first engine that supports the options; the Keras engine supports all.
 
         Raises:
@@ -64,4 +64,6 @@ class Engines:
         """
         if self.preferred.supports(options):
             return self.preferred
-        return self.keras("sampling" if isinstance(options, Sampling) else "a coverage penalty")
+        return self.keras(
+            "sampling" if isinstance(options, SamplingOptions) else "a coverage penalty"
+        )

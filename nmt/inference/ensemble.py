@@ -91,14 +91,14 @@ class Ensemble:
 
     def coverage(self, state: State) -> tuple[Tensor, Tensor]:
         """Return the mean of the models' coverage, and the mask: see `Decoder.coverage`."""
-        received, masks = zip(
+        coverages, masks = zip(
             *(
                 model.coverage(model_state)
                 for model, model_state in zip(self.models, state, strict=True)
             ),
             strict=True,
         )
-        return sum(received[1:], received[0]) / len(received), masks[0]
+        return sum(coverages[1:], coverages[0]) / len(coverages), masks[0]
 
     def __call__(
         self,

@@ -189,8 +189,7 @@ def name_search(
     decoding: DecodingConfig, *, beam_size: int | None, length_penalty: float | None
 ) -> str:
     """Return the options of a search for a file name: "beam_4_penalty_0.6" or "greedy"."""
-    size = decoding.beam_size if beam_size is None else beam_size
-    alpha = decoding.length_penalty if length_penalty is None else length_penalty
+    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
     return "greedy" if size == 1 else f"beam_{size}_penalty_{alpha:g}"
 
 

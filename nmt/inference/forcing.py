@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
+from nmt.inference.batching import plan_batches
 from nmt.inference.contract import Engine
 from nmt.inference.results import Attention, PairScore
 from nmt.inference.segmenting import clean_input
@@ -19,20 +20,6 @@ if TYPE_CHECKING:  # loads Keras
 Result = TypeVar("Result")
 
 
-def plan_batches(lengths: Sequence[int], size: int, parallel: int) -> Iterator[list[int]]:
-    """Yield the indices of sentences of similar length, the longest first.
-
-    Args:
-        lengths: tokens of each sentence.
-        size: most sentences in a batch.
-        parallel: batches that run at the same time; there are at least as many if possible.
-    """
-    size = min(size, -(-len(lengths) // parallel) or 1)
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
-
-
 def _encode_pairs(
     tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -41,7 +28,7 @@ def _encode_pairs(
     return tokenizer.encode(sources), tokenizer.target.encode(targets)
 
 
-def count_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
+def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
     """Return the tokens of the longer side of each pair, end mark included."""
     sides = zip(*_encode_pairs(tokenizer, pairs), strict=True)
     return [max(len(source), len(target)) + 1 for source, target in sides]

@@ -11,14 +11,14 @@ from keras import ops
 from nmt.inference.contract import SearchParameters
 from nmt.inference.search import (
     Constraints,
-    Hypotheses,
+    HypothesisTensors,
     State,
-    Step,
+    StepFunction,
     Tensor,
     best_continuations,
-    count_tokens,
     forced_tokens,
     log_prob,
+    output_lengths,
 )
 from nmt.model.dropout import fold, uniform
 
@@ -50,16 +50,14 @@ class Greedy:
         never: ids that no output contains; never the end mark.
     """
 
-    step: Step
+    step: StepFunction
     bos: int
     eos: int
     never: tuple[int, ...] = ()
 
-    def begin(self, state: State, constraints: Constraints, max_length: int | Tensor) -> _Chains:
+    def begin(self, state: State, batch_size: int | Tensor, max_length: int | Tensor) -> _Chains:
         """See `Algorithm.begin`."""
-        return self._begin(
-            state, ops.zeros((ops.shape(constraints.limits)[0], 1), "int32"), max_length
-        )
+        return self._begin(state, ops.zeros((batch_size, 1), "int32"), max_length)
 
     def _begin(self, state: State, keys: Tensor, max_length: int | Tensor) -> _Chains:
         shape = (ops.shape(keys)[0], ops.shape(keys)[1])
@@ -115,12 +113,12 @@ class Greedy:
 
         return _Chains(*ops.while_loop(is_unfinished, extend, tuple(progress)))
 
-    def result(self, progress: _Chains) -> Hypotheses:
+    def result(self, progress: _Chains) -> HypothesisTensors:
         """Return the hypotheses, the most probable first."""
         order = ops.argsort(-progress.log_probs, axis=1)
         log_probs = ops.take_along_axis(progress.log_probs, order, axis=1)
         tokens = ops.take_along_axis(progress.tokens, order[:, :, None], axis=1)
-        return Hypotheses(tokens, count_tokens(tokens, self.eos), log_probs, log_probs)
+        return HypothesisTensors(tokens, output_lengths(tokens, self.eos), log_probs, log_probs)
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class Sample(Greedy):
     top_k: int = 0
     uses_top_p: bool = False
 
-    def begin(self, state: State, constraints: Constraints, max_length: int | Tensor) -> _Chains:
+    def begin(self, state: State, batch_size: int | Tensor, max_length: int | Tensor) -> _Chains:
         """See `Algorithm.begin`."""
         numbers = ops.arange(self.samples, dtype="int32")[None, :]
         # TensorFlow cannot gather uint32 on a GPU.

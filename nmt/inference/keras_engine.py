@@ -12,14 +12,14 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import Beam, Hypothesis, Sampling
+from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.programs import (
     LENGTH_STEP,
     OneCallPrograms,
     SteppedPrograms,
     pad_sequences,
 )
-from nmt.inference.search import FREE, IMPOSSIBLE, Constraints
+from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.model.contract import Model
 from nmt.startup.devices import cores, gpus
 
@@ -50,7 +50,7 @@ class KerasEngine:
         """Number of compiled searches, one per combination of `StaticOptions`."""
         return len(self._programs.compiled)
 
-    def supports(self, options: Beam | Sampling) -> bool:
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         """Return True: this engine supports all options."""
         return True
 
@@ -58,13 +58,13 @@ class KerasEngine:
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         """Search for, or sample, the outputs of a batch: see `Engine.search`."""
         source = pad_sequences(sources)
         keys = np.zeros(len(sources), np.int32)
-        if isinstance(options, Sampling):
+        if isinstance(options, SamplingOptions):
             keys = sampling_keys(sources, options.seed)
         prefixes = np.tile(prefix.astype(np.int32), (len(sources), 1))
         if not prefixes.shape[1]:
@@ -75,7 +75,7 @@ class KerasEngine:
             [
                 Hypothesis(tuple(map(int, tokens[:length])), float(log_prob), float(score))
                 for tokens, length, log_prob, score in zip(*sentence, strict=True)
-                if score > IMPOSSIBLE / 2
+                if is_possible(score)
             ][: options.n_best]
             for sentence in zip(*outputs, strict=True)
         ]

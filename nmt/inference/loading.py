@@ -1,4 +1,4 @@
-"""The engine that a run is translated with. Loads Keras only if the Keras engine is chosen."""
+"""The engines that a run is translated with. Loads Keras only if the Keras engine is chosen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from nmt.config.decoding import ENGINES
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Engine
+from nmt.inference.engines import Engines
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:  # loads Keras
     from nmt.model.contract import Model
 
 
-def load_engine(
+def load_engines(
     folders: Sequence[RunFolder],
     tokenizer: Tokenizer,
     name: str,
     quantization: str | None,
     log: Callable[[str], object],
-) -> tuple[Engine, Callable[[], KerasEngine] | None]:
-    """Load the best weights of a run, or of several as an ensemble, into an engine.
+) -> Engines:
+    """Load the best weights of a run, or of several as an ensemble.
 
     Args:
         folders: run folders, at least one.
@@ -37,8 +37,7 @@ def load_engine(
         log: called with a line that names the engine.
 
     Returns:
-        (engine, loader of the Keras engine for requests that the engine does not support; None:
-        the engine serves all, or no other is allowed).
+        The preferred engine and, for "auto", the Keras engine: loaded when a request needs it.
 
     Raises:
         UserError: the weights are missing, the engine cannot hold them, the runs have different
@@ -49,7 +48,7 @@ def load_engine(
     if name not in ENGINES:
         raise UserError(f"unknown engine {name!r}; choose from: {', '.join(ENGINES)}")
     if len(folders) > 1:
-        return _load_ensemble(folders, tokenizer, name, quantization, log), None
+        return Engines(_load_ensemble(folders, tokenizer, name, quantization, log))
     [folder] = folders
 
     def load_keras_engine() -> KerasEngine:
@@ -72,10 +71,10 @@ def load_engine(
             reason = f": {error}"
         else:
             log(f"engine: CTranslate2, {engine.quantization}, {engine.parallel} threads")
-            return engine, load_keras_engine if name == "auto" else None
+            return Engines(engine, load_keras_engine if name == "auto" else None)
     _refuse_quantization(quantization, f"this run is searched by Keras{reason}")
     log(f"engine: Keras{reason}")
-    return load_keras_engine(), None
+    return Engines(load_keras_engine())
 
 
 def _load_ensemble(

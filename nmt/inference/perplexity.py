@@ -13,7 +13,7 @@ from rich.console import Console
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.evaluation import run_with_progress
-from nmt.inference.forcing import count_tokens
+from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.results import PairScore
 from nmt.inference.translator import Translator
 
@@ -84,7 +84,7 @@ def score_with_progress(
     longest = translator.engine.max_length
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
-        fits = [length <= longest for length in count_tokens(translator.tokenizer, chunk)]
+        fits = [length <= longest for length in count_pair_tokens(translator.tokenizer, chunk)]
         fitting = [pair for pair, fit in zip(chunk, fits, strict=True) if fit]
         scores = iter(translator.score(fitting))
         return [next(scores) if fit else None for fit in fits]

@@ -13,22 +13,28 @@ import numpy as np
 from nmt.config import DecodingConfig
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Engine, Sampling, SamplingRequest, SearchRequest
+from nmt.inference.batching import plan_batches
+from nmt.inference.contract import (
+    BeamOptions,
+    Engine,
+    SamplingOptions,
+    SamplingRequest,
+    SearchRequest,
+)
 from nmt.inference.engines import Engines
-from nmt.inference.forcing import plan_batches
 from nmt.inference.joining import Joiner
 from nmt.inference.results import Translation, join_lines
 from nmt.inference.segmenting import Segmenter, clean_input
 
 Request = SearchRequest | SamplingRequest
-Finish = Callable[[], list[list[Translation]]]  # waits for work that was started
+Pending = Callable[[], list[list[Translation]]]  # waits for searches and returns their results
 
 _AHEAD = 1  # chunks of a stream that are searched while the one before is waited for
 
 
 class _Plan(NamedTuple):
     engine: Engine
-    options: Beam | Sampling
+    options: BeamOptions | SamplingOptions
     prefix: np.ndarray  # int32 [P], ids that every translation begins with
 
 
@@ -62,9 +68,10 @@ class Pipeline:
     ) -> Generator[list[list[Translation]]]:
         """Yield the translations of each chunk of texts: see `Translator.stream`."""
         plan = self._plan(request)
-        started: deque[Finish] = deque()
+        started: deque[Pending] = deque()
         pool = ThreadPoolExecutor(plan.engine.parallel)
         try:
+            # An empty chunk, such as the one added at the end, waits for all that were started.
             for texts in chain(chunks, [[]]):
                 if len(texts):
                     started.append(self._start(texts, request, plan, pool))
@@ -83,7 +90,7 @@ class Pipeline:
         """
         plan = self._plan(request)
         with ThreadPoolExecutor(plan.engine.parallel) as pool:
-            return self._start_segments(segments, range(0), plan, pool)()
+            return self._start_segments(segments, [], plan, pool)()
 
     def encode_prefix(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -109,7 +116,9 @@ class Pipeline:
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
         return _Plan(self._engines.supporting(options), options, prefix)
 
-    def _start(self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor) -> Finish:
+    def _start(
+        self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
+    ) -> Pending:
         """Cut texts and start to search their segments."""
         segments: list[np.ndarray] = []
         spans = []
@@ -117,13 +126,14 @@ class Pipeline:
             spans.append((len(segments), len(segments) + len(cut_text)))
             segments.extend(cut_text)
         # Only the first segment of a text begins with the prefix.
-        finish_segments = self._start_segments(segments, [begin for begin, _ in spans], plan, pool)
+        first_segments = [begin for begin, end in spans if begin < end]
+        pending = self._start_segments(segments, first_segments, plan, pool)
 
-        def finish() -> list[list[Translation]]:
-            translations = finish_segments()
+        def wait() -> list[list[Translation]]:
+            translations = pending()
             return [self._assemble(translations[begin:end], request) for begin, end in spans]
 
-        return finish
+        return wait
 
     def _assemble(self, segments: list[list[Translation]], request: Request) -> list[Translation]:
         """Return the translations of a text from those of its segments."""
@@ -139,7 +149,7 @@ class Pipeline:
 
     def _start_segments(
         self, segments: Sequence[np.ndarray], prefixed: Sequence[int], plan: _Plan, pool: Executor
-    ) -> Finish:
+    ) -> Pending:
         """Start to search, in batches of similar length.
 
         Args:
@@ -162,13 +172,10 @@ class Pipeline:
                     for tokens, log_prob, score in hypotheses
                 ]
 
-        groups = [(list(range(len(segments))), plan.prefix)]
-        if len(plan.prefix):
-            others = set(range(len(segments))).difference(prefixed)
-            groups = [
-                ([i for i in range(len(segments)) if i not in others], plan.prefix),
-                (sorted(others), plan.prefix[:0]),
-            ]
+        if not len(plan.prefix):  # all segments share batches
+            prefixed = []
+        others = sorted(set(range(len(segments))).difference(prefixed))
+        groups = [(prefixed, plan.prefix), (others, plan.prefix[:0])]
         jobs = [
             pool.submit(search, [indices[i] for i in batch], prefix)
             for indices, prefix in groups
@@ -179,12 +186,12 @@ class Pipeline:
             )
         ]
 
-        def finish() -> list[list[Translation]]:
+        def wait() -> list[list[Translation]]:
             for job in jobs:
                 job.result()
             return translations
 
-        return finish
+        return wait
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:

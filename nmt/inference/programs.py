@@ -12,9 +12,9 @@ from keras import ops
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import NEVER, Beam, SearchParameters, StaticOptions
+from nmt.inference.contract import NEVER, BeamOptions, SearchParameters, StaticOptions
 from nmt.inference.greedy import Greedy, Sample
-from nmt.inference.search import FREE, Algorithm, Constraints, Hypotheses, run
+from nmt.inference.search import FREE, Algorithm, Constraints, HypothesisTensors, run
 from nmt.model.contract import Decoder, Model
 
 LENGTH_STEP = 8  # positions decoded, or padded to, at a time
@@ -36,7 +36,7 @@ class OneCallPrograms:
 
     def search(
         self, options: StaticOptions, source: np.ndarray, constraints: Constraints, keys: np.ndarray
-    ) -> Hypotheses:
+    ) -> HypothesisTensors:
         """Return the hypotheses of a batch as NumPy arrays.
 
         Args:
@@ -57,7 +57,7 @@ class OneCallPrograms:
         outputs = self.compiled[options](
             source, limits, prefix, keys, room, n_best, alpha, beta, temperature, top_p
         )
-        return Hypotheses(*(output[:count] for output in outputs))
+        return HypothesisTensors(*(output[:count] for output in outputs))
 
     def _compile(self, options: StaticOptions) -> Any:
         def search(
@@ -90,7 +90,7 @@ class SteppedPrograms:
 
     def search(
         self, options: StaticOptions, source: np.ndarray, constraints: Constraints, keys: np.ndarray
-    ) -> Hypotheses:
+    ) -> HypothesisTensors:
         """Return the hypotheses of a batch: see `OneCallPrograms.search`."""
         import tensorflow as tf
 
@@ -105,7 +105,7 @@ class SteppedPrograms:
         # Passing one tensor is faster than passing five.
         parameters = tf.constant(constraints.parameters, tf.float32)
         limits, prefix = tf.constant(constraints.limits), tf.constant(constraints.prefix)
-        progress = begin(tf.constant(source), limits, tf.constant(keys), tf.constant(longest))
+        progress = begin(tf.constant(source), tf.constant(keys), tf.constant(longest))
         outputs: list[np.ndarray] | None = None
         # `rows` are rows of the last step that stay, `sentences` their rows in the whole batch.
         sentences = rows = np.arange(len(source))
@@ -136,17 +136,16 @@ class SteppedPrograms:
                 break
         assert outputs is not None
         assert not remaining.size, "every output ends at its limit"
-        return Hypotheses(*(output[:count] for output in outputs))
+        return HypothesisTensors(*(output[:count] for output in outputs))
 
     def _trace(self, options: StaticOptions) -> tuple[Any, Any]:
         """Return the two functions of a search: begin, and advance."""
         import tensorflow as tf
 
-        def begin(source: Any, limits: Any, keys: Any, longest: Any) -> Any:
+        def begin(source: Any, keys: Any, longest: Any) -> Any:
             state = start_state(self._model, source, options, 0)
             algorithm = make_algorithm(self._model, options, key=tf.cast(keys, tf.uint32))
-            free = tf.fill([tf.shape(limits)[0], 1], FREE)
-            return algorithm.begin(state, Constraints(limits, free), longest)
+            return algorithm.begin(state, tf.shape(source)[0], longest)
 
         def advance(
             progress: Any, limits: Any, prefix: Any, parameters: Any, rows: Any, until: Any
@@ -172,7 +171,7 @@ class SteppedPrograms:
             return progress, limits, prefix, unfinished, algorithm.result(progress)
 
         scalar, vector, matrix = (tf.TensorSpec([None] * rank, tf.int32) for rank in range(3))
-        first = _trace_function(begin, matrix, vector, vector, scalar)
+        first = _trace_function(begin, matrix, vector, scalar)
         progress = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), first.structured_outputs
         )
@@ -205,8 +204,8 @@ def _relax(spec: Any, axis: int) -> Any:
 
 
 def search_in_graph(
-    model: Decoder, source: Any, limits: Any, beam: Beam, max_length: Any
-) -> Hypotheses:
+    model: Decoder, source: Any, limits: Any, beam: BeamOptions, max_length: Any
+) -> HypothesisTensors:
     """Search within a graph.
 
     Args:

@@ -21,7 +21,7 @@ from nmt.inference.contract import SearchParameters
 
 Tensor = Any
 State = Any
-Step = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
+StepFunction = Callable[[Tensor, Tensor, State], tuple[Tensor, State]]
 
 IMPOSSIBLE = -1e9  # log-probability of forbidden tokens; finite, so that sums stay ordered
 FREE = -1  # in a prefix: any token may follow
@@ -37,7 +37,7 @@ class Constraints(NamedTuple):
     parameters: SearchParameters = SearchParameters()
 
 
-class Hypotheses(NamedTuple):
+class HypothesisTensors(NamedTuple):
     """The outputs of a search, n per sentence, best first."""
 
     tokens: Tensor  # int32 [B, n, T]: without begin mark; with end mark, then zeros
@@ -52,7 +52,7 @@ class Algorithm(Protocol):
     Its progress is a NamedTuple with a scalar ``index``; the first axis of all else is the batch.
     """
 
-    def begin(self, state: State, constraints: Constraints, max_length: int | Tensor) -> Any:
+    def begin(self, state: State, batch_size: int | Tensor, max_length: int | Tensor) -> Any:
         """Return the progress before the first token, with room for ``max_length`` T tokens."""
         ...
 
@@ -64,17 +64,22 @@ class Algorithm(Protocol):
         """Search up to position ``until``, or until all sentences are finished."""
         ...
 
-    def result(self, progress: Any) -> Hypotheses:
+    def result(self, progress: Any) -> HypothesisTensors:
         """Return the hypotheses."""
         ...
 
 
 def run(
     algorithm: Algorithm, state: State, constraints: Constraints, *, max_length: int | Tensor
-) -> Hypotheses:
+) -> HypothesisTensors:
     """Return the result of a whole search; ``max_length`` T is at least the largest limit."""
-    progress = algorithm.begin(state, constraints, max_length)
+    progress = algorithm.begin(state, ops.shape(constraints.limits)[0], max_length)
     return algorithm.result(algorithm.advance(progress, constraints, max_length))
+
+
+def is_possible(log_prob: Any) -> Any:
+    """Return whether log-probabilities or scores belong to hypotheses that exist."""
+    return log_prob > IMPOSSIBLE / 2
 
 
 def forced_tokens(constraints: Constraints, index: Tensor, eos: int) -> Tensor:
@@ -158,6 +163,6 @@ def log_prob(logits: Tensor, normalizer: Tensor, tokens: Tensor) -> Tensor:
     return (ops.take_along_axis(logits, tokens, axis=-1) - normalizer)[..., 0]
 
 
-def count_tokens(tokens: Tensor, eos: int) -> Tensor:
+def output_lengths(tokens: Tensor, eos: int) -> Tensor:
     """Count tokens up to the end mark, which every hypothesis has: [..., T] -> int32 [...]."""
     return ops.cast(ops.argmax(ops.equal(tokens, eos), axis=-1), "int32") + 1

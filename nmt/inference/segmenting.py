@@ -96,7 +96,7 @@ class Segmenter:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
                 "translated in one go: such texts are translated in segments",
-                stacklevel=8,
+                stacklevel=1,
             )
             self._has_warned = True
         return list(self._segments(text))

@@ -11,7 +11,7 @@ import numpy as np
 from nmt.config import Config, DecodingConfig
 from nmt.config.data import list_tags
 from nmt.data.tokenizer import Tokenizer
-from nmt.inference.contract import Engine, SamplingRequest, SearchRequest
+from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
 from nmt.inference.joining import UNKNOWN_LANGUAGE, Joiner
@@ -27,19 +27,17 @@ class Translator:
     """An engine with its tokenizer, ready to translate.
 
     Args:
-        engine: turns source ids into target ids.
-        tokenizer: the tokenizer of its ids.
+        engines: turn source ids into target ids.
+        tokenizer: the tokenizer of their ids.
         decoding: defaults of the search.
         longest: tokens, end mark included, of the longest sequence in training: longer texts are
-            translated in segments. None: as many as the engine has positions.
-        load_keras_engine: loads the Keras engine, for requests that the engine does not support;
-            called at most once, when it is first needed. None: ``engine`` is the only one.
+            translated in segments. None: as many as the preferred engine has positions.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         target_language: BCP 47 tag, which decides whether translations of segments are joined with
             spaces; "und" if it is unknown.
 
     Attributes:
-        engine: the preferred engine; `engines` has the Keras engine beside it.
+        engine: the preferred engine of `engines`.
         segmenter: cuts texts into segments.
         joiner: joins translations of segments.
         pipeline: translates texts, segment by segment.
@@ -47,51 +45,47 @@ class Translator:
 
     def __init__(
         self,
-        engine: Engine,
+        engines: Engines,
         tokenizer: Tokenizer,
         decoding: DecodingConfig,
         *,
         longest: int | None = None,
-        load_keras_engine: Callable[[], KerasEngine] | None = None,
         tags: Sequence[str] = (),
         target_language: str = UNKNOWN_LANGUAGE,
     ) -> None:
-        self.engine = engine
-        self.engines = Engines(engine, load_keras_engine)
+        self.engine = engine = engines.preferred
+        self.engines = engines
         self.tokenizer = tokenizer
         self.decoding = decoding
         max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # end mark
         self.segmenter = Segmenter(tokenizer, max_tokens, tags)
         self.joiner = Joiner(target_language)
-        self.pipeline = Pipeline(self.engines, tokenizer, self.segmenter, self.joiner, decoding)
+        self.pipeline = Pipeline(engines, tokenizer, self.segmenter, self.joiner, decoding)
 
     @classmethod
     def from_config(
         cls,
-        engine: Engine,
+        engines: Engines,
         tokenizer: Tokenizer,
         config: Config,
         *,
         longest: int | None = None,
         whole: bool = False,
-        load_keras_engine: Callable[[], KerasEngine] | None = None,
     ) -> Translator:
         """Return a translator with the settings of a run.
 
         Args:
-            engine: see `Translator`.
+            engines: see `Translator`.
             tokenizer: the run's tokenizer.
             config: the run's configuration.
             longest: see `Translator`; None: the longest sequence that the run was trained on.
             whole: translate longer texts in one go too, up to the positions of the engine.
-            load_keras_engine: see `Translator`.
         """
         return cls(
-            engine,
+            engines,
             tokenizer,
             config.decoding,
             longest=None if whole else longest or max(config.training.row_lengths),
-            load_keras_engine=load_keras_engine,
             tags=list_tags(config.data),
             target_language=config.data.languages[1],
         )
@@ -125,20 +119,18 @@ class Translator:
             UserError: the run or its weights are missing, the engine cannot hold them, or the runs
                 have different tokenizers.
         """
-        from nmt.inference.loading import load_engine
+        from nmt.inference.loading import load_engines
         from nmt.runs.folder import RunFolder
 
         paths = [run] if isinstance(run, str | Path) else run
         folders = [RunFolder.open(Path(path)) for path in paths]
         tokenizer = folders[0].load_tokenizer()
-        loaded, load_keras_engine = load_engine(folders, tokenizer, engine, quantization, log)
         return cls.from_config(
-            loaded,
+            load_engines(folders, tokenizer, engine, quantization, log),
             tokenizer,
             folders[0].config,
             longest=min(max(folder.config.training.row_lengths) for folder in folders),
             whole=whole,
-            load_keras_engine=load_keras_engine,
         )
 
     def keras_engine(self, feature: str = "this") -> KerasEngine:
@@ -164,7 +156,7 @@ class Translator:
         if engine is self.engine:
             return self
         return Translator(
-            engine,
+            Engines(engine),
             self.tokenizer,
             self.decoding,
             longest=self.segmenter.max_tokens + 1,
@@ -203,7 +195,8 @@ class Translator:
 
         Args:
             texts: source sentences.
-            beam_size: hypotheses kept at every position; 1 is greedy. None: the run's default.
+            beam_size: hypotheses kept at every position; 1 is greedy. None: the run's default, or
+                ``n_best`` if that is larger.
             length_penalty: alpha of Wu et al. 2016, equation 14. None: the run's default.
             coverage_penalty: beta of the same equation.
             n_best: translations per text, at most ``beam_size``.

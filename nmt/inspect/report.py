@@ -63,14 +63,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.analysis.heads.report import HeadReport
         from nmt.analysis.heads.statistics import average, sum_up
         from nmt.analysis.pictures.files import save_figure
-        from nmt.inference.forcing import count_tokens
+        from nmt.inference.forcing import count_pair_tokens
         from nmt.inference.translator import Translator
         from nmt.runs.corpus import read_corpus
 
         translator = Translator.load(folder.path, engine="keras")
     dev = read_corpus(folder, console.print).dev
     # Like training, skip pairs that are longer than its rows.
-    lengths = count_tokens(translator.tokenizer, dev)
+    lengths = count_pair_tokens(translator.tokenizer, dev)
     short = [
         pair
         for pair, n in zip(dev, lengths, strict=True)

@@ -306,13 +306,13 @@ class Recurrent(EncoderDecoder):
             for state in bridged
         ] or [zeros] * sizes.decoder_layers
         attentional = ops.zeros((*shape, sizes.d_model), self.compute_dtype)
-        no_coverage = ops.zeros((*shape, ops.shape(source)[1]), "float32")
+        zero_coverage = ops.zeros((*shape, ops.shape(source)[1]), "float32")
         return RecurrentState(
             layers=tuple((state,) * self.decoder_layers[0].cell_type.states for state in initial),
             attentional=attentional if sizes.input_feeding else (),
             memory=self.reading.project(states),
             memory_mask=ops.not_equal(source, PAD)[:, None, None, :],
-            coverage=no_coverage if track_coverage else (),
+            coverage=zero_coverage if track_coverage else (),
         )
 
     def step(

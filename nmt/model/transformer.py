@@ -273,7 +273,7 @@ class Transformer(EncoderDecoder):
         sizes = self.sizes.self_attention
         keys = ops.zeros((batch, sizes.groups, sizes.head_width, slots), self.compute_dtype)
         values = ops.zeros((batch, sizes.groups, slots, sizes.value_width), self.compute_dtype)
-        no_coverage = ops.zeros((batch, beam_size, ops.shape(source)[1]), "float32")
+        zero_coverage = ops.zeros((batch, beam_size, ops.shape(source)[1]), "float32")
         return TransformerState(
             cache=tuple(KeyValues(keys, values) for _ in self.decoder_blocks),
             ancestors=ops.full((batch, beam_size, max_length), -1, "int32"),
@@ -282,7 +282,7 @@ class Transformer(EncoderDecoder):
                 for block in self.decoder_blocks
             ),
             memory_mask=mask,
-            coverage=no_coverage if track_coverage else (),
+            coverage=zero_coverage if track_coverage else (),
         )
 
     def step(

@@ -14,6 +14,7 @@ import numpy as np
 from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
 from nmt.serving.answers import encode_answer
 from nmt.serving.batching import Batcher, ClosedError, Item, Options, QueueFullError, Result
 from nmt.serving.health import HealthCheck
@@ -59,7 +60,7 @@ class Service:
         translator: searches on the thread of `batcher` only, and computes attention on that of the
             batcher for attention.
         limits: limits of requests, batches and waiting times.
-        metrics: count what is translated.
+        metrics: counters of the work.
     """
 
     def __init__(self, translator: SegmentTranslator, limits: Limits, metrics: Metrics) -> None:
@@ -145,7 +146,7 @@ class Service:
         return await asyncio.to_thread(encode_answer, hypotheses, attentions, body.scores)
 
     async def load_attention(self) -> None:
-        """Load what attention needs, once and on a thread of its own, and wait for it.
+        """Load the model that attention needs, once and in a thread of its own, and wait for it.
 
         Raises:
             HTTPException: 400 if it cannot be loaded, 503 if that takes too long.
@@ -183,9 +184,8 @@ class Service:
 
     def _search_options(self, body: TranslationRequest) -> _SearchOptions:
         """Resolve defaults; equal searches get equal options, so that they share batches."""
-        decoding = self._translator.decoding
-        beam = body.beam or max(decoding.beam_size, body.nbest)
-        penalty = decoding.length_penalty if body.length_penalty is None else body.length_penalty
+        request = SearchRequest(body.beam, body.length_penalty, n_best=body.nbest)
+        beam, penalty = request.resolve_defaults(self._translator.decoding)
         return _SearchOptions(beam, penalty if beam > 1 else 0.0, body.nbest)
 
     async def _wait(

@@ -12,6 +12,7 @@ from nmt.config import Config
 from nmt.data.batches import BatchPlan
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import evenly
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -64,7 +65,7 @@ def make_trainer(
         stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, fitted.training.evaluation_sentences),
-        translator=Translator.from_config(KerasEngine(model), tokenizer, fitted),
+        translator=Translator.from_config(Engines(KerasEngine(model)), tokenizer, fitted),
         summary=summary,
     )
     return session, trainer

@@ -153,6 +153,7 @@ def without_cache(translator: Any) -> Any:
     """Return a translator that decodes the whole prefix again at every step."""
     from keras import ops
 
+    from nmt.inference.engines import Engines
     from nmt.inference.keras_engine import KerasEngine
     from nmt.inference.translator import Translator
     from nmt.model.masks import causal_mask
@@ -201,7 +202,7 @@ def without_cache(translator: Any) -> Any:
 
     engine = KerasEngine(model)
     engine.model = cast("Any", Uncached())
-    return Translator(engine, translator.tokenizer, translator.decoding)
+    return Translator(Engines(engine), translator.tokenizer, translator.decoding)
 
 
 def singles(translators: dict[str, Any], sources: Sequence[str]) -> None:

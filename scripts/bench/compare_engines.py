@@ -31,7 +31,7 @@ def main() -> None:
 
     set_up_translation()
     from nmt.inference.contract import SearchRequest
-    from nmt.inference.forcing import count_tokens
+    from nmt.inference.forcing import count_pair_tokens
     from nmt.inference.translator import Translator
 
     lines = choose(arguments.lines.read_text("utf-8").splitlines(), arguments.count)
@@ -61,7 +61,7 @@ def main() -> None:
     pairs = [
         pair
         for pair in pairs
-        if count_tokens(keras.tokenizer, [pair])[0] <= keras.segmenter.max_tokens
+        if count_pair_tokens(keras.tokenizer, [pair])[0] <= keras.segmenter.max_tokens
     ]
     furthest = max(
         abs(a_log_prob - b_log_prob)

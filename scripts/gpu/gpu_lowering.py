@@ -234,7 +234,7 @@ def make_calls(
     import keras
     import numpy as np
 
-    from nmt.inference.contract import Beam, Sampling
+    from nmt.inference.contract import BeamOptions, SamplingOptions
     from nmt.inference.keras_engine import KerasEngine
     from nmt.runs.building import build_model
     from nmt.runs.resuming import compose_config
@@ -255,9 +255,9 @@ def make_calls(
         "update": lambda: steps[0].update(batches[0], 1e-3, 1),
         "micro-batches": lambda: steps[1].update(batches[1], 1e-3, 1),
         "evaluation": lambda: steps[0].evaluate(batches[0]),
-        "greedy": lambda: engine.search(sources, limits, Beam(1, 1.0), prefix),
-        "beam": lambda: engine.search(sources, limits, Beam(4, 1.0), prefix),
-        "sampling": lambda: engine.search(sources, limits, Sampling(2), prefix),
+        "greedy": lambda: engine.search(sources, limits, BeamOptions(1, 1.0), prefix),
+        "beam": lambda: engine.search(sources, limits, BeamOptions(4, 1.0), prefix),
+        "sampling": lambda: engine.search(sources, limits, SamplingOptions(2), prefix),
     }
     if keras.config.backend() == "tensorflow":  # JAX compiles every update
         plain = make_step(model, replace(training, jit_compile="off"), seed=1)

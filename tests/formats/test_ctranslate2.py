@@ -20,7 +20,7 @@ from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
 from nmt.formats.comparison import read_samples
-from nmt.inference.contract import Beam, Hypothesis
+from nmt.inference.contract import BeamOptions, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.keras_engine import KerasEngine
 from nmt.model.sizes import RecurrentSizes
@@ -236,7 +236,7 @@ def test_search_finds_what_keras_finds(
     table[[PAD, BOS]] = 0  # embeddings are tied: a random model likes to repeat its begin mark
     model.embedding.table.assign(table)
     sources, limits = sources_and_limits(60)
-    beam = Beam(size, 0.6, n_best=size)
+    beam = BeamOptions(size, 0.6, n_best=size)
     hypotheses = engine_of(model).search(sources, limits, beam, NO_PREFIX)
     check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
     assert all(1 <= len(ranked) <= size for ranked in hypotheses)
@@ -257,13 +257,13 @@ def test_the_begin_mark_is_never_written(
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)
-    written = engine._search(sources, 12, Beam(size, 0.6), NO_PREFIX, ())
+    written = engine._search(sources, 12, BeamOptions(size, 0.6), NO_PREFIX, ())
     assert any(BOS in tokens for hypotheses in written for tokens in hypotheses)
-    hypotheses = engine.search(sources, limits, Beam(size, 0.6, n_best=size), NO_PREFIX)
+    hypotheses = engine.search(sources, limits, BeamOptions(size, 0.6, n_best=size), NO_PREFIX)
     check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
     if size == 1:
         keras_engine.model.set_weights(model.get_weights())
-        expected = keras_engine.search(sources, limits, Beam(1, 0.6), NO_PREFIX)
+        expected = keras_engine.search(sources, limits, BeamOptions(1, 0.6), NO_PREFIX)
         assert [best.tokens for best, *_ in hypotheses] == [best.tokens for best, *_ in expected]
 
 
@@ -304,7 +304,7 @@ def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> N
     sources, _ = sources_and_limits(12)
     limits = np.array([4, 5, 6, *[11] * 9], np.int32)
     prefix = np.array([7, 8, 9], np.int32)
-    beam = Beam(size, 0.6, n_best=size)
+    beam = BeamOptions(size, 0.6, n_best=size)
     hypotheses = engine_of(model).search(sources, limits, beam, prefix)
     check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
     assert all(item.tokens[:3] == (7, 8, 9) for ranked in hypotheses for item in ranked)
@@ -315,7 +315,9 @@ def test_a_prefix_begins_every_target_and_counts(engine_of: Any, size: int) -> N
 def test_an_empty_target_may_be_found(engine_of: Any, size: int) -> None:
     sources, _ = sources_and_limits(3)
     limits = np.full(3, 9, np.int32)
-    hypotheses = engine_of(ending_model(8)).search(sources, limits, Beam(size, 0.6), NO_PREFIX)
+    hypotheses = engine_of(ending_model(8)).search(
+        sources, limits, BeamOptions(size, 0.6), NO_PREFIX
+    )
     assert [ranked[0].tokens for ranked in hypotheses] == [(EOS,)] * 3
 
 

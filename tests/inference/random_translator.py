@@ -12,6 +12,7 @@ from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 
 
@@ -35,4 +36,4 @@ def translator(tokenizer: Tokenizer) -> Translator:
     end_mark = np.array(model.token_table()[EOS])
     beta = model.decoder_norm.beta
     beta.assign(np.array(beta) + end_mark / np.linalg.norm(end_mark))
-    return Translator(KerasEngine(model), tokenizer, DECODING)
+    return Translator(Engines(KerasEngine(model)), tokenizer, DECODING)

@@ -19,7 +19,7 @@ from nmt.inference.search import (
     IMPOSSIBLE,
     Algorithm,
     Constraints,
-    Hypotheses,
+    HypothesisTensors,
     run,
 )
 
@@ -155,8 +155,8 @@ def same(state: Any, parents: Any) -> Any:
     return state
 
 
-def numpy(hypotheses: Hypotheses) -> Hypotheses:
-    return Hypotheses(*(ops.convert_to_numpy(part) for part in hypotheses))
+def numpy(hypotheses: HypothesisTensors) -> HypothesisTensors:
+    return HypothesisTensors(*(ops.convert_to_numpy(part) for part in hypotheses))
 
 
 def make_constraints(
@@ -178,10 +178,12 @@ def jitted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cache
-def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Constraints], Hypotheses]:
+def program(
+    algorithm: Algorithm, max_length: int
+) -> Callable[[Any, Constraints], HypothesisTensors]:
     """Return a search: on JAX compiled, once for all numbers and tables."""
 
-    def searched(state: Any, constraints: Constraints) -> Hypotheses:
+    def searched(state: Any, constraints: Constraints) -> HypothesisTensors:
         return run(algorithm, state, constraints, max_length=max_length)
 
     return jitted(searched)
@@ -189,7 +191,7 @@ def program(algorithm: Algorithm, max_length: int) -> Callable[[Any, Constraints
 
 def run_greedy(
     steps: Any, state: Any, limits: Sequence[int], length: int = ROOM, **more: Any
-) -> Hypotheses:
+) -> HypothesisTensors:
     prefix = more.pop("prefix", None)
     algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
     return numpy(program(algorithm, length)(state, make_constraints(limits, prefix)))
@@ -208,7 +210,7 @@ def run_beam(
     ended_size: int = 0,
     prefix: Any = None,
     **more: Any,
-) -> Hypotheses:
+) -> HypothesisTensors:
     algorithm = BeamSearch(
         step=steps.step,
         reorder=reorder,
@@ -224,7 +226,7 @@ def run_beam(
     return numpy(program(algorithm, length)(state, constraints))
 
 
-def sequences(hypotheses: Hypotheses, sentence: int = 0) -> list[list[int]]:
+def sequences(hypotheses: HypothesisTensors, sentence: int = 0) -> list[list[int]]:
     """Return the tokens of each hypothesis, and check what stands behind them."""
     listed = []
     for row, length in zip(hypotheses.tokens[sentence], hypotheses.lengths[sentence], strict=True):

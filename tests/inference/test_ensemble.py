@@ -12,7 +12,7 @@ from conftest import RECURRENT, transformer
 
 from nmt import Translator
 from nmt.errors import UserError
-from nmt.inference.contract import Beam
+from nmt.inference.contract import BeamOptions
 from nmt.inference.ensemble import Ensemble
 from nmt.inference.keras_engine import KerasEngine
 from nmt.model.contract import Model
@@ -60,12 +60,12 @@ def test_logits_are_means_of_log_probabilities() -> None:
 @pytest.mark.parametrize(
     "beam",
     [
-        pytest.param(Beam(1, 0.0), marks=pytest.mark.long),
-        pytest.param(Beam(3, 0.6), marks=pytest.mark.long),
-        Beam(3, 0.6, coverage_penalty=0.2),
+        pytest.param(BeamOptions(1, 0.0), marks=pytest.mark.long),
+        pytest.param(BeamOptions(3, 0.6), marks=pytest.mark.long),
+        BeamOptions(3, 0.6, coverage_penalty=0.2),
     ],
 )
-def test_what_is_found_has_the_score_of_its_forced_decoding(beam: Beam) -> None:
+def test_what_is_found_has_the_score_of_its_forced_decoding(beam: BeamOptions) -> None:
     """Of models of several kinds, whose states are of no one shape."""
     ensemble = engine(make_model(1), make_model(2, layers=2), recurrent(3))
     limits = np.array([9, 6, 12], np.int32)
@@ -77,8 +77,8 @@ def test_what_is_found_has_the_score_of_its_forced_decoding(beam: Beam) -> None:
 
 def test_a_model_twice_is_the_model() -> None:
     model, limits = make_model(1), np.array([8, 8, 8], np.int32)
-    single = KerasEngine(model).search(SOURCES, limits, Beam(2, 0.6), NOTHING)
-    twice = engine(model, model).search(SOURCES, limits, Beam(2, 0.6), NOTHING)
+    single = KerasEngine(model).search(SOURCES, limits, BeamOptions(2, 0.6), NOTHING)
+    twice = engine(model, model).search(SOURCES, limits, BeamOptions(2, 0.6), NOTHING)
     assert [best[0].tokens for best in single] == [best[0].tokens for best in twice]
     assert [best[0].log_prob for best in single] == pytest.approx(
         [best[0].log_prob for best in twice], abs=1e-4

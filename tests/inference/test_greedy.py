@@ -34,7 +34,7 @@ from nmt.inference.contract import SearchParameters
 from nmt.inference.greedy import Sample
 from nmt.inference.search import (
     Constraints,
-    Hypotheses,
+    HypothesisTensors,
     run,
 )
 from nmt.model.dropout import fold
@@ -84,10 +84,10 @@ COIN = Bigrams(
 
 
 @cache
-def drawer(**arguments: Any) -> Callable[[Any, Constraints, Any], Hypotheses]:
+def drawer(**arguments: Any) -> Callable[[Any, Constraints, Any], HypothesisTensors]:
     """Return a draw of at most three tokens, as `program` returns a search."""
 
-    def draw(state: Any, constraints: Constraints, keys: Any) -> Hypotheses:
+    def draw(state: Any, constraints: Constraints, keys: Any) -> HypothesisTensors:
         algorithm = Sample(step=Bigrams.step, bos=BOS, eos=EOS, key=keys, **arguments)
         return run(algorithm, state, constraints, max_length=3)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.inference.compiled import compile_over
-from nmt.inference.contract import Beam, Hypothesis, Sampling
+from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.keras_engine import KerasEngine, sampling_keys
 from nmt.inference.programs import make_algorithm, search_in_graph, start_state
 from nmt.inference.search import FREE, Constraints, run
@@ -188,7 +188,7 @@ def folded(key: int, *numbers: int) -> int:
 # Sources differ in length, and outputs in their limits: some leave the batch in each piece of it.
 SOURCES = [np.array(ids, np.int32) for ids in ([7, 9], [5], [11, 3, 8], [4, 4], [6], [13, 2, 5])]
 LIMITS = np.array([18, 2, 7, 12, 4, 18], np.int32)
-KEYS = sampling_keys(SOURCES, seed=1)  # seed of `Sampling`
+KEYS = sampling_keys(SOURCES, seed=1)  # seed of `SamplingOptions`
 NO_PREFIX = np.zeros(0, np.int32)
 ROOM = 20
 
@@ -227,7 +227,7 @@ def engine() -> KerasEngine:
 def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
     engine: KerasEngine, size: int
 ) -> None:
-    outputs = engine.search(SOURCES, LIMITS, Beam(size, 0.6, n_best=size), NO_PREFIX)
+    outputs = engine.search(SOURCES, LIMITS, BeamOptions(size, 0.6, n_best=size), NO_PREFIX)
     for hypotheses, source, limit in zip(outputs, SOURCES, LIMITS, strict=True):
         if size == 1:
             check(hypotheses, [WALK.greedy(with_end(source), limit)])
@@ -238,7 +238,7 @@ def test_the_engine_finds_the_best_of_all_outputs_of_a_decoder(
 @pytest.mark.backend
 @pytest.mark.parametrize("size", [1, WIDE])
 def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> None:
-    beam = Beam(size, 0.6, n_best=min(size, 3))
+    beam = BeamOptions(size, 0.6, n_best=min(size, 3))
     fast = compile_over(
         WALK,
         lambda source, limits: tuple(search_in_graph(WALK, source, limits, beam, ROOM)),
@@ -260,7 +260,7 @@ def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> N
 def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     """In pieces or in one: by the same keys the same, with the decoder's own probabilities."""
     count = 400
-    sampling = Sampling(count)
+    sampling = SamplingOptions(count)
     samples = engine.search(SOURCES, LIMITS, sampling, NO_PREFIX)
 
     def draw(source: Any, limits: Any, keys: Any) -> Any:
@@ -290,7 +290,7 @@ def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
 
 def test_finished_sentences_leave_and_the_state_grows(engine: KerasEngine) -> None:
     """What the results above went through, on TensorFlow: 8 positions at a time."""
-    beam = Beam(WIDE, 0.6, n_best=WIDE)
+    beam = BeamOptions(WIDE, 0.6, n_best=WIDE)
     engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
     begin, advance = engine._programs.compiled[beam.static_options]
     calls = []
@@ -342,12 +342,12 @@ def test_numbers_are_inputs_of_a_compiled_search(compilations: Callable[[], int]
         alpha, beta, temperature = rng.uniform(0, 3), rng.uniform(0.01, 1), rng.uniform(0.2, 3)
         top_p, n_best = rng.uniform(0.3, 0.99), 1 + number % WIDE
         for weight in (0.0, beta):
-            beam = Beam(WIDE, alpha, weight, n_best)
+            beam = BeamOptions(WIDE, alpha, weight, n_best)
             outputs = engine.search(sources, limits, beam, NO_PREFIX)
             for hypotheses, text, limit in zip(outputs, texts, limits, strict=True):
                 check(hypotheses, WALK.best(text, limit, alpha, weight, n_best))
         for share in (1.0, top_p):
-            sampling = Sampling(3, temperature, top_p=share)
+            sampling = SamplingOptions(3, temperature, top_p=share)
             sampled = engine.search(sources, limits, sampling, NO_PREFIX)
             for samples, text, limit, key in zip(sampled, texts, limits, keys, strict=True):
                 expected = [

@@ -15,7 +15,8 @@ from translator_inputs import DECODING, SENTENCES
 from nmt import Translator
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
-from nmt.inference.contract import Beam, Hypothesis, Sampling, SearchRequest
+from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import LINE_ENDS, Translation
 from nmt.inference.streaming import translate_file
@@ -34,14 +35,14 @@ class Foreign:
     parallel = 1
     keras_engine: KerasEngine | None = None
 
-    def supports(self, options: Beam | Sampling) -> bool:
-        return isinstance(options, Beam) and not options.coverage_penalty
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
+        return isinstance(options, BeamOptions) and not options.coverage_penalty
 
     def search(
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         return [[Hypothesis((*ids[::-1], EOS), -1.0, -1.0)] for ids in sources]
@@ -65,7 +66,7 @@ class Meeting(Foreign):
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.sizes.append(len(sources))
@@ -77,7 +78,7 @@ def test_batches_are_searched_at_the_same_time_and_come_back_in_order(
     translator: Translator,
 ) -> None:
     engine = Meeting()
-    both = Translator(engine, translator.tokenizer, translator.decoding)
+    both = Translator(Engines(engine), translator.tokenizer, translator.decoding)
     outputs = both.hypotheses(SENTENCES)
     assert engine.sizes == [2, 2]
     for sentence, (translation,) in zip(SENTENCES, outputs, strict=True):
@@ -96,7 +97,7 @@ class Interrupted(Foreign):
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.batches += 1
@@ -105,7 +106,7 @@ class Interrupted(Foreign):
 
 def test_an_interruption_does_not_wait_for_the_batches_behind_it(translator: Translator) -> None:
     engine = Interrupted()
-    interrupted = Translator(engine, translator.tokenizer, translator.decoding)
+    interrupted = Translator(Engines(engine), translator.tokenizer, translator.decoding)
     with pytest.raises(KeyboardInterrupt):
         interrupted.translate(SENTENCES * 100)
     assert engine.batches < 3  # of 25: the second may have begun
@@ -115,7 +116,7 @@ def test_what_fails_in_a_batch_is_raised(translator: Translator) -> None:
     engine = Meeting()
     engine.barrier.abort()
     with pytest.raises(threading.BrokenBarrierError):
-        Translator(engine, translator.tokenizer, translator.decoding).translate(SENTENCES)
+        Translator(Engines(engine), translator.tokenizer, translator.decoding).translate(SENTENCES)
 
 
 def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
@@ -127,7 +128,7 @@ def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
         loaded.append(cast(KerasEngine, translator.engine))
         return loaded[0]
 
-    mixed = Translator(Foreign(), translator.tokenizer, translator.decoding, load_keras_engine=load)
+    mixed = Translator(Engines(Foreign(), load), translator.tokenizer, translator.decoding)
     assert mixed.hypotheses(["Hola."])[0][0].tokens[-2] == mixed.tokenizer.encode(["Hola."])[0][0]
     assert mixed.score([("Hola.", "Hello.")])[0].log_probs[-1] == -0.5
     assert loaded == []
@@ -141,7 +142,7 @@ def test_what_an_engine_cannot_do_the_own_one_does_and_is_loaded_once(
 def test_only_the_own_engine_samples_penalises_coverage_and_shows_attention(
     translator: Translator,
 ) -> None:
-    other = Translator(Foreign(), translator.tokenizer, translator.decoding)
+    other = Translator(Engines(Foreign()), translator.tokenizer, translator.decoding)
     with pytest.raises(UserError, match=r"^sampling needs the Keras engine"):
         other.samples(["Hola."], 2)
     with pytest.raises(UserError, match=r"^a coverage penalty needs the Keras engine"):
@@ -158,7 +159,7 @@ def test_a_stream_reads_one_chunk_ahead_and_keeps_the_order(translator: Translat
             read.append(number)
             yield [sentence, "", sentence]
 
-    reversing = Translator(Foreign(), translator.tokenizer, translator.decoding)
+    reversing = Translator(Engines(Foreign()), translator.tokenizer, translator.decoding)
     expected = reversing.hypotheses(SENTENCES)
     with closing(reversing.stream(chunks(), SearchRequest())) as stream:
         for number, chunk in enumerate(stream):
@@ -181,7 +182,7 @@ class Writer(KerasEngine):
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         return [[Hypothesis((*self.ids, EOS), -1.0, -1.0)] * options.n_best for _ in sources]
@@ -198,7 +199,7 @@ def test_bytes_that_end_a_line_leave_one_line(
     a, b = (pieces.index(piece) for piece in ("a", "e"))
     ids = [a, *sign, b, *sign]
     assert tokenizer.decode([ids]) == [f"a{end}e{end}"]
-    translator = Translator(Writer(ids), tokenizer, DECODING)
+    translator = Translator(Engines(Writer(ids)), tokenizer, DECODING)
     long_text = "hoy hace frío, " * 60  # in parts, which are joined
     texts = ["Hola.", "", long_text]
     translations = [
@@ -236,7 +237,7 @@ class Recording(Foreign):
         self,
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
-        options: Beam | Sampling,
+        options: BeamOptions | SamplingOptions,
         prefix: np.ndarray,
     ) -> list[list[Hypothesis]]:
         self.sources += [ids.tolist() for ids in sources]
@@ -259,7 +260,7 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
     )
     engine = Recording()
     tagged = Translator.from_config(
-        engine, tokenizer, config, load_keras_engine=lambda: cast(KerasEngine, engine)
+        Engines(engine, lambda: cast(KerasEngine, engine)), tokenizer, config
     )
     tag = tokenizer.encode(["<2zh>"])[0].tolist()
     text = "<2zh> " + "Hoy hace frío. " * 12

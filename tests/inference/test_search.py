@@ -37,7 +37,8 @@ from nmt.inference.search import (
     FREE,
     IMPOSSIBLE,
     Constraints,
-    Hypotheses,
+    HypothesisTensors,
+    is_possible,
     run,
     top_k,
 )
@@ -98,7 +99,7 @@ def test_sentences_of_a_batch_do_not_influence_each_other() -> None:
         )
         np.testing.assert_array_equal(batch.tokens[row], single.tokens[0])
         np.testing.assert_allclose(batch.scores[row], single.scores[0], rtol=1e-6)
-        assert (single.scores > IMPOSSIBLE / 2).sum() == (5 if limit > 2 else 4)  # no others exist
+        assert is_possible(single.scores).sum() == (5 if limit > 2 else 4)  # no others exist
         greedy_single = run_greedy(steps, steps.state([sentence], 1), [limit])
         np.testing.assert_array_equal(greedy_batch.tokens[row], greedy_single.tokens[0])
         np.testing.assert_allclose(
@@ -120,7 +121,7 @@ def test_lengths_count_every_token_up_to_the_end_mark(size: int) -> None:
         else run_greedy(steps, steps.state, [5])
     )
     for n, score in enumerate(hypotheses.scores[0]):
-        if score > IMPOSSIBLE / 2:
+        if is_possible(score):
             length = hypotheses.lengths[0, n]
             assert hypotheses.tokens[0, n, length - 1] == EOS
             assert (hypotheses.tokens[0, n, : length - 1] != EOS).all()
@@ -269,7 +270,7 @@ def search(source: Any, limits: Any, size: int, length: Any = LENGTH) -> Any:
 
 
 @cache
-def compiled_search(size: int) -> Callable[..., Hypotheses]:
+def compiled_search(size: int) -> Callable[..., HypothesisTensors]:
     """Return a search; the greedy one takes its room as the engine gives it on JAX: as a length."""
 
     def greedy(source: Any, limits: Any, room: Any) -> Any:
@@ -280,9 +281,9 @@ def compiled_search(size: int) -> Callable[..., Hypotheses]:
 
     if size:
         fast = compile_over(tiny(), beam, (2, 1))
-        return lambda source, limits: Hypotheses(*fast(source, limits))
+        return lambda source, limits: HypothesisTensors(*fast(source, limits))
     with_room = compile_over(tiny(), greedy, (2, 1, 1))
-    return lambda source, limits: Hypotheses(*with_room(source, limits, np.arange(LENGTH)))
+    return lambda source, limits: HypothesisTensors(*with_room(source, limits, np.arange(LENGTH)))
 
 
 @pytest.mark.parametrize("size", [0, WIDTH])
@@ -317,7 +318,7 @@ def test_compiled_search_equals_eager_and_sees_new_weights(size: int) -> None:
     assert all(isinstance(part, np.ndarray) for part in before)
     change(3)
     source, limits = ops.convert_to_tensor(SOURCE), ops.convert_to_tensor(LIMITS)
-    slow, after = numpy(Hypotheses(*search(source, limits, size))), fast(SOURCE, LIMITS)
+    slow, after = numpy(HypothesisTensors(*search(source, limits, size))), fast(SOURCE, LIMITS)
     np.testing.assert_array_equal(after.tokens, slow.tokens)
     np.testing.assert_array_equal(after.lengths, slow.lengths)
     np.testing.assert_allclose(after.log_probs, slow.log_probs, atol=1e-4)

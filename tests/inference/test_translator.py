@@ -15,7 +15,7 @@ from translator_inputs import SENTENCES, renew
 from nmt import Translator
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
-from nmt.inference.forcing import count_tokens
+from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter
 
@@ -325,7 +325,9 @@ def test_attention_of_given_translations_is_what_writing_them_shows(
     lengths = [
         len(attention.source) for attention in translator.attentions([(s, "") for s in SENTENCES])
     ]
-    assert count_tokens(translator.tokenizer, [(source, "") for source in SENTENCES]) == lengths
+    assert (
+        count_pair_tokens(translator.tokenizer, [(source, "") for source in SENTENCES]) == lengths
+    )
     with pytest.raises(UserError, match="pair 2 must have at most 63 tokens"):
         translator.attentions([("a", "b"), ("c", "d " * 2000)])
 

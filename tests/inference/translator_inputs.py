@@ -20,4 +20,4 @@ DECODING = DecodingConfig(
 
 def renew(translator: Translator) -> Translator:
     """Return a translator that has not warned yet, over the same engine."""
-    return Translator(translator.engine, translator.tokenizer, translator.decoding)
+    return Translator(translator.engines, translator.tokenizer, translator.decoding)

@@ -20,7 +20,7 @@ from test_transformer import compiled, logits_and_gradients, randomised, stepper
 
 from nmt.data.batches import Batches
 from nmt.data.encoded import EncodedCorpus, Sequences
-from nmt.inference.contract import Beam
+from nmt.inference.contract import BeamOptions
 from nmt.inference.keras_engine import KerasEngine
 from nmt.model import (
     input_feeding,
@@ -358,7 +358,7 @@ def test_the_score_of_a_search_is_that_of_its_output(variant: str) -> None:
     engine = KerasEngine(model)
     sources = [np.array(ids, np.int32) for ids in ([4, 5, 6, 7], [8, 9, 10], [3], [5, 5])]
     limits = np.array([15, 5, 3, 12], np.int32)
-    beam = Beam(3, length_penalty=2.0, n_best=2)  # which outputs of few tokens do not win
+    beam = BeamOptions(3, length_penalty=2.0, n_best=2)  # which outputs of few tokens do not win
     actual = engine.search(sources, limits, beam, np.zeros(0, np.int32))
     for place in range(2):
         outputs = [np.array(sentence[place].tokens[:-1], np.int32) for sentence in actual]
@@ -411,7 +411,9 @@ def test_digits_are_learnt_backwards(variant: str) -> None:
     limits = np.array([len(ids) + 3 for ids in unseen], np.int32)
     with step.use_averages():
         engine = KerasEngine(model)
-        actual = engine.search(unseen, limits, Beam(4, length_penalty=0.6), np.zeros(0, np.int32))
+        actual = engine.search(
+            unseen, limits, BeamOptions(4, length_penalty=0.6), np.zeros(0, np.int32)
+        )
     right = [
         list(sentence[0].tokens[:-1]) == ids[::-1].tolist()
         for sentence, ids in zip(actual, unseen, strict=True)

@@ -85,6 +85,7 @@ class RunEngine:
 
     def _translate(self, folder: Any) -> list[str]:
         """Translate with the Keras model, reusing the compiled search."""
+        from nmt.inference.engines import Engines
         from nmt.inference.keras_engine import KerasEngine
         from nmt.inference.translator import Translator
 
@@ -95,7 +96,7 @@ class RunEngine:
             engine = self._engine
         else:
             engine = KerasEngine(model)
-        translator = Translator.from_config(engine, folder.load_tokenizer(), config)
+        translator = Translator.from_config(Engines(engine), folder.load_tokenizer(), config)
         return translator.translate(SENTENCES)
 
     def _resume(self, path: Path) -> str:

@@ -321,9 +321,9 @@ def use_their_endings(kind: Any) -> type:
     from keras import ops
 
     class Theirs(kind):
-        def endings(self, ends: Any, log_probs: Any) -> Any:
+        def may_end(self, ends: Any, log_probs: Any) -> Any:
             is_best = ops.arange(2 * self.size) < self.size
-            return ops.logical_and(super().endings(ends, log_probs), is_best)
+            return ops.logical_and(super().may_end(ends, log_probs), is_best)
 
     return Theirs
 

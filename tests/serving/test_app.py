@@ -18,6 +18,7 @@ from fake_service import CROSS, SOON, FakeTranslator, Running, serving, until
 from nmt import Translator
 from nmt.config import DecodingConfig
 from nmt.errors import UserError
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.serving import service as service_module
 from nmt.serving.segments import SegmentTranslator
@@ -135,7 +136,7 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
     decoding = DecodingConfig(
         beam_size=3, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
-    served, fresh = (Translator(KerasEngine(model), Letters(), decoding) for _ in range(2))
+    served, fresh = (Translator(Engines(KerasEngine(model)), Letters(), decoding) for _ in range(2))
     with serving(SegmentTranslator(served)) as running:
 
         def ask(penalty: float) -> dict[str, Any]:

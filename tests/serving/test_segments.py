@@ -10,6 +10,7 @@ from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.results import Translation
 from nmt.serving.segments import SegmentTranslator
@@ -24,7 +25,7 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     decoding = DecodingConfig(
         beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
-    translator = Translator(KerasEngine(model), Letters(), decoding, longest=6)
+    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, longest=6)
     served = SegmentTranslator(translator)
     texts = ["hola", "", "holaholaholahola"]
     segments = [served.segment(text) for text in texts]
@@ -46,7 +47,8 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
         beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
     )
     separate, both = (
-        SegmentTranslator(Translator(KerasEngine(model), Letters(), decoding)) for _ in "ab"
+        SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))
+        for _ in "ab"
     )
     best = Translation("abc", -1.0, -1.0, (4, 5, 6, 2))
     texts = ["hola", "adios", "holahola"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nmt.analysis.heads.statistics import diagonal, entropy
 from nmt.analysis.heads.words import Span, assign_to_words, find_words
-from nmt.inference.forcing import count_tokens
+from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.translator import Translator
 
 Array = NDArray[Any]
@@ -97,7 +97,7 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
     tokenizer = translator.tokenizer
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
-        lengths = count_tokens(tokenizer, [(pair.source, pair.target) for pair in batch])
+        lengths = count_pair_tokens(tokenizer, [(pair.source, pair.target) for pair in batch])
         fits = [
             bool(pair.source_words and pair.target_words) and length <= translator.engine.max_length
             for pair, length in zip(batch, lengths, strict=True)

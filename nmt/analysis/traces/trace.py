@@ -17,11 +17,11 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.contract import Beam
+from nmt.inference.contract import BeamOptions, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.results import join_lines
-from nmt.inference.search import FREE, IMPOSSIBLE, Constraints
+from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
@@ -120,10 +120,8 @@ def record(
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
-    decoding = translator.decoding
-    size = decoding.beam_size if beam_size is None else beam_size
-    alpha = decoding.length_penalty if length_penalty is None else length_penalty
-    how = Beam(1, 0.0) if size == 1 else Beam(size, alpha, n_best=size)
+    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
+    options = BeamOptions(1, 0.0) if size == 1 else BeamOptions(size, alpha, n_best=size)
     ids = translator.segmenter.encode_whole(text)
     source = np.append(ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
@@ -131,11 +129,13 @@ def record(
     constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
-        how.parameters,
+        options.parameters,
     )
-    algorithm = _record_logits(make_algorithm(model, how.static_options))
+    algorithm = _record_logits(make_algorithm(model, options.static_options))
     start = _Recorded(
-        inner=start_state(model, ops.convert_to_tensor(source[None]), how.static_options, limit),
+        inner=start_state(
+            model, ops.convert_to_tensor(source[None]), options.static_options, limit
+        ),
         logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
     )
     prefixes = _Prefixes(translator)
@@ -144,12 +144,12 @@ def record(
     ended = [
         tokens
         for tokens, _, score in _list_hypotheses(algorithm, progress)
-        if score is not None and score > IMPOSSIBLE / 2
+        if score is not None and is_possible(score)
     ]
     return Trace(
         source=translator.tokenizer.pieces(source),
         beam_size=size,
-        length_penalty=how.length_penalty,
+        length_penalty=options.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
         texts=[join_lines(text) for text in translator.tokenizer.decode(ended)],
@@ -183,8 +183,8 @@ class _Prefixes:
         self._live = []
         for tokens, total, score in _list_hypotheses(algorithm, progress):
             if score is None:
-                self._live.append(tokens if total > IMPOSSIBLE / 2 else None)
-            if total <= IMPOSSIBLE / 2 or len(tokens) < index:  # impossible, or ended earlier
+                self._live.append(tokens if is_possible(total) else None)
+            if not is_possible(total) or len(tokens) < index:  # impossible, or ended earlier
                 continue
             self.by_tokens[tokens] = len(self.nodes)
             self.nodes.append(
@@ -253,7 +253,7 @@ def _search_by_position(
         import jax
 
         advance = jax.jit(advance)
-    progress = algorithm.begin(start, constraints, limit)
+    progress = algorithm.begin(start, 1, limit)
     while bool(algorithm.unfinished(progress, constraints)[0]):
         progress = advance(progress, progress.index + 1)
         yield progress

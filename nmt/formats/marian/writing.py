@@ -34,6 +34,7 @@ from nmt.formats.marian.reading import (
     VOCABULARY,
     read_marian,
 )
+from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
 from nmt.model.contract import Model
@@ -91,7 +92,7 @@ def load(folder: Path) -> Translator:
     marian = read_marian(folder)
     model = build_model(marian.config, marian.tokenizer.vocabulary_size, precision="float32")
     assign_weights(model.named_weights(), marian.weights, folder)
-    return Translator.from_config(KerasEngine(model), marian.tokenizer, marian.config)
+    return Translator.from_config(Engines(KerasEngine(model)), marian.tokenizer, marian.config)
 
 
 def _check_supported(sizes: Any) -> Sizes:
