@@ -1,4 +1,4 @@
-"""What comes next in a run, as pure functions of its position: stage, rates, evaluation, end."""
+"""The next stage, rates, report, evaluation and end of a run, as pure functions of its position."""
 
 from __future__ import annotations
 

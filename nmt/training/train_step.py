@@ -119,7 +119,7 @@ def select_local_rows(
     """Return the selection of the rows that this process builds; None for a single process.
 
     Args:
-        process_group: the processes, each of which gets an equal share of every batch.
+        process_group: its processes get equal shares of every batch.
         multiple: batches are padded to a multiple of this number of rows.
         blocks: each batch is cut into this many blocks; every process gets its share of each.
     """
