@@ -25,7 +25,7 @@ __all__ = ["Translator", "fit"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavy only when it is asked for."""
+    """Import heavy modules on first use."""
     if name == "Translator":
         from nmt.inference.translator import Translator
 

@@ -69,7 +69,9 @@ class TrainingConfig:
     # disabled.
     spike_factor: float | None = MISSING
     on_spike: str = MISSING  # skip | go_back: rewind to the last checkpoint, with another order
-    max_skipped: int = MISSING  # consecutive non-finite updates before the run stops
+    # Consecutive skipped updates before the run stops; also the most rewinds between two
+    # checkpoints.
+    max_skipped: int = MISSING
     early_stopping: int | None = MISSING  # evaluations without a better dev BLEU; null: disabled
     # Stops a trial of a sweep if this share of the other runs in its runs_dir had a better score
     # after as many evaluations. null: disabled.
@@ -87,9 +89,9 @@ class TrainingConfig:
     @property
     def max_batch_positions(self) -> int:
         """Positions per side in one micro-batch; with ``auto``, in the largest possible one."""
-        return (
-            self.positions_per_update if isinstance(self.batch_tokens, str) else self.batch_tokens
-        )
+        if isinstance(self.batch_tokens, str):
+            return self.positions_per_update
+        return self.batch_tokens
 
     @property
     def positions_per_update(self) -> int:

@@ -52,7 +52,7 @@ class Corpus:
         """Return dev, test, or one of ``data.tests`` by its name.
 
         Raises:
-            UserError: there is no split of that name.
+            UserError: no split has that name.
         """
         splits = {DEV: self.dev, TEST: self.test} | self.tests
         if name not in splits:

@@ -227,7 +227,7 @@ class _RowIndex:
 
 
 def _allow_open_files(count: int, folder: Path) -> None:
-    """Raise the limit of open files for so many mappings, each of which keeps a file open.
+    """Raise the limit of open files for ``count`` mappings; each keeps a file open.
 
     Raises:
         UserError: the system's limit is lower.

@@ -64,7 +64,7 @@ def find_damage(folder: Path) -> dict[str, str | None]:
     """Compare the files of an export with its manifest.
 
     Returns:
-        For each file in the manifest what is wrong with it, or None.
+        Map each file in the manifest to its fault, or None.
 
     Raises:
         UserError: the manifest is missing or damaged.

@@ -1,7 +1,7 @@
 """Dropout as a pure function of a key: the same key gives the same mask on every backend.
 
 Keras draws dropout masks from a counter inside the layer. Here the key is an argument, so a mask
-depends only on (run seed, step, layer index): a resumed run draws the masks that the interrupted
+depends only on (run seed, update, layer, row): a resumed run draws the masks that the interrupted
 run would have drawn, rematerialised blocks recompute the mask of the forward pass, and TensorFlow
 and JAX agree. The bits come from an integer hash of (key, element index), which XLA fuses into the
 multiplication that uses them; a counter-based cryptographic generator would take up to a quarter
@@ -23,6 +23,11 @@ Tensor = Any
 
 _GOLDEN = 0x9E3779B9  # 2^32 / golden ratio: spreads small integers over the 32-bit range
 FULL_SHARE = 1 << 16  # see `DropoutKey`
+
+
+def encode_share(share: float) -> int:
+    """Return a share of the full rates, 0 to 1, as `DropoutKey` holds it."""
+    return round(share * FULL_SHARE)
 
 
 class DropoutKey(NamedTuple):

@@ -143,7 +143,7 @@ class Block(NamedTuple):
 
 
 def chunk_rows(rows: Iterator[Row], size: int) -> Iterator[Iterator[Row]]:
-    """Cut rows into chunks. The next chunk skips what is left of the last one."""
+    """Cut rows into chunks. The next chunk skips the unread rest of the last one."""
     while (first := next(rows, None)) is not None:
         rest = islice(rows, size - 1)
         yield chain([first], rest)

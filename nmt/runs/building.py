@@ -26,6 +26,7 @@ UNSET_DROPOUT = 0.1  # for summaries of models before training, where only a val
 def set_seed(seed: int) -> None:
     """Seed the initial weights of new models; call it before a tokenizer is built.
 
+    Seeding TensorFlow clears its cache of kernels, which invalidates the tokenizers that exist.
     `keras.utils.set_random_seed` would import TensorFlow on any backend.
     """
     import keras

@@ -166,7 +166,7 @@ class Checkpoints:
     def load_latest(
         self, log: Callable[[str], object] = lambda message: None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """Read the newest complete checkpoint that is not damaged; None if there are none at all.
+        """Read the newest complete checkpoint that is not damaged; None without any checkpoint.
 
         Damaged ones are remembered, and removed by the next `save`.
 

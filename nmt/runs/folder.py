@@ -195,7 +195,7 @@ class RunFolder:
             (arrays, the file or folder they come from).
 
         Raises:
-            UserError: there are no weights, or they are damaged.
+            UserError: the weights are missing or damaged.
         """
         from nmt.runs.checkpoint import read_arrays
 
@@ -218,7 +218,7 @@ class RunFolder:
         """Load the model in float32 with the weights of `load_weights`.
 
         Raises:
-            UserError: there are no weights, they are damaged, or they do not fit the configuration.
+            UserError: the weights are missing or damaged, or do not fit the configuration.
         """
         from nmt.runs.building import build_model, set_weights
 
@@ -230,7 +230,7 @@ class RunFolder:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Raise a `UserError` that names a file for what reading its JSON raises."""
+    """Turn errors of reading JSON into a `UserError` that names the file."""
     try:
         yield
     except (OSError, *MALFORMED) as error:

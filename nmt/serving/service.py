@@ -60,7 +60,7 @@ class Service:
         translator: searches on the thread of `batcher` only, and computes attention on that of the
             batcher for attention.
         limits: limits of requests, batches and waiting times.
-        metrics: count what is translated.
+        metrics: counters of the work.
     """
 
     def __init__(self, translator: SegmentTranslator, limits: Limits, metrics: Metrics) -> None:
@@ -146,7 +146,7 @@ class Service:
         return await asyncio.to_thread(encode_answer, hypotheses, attentions, body.scores)
 
     async def load_attention(self) -> None:
-        """Load what attention needs, once and on a thread of its own, and wait for it.
+        """Load the model that attention needs, once and in a thread of its own, and wait for it.
 
         Raises:
             HTTPException: 400 if it cannot be loaded, 503 if that takes too long.

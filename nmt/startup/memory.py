@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # malloc.h of the GNU C library
@@ -129,3 +131,14 @@ def _set_options(settings: dict[int, int]) -> bool:
         return False
     accepted = [mallopt(option, value) for option, value in settings.items()]
     return all(accepted)
+
+
+@contextmanager
+def freeze_garbage() -> Iterator[None]:
+    """Exclude all existing objects, such as TensorFlow's, from garbage collection."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -12,7 +12,7 @@ from nmt.inference.metrics import Score, corpus_scores
 from nmt.inference.results import Attention
 from nmt.inference.translator import Translator
 from nmt.runs.checkpoint import STABILITY_ADVICE
-from nmt.training.journal import Validation
+from nmt.training.journal import DevEvaluation
 from nmt.training.session import Session
 from nmt.training.train_step import list_micro_batches
 
@@ -39,7 +39,7 @@ class Evaluator:
         self._pairs = pairs
         self._translator = translator
 
-    def evaluate(self) -> Validation:
+    def evaluate(self) -> DevEvaluation:
         """Return loss, scores, samples and attention.
 
         Raises:
@@ -49,7 +49,7 @@ class Evaluator:
         loss = self._measure_loss()
         outputs = self._translate()
         samples = evenly(list(zip(self._pairs, outputs, strict=True)), training.samples)
-        return Validation(
+        return DevEvaluation(
             nll=loss,
             scores=self._score(outputs),
             samples=samples,

@@ -17,33 +17,29 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
-from nmt.model.dropout import FULL_SHARE
-from nmt.training.objective import TokenLoss, compute_loss, hide_words
+from nmt.model.dropout import encode_share
+from nmt.training.jax_devices import Devices
+from nmt.training.jax_gradients import Arrays, Gradients
 from nmt.training.optimizer import (
     averaging_decay,
     check_update,
     compute_norm_and_factor,
     make_optimizer,
-    sum_over_parts,
 )
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import (
     Update,
     check_state_names,
-    count_parallel_parts,
     list_state_names,
     make_dropout_key,
-    pad_rows,
     select_local_rows,
 )
 from nmt.training.weight_groups import WeightGroups
 
-Arrays = list[Any]
 State = tuple[Arrays, Arrays, Arrays]  # joined weights, optimizer slots, joined averages
 
 
@@ -63,16 +59,12 @@ class JaxStep:
     ) -> None:
         self._model = model
         self._process_group = process_group or ProcessGroup()
-        self._replicas = self._process_group.replicas
-        devices = np.array(self._process_group.devices)
-        self._mesh = Mesh(devices, ("rows",)) if self._replicas > 1 else None
-        self._replicated = NamedSharding(self._mesh, PartitionSpec()) if self._mesh else None
+        self._devices = Devices(self._process_group)
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
         self._optimizer = make_optimizer(config)
         self._scales_loss = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._inner = self._optimizer.inner_optimizer if self._scales_loss else self._optimizer
         self._weights = list(model.trained_weights().values())
-        self._frozen = [weight for weight in model.named_weights().values() if not weight.trainable]
         self._groups = WeightGroups(self._weights, config.optimizer)
         joined = self._groups.make_variables(self._weights)
         self._optimizer.build(joined)
@@ -80,12 +72,14 @@ class JaxStep:
         self._averaging = False  # whether the averaged weights are in use
         averages = config.ema_decay is not None
         self._state: State = (
-            [self._replicate(variable.value) for variable in joined],
-            [self._replicate(slot.value) for slot in self._slots],
-            [self._replicate(variable.value) for variable in joined] if averages else [],
+            [self._devices.replicate(variable.value) for variable in joined],
+            [self._devices.replicate(slot.value) for slot in self._slots],
+            [self._devices.replicate(variable.value) for variable in joined] if averages else [],
         )
-        frozen = [weight.value for weight in self._frozen]
-        self._frozen_arrays = [self._replicate(a) for a in frozen] if self._mesh else frozen
+        named = model.named_weights().values()
+        frozen = [weight.value for weight in named if not weight.trainable]
+        is_alone = self._devices.count == 1
+        self._frozen = frozen if is_alone else [self._devices.replicate(a) for a in frozen]
         jax.block_until_ready(self._state)  # copies of the variables that are freed here
         for variable in (*joined, *self._slots):
             variable.value.delete()
@@ -96,12 +90,20 @@ class JaxStep:
         """See `TrainStep.reconfigure`."""
         self._config = config
         # Devices share the rows of each micro-batch.
-        multiple = config.accumulate * self._replicas
+        multiple = config.accumulate * self._devices.count
         self.local_rows = select_local_rows(self._process_group, multiple, blocks=config.accumulate)
         self._normalizer = float(config.positions_per_update)  # the same for all shapes of batches
-        shardings = {} if self._replicated is None else {"out_shardings": self._replicated}
-        self._update = jax.jit(self._compute_update, donate_argnums=0, **shardings)
-        self._evaluate = jax.jit(self._nll, **shardings)
+        self._gradients = Gradients(
+            self._model,
+            self._groups,
+            config,
+            normalizer=self._normalizer,
+            uses_parallel_parts=self._devices.count == 1,
+        )
+        replicated = self._devices.replicated
+        shardings = {} if replicated is None else {"out_shardings": replicated}
+        self._compiled_update = jax.jit(self._compute_update, donate_argnums=0, **shardings)
+        self._compiled_nll = jax.jit(self._gradients.sum_nll, **shardings)
 
     def update(
         self,
@@ -112,13 +114,14 @@ class JaxStep:
         norm_limit: float = math.inf,
     ) -> Update:
         """See `TrainStep.update`."""
-        self._state, measured = self._update(
+        local = self.local_rows is not None
+        self._state, measured = self._compiled_update(
             self._state,
-            self._frozen_arrays,
-            self._distribute(batch, self._config.accumulate, local=self.local_rows is not None),
+            self._frozen,
+            self._devices.distribute(batch, self._config.accumulate, local=local),
             np.float32(learning_rate),
             np.uint32(number),
-            np.uint32(round(dropout_share * FULL_SHARE)),
+            np.uint32(encode_share(dropout_share)),
             np.float32(norm_limit),
         )
         return measured
@@ -128,58 +131,22 @@ class JaxStep:
     ) -> dict[str, float]:
         """See `TrainStep.gradient_norms`."""
         weights, slots, _ = self._state
-        share = jnp.uint32(round(dropout_share * FULL_SHARE))
+        share = jnp.uint32(encode_share(dropout_share))
         key = make_dropout_key(self._seed, share, jnp.uint32(number))
-        rows = self._distribute(batch, self._config.accumulate)
-        gradients, _, tokens = jax.jit(self._sums)(weights, slots, self._frozen_arrays, rows, key)
-        scale = self._normalizer / (float(tokens) * float(self._loss_scale(slots)))
+        rows = self._devices.distribute(batch, self._config.accumulate)
+        loss_scale = self._loss_scale(slots)
+        sums = jax.jit(self._gradients.sum)(weights, self._frozen, rows, key, loss_scale)
+        gradients, _, tokens = sums
+        scale = self._normalizer / (float(tokens) * float(loss_scale))
         norms = [scale * float(jnp.linalg.norm(part)) for part in self._groups.split(gradients)]
         return dict(zip(self._model.trained_weights(), norms, strict=True))
 
     def evaluate(self, batch: Batch) -> tuple[float, float]:
         """See `TrainStep.evaluate`."""
         weights = self._state[2 if self._averaging else 0]
-        nll, tokens = self._evaluate(weights, self._frozen_arrays, self._distribute(batch, 1))
+        rows = self._devices.distribute(batch, 1)
+        nll, tokens = self._compiled_nll(weights, self._frozen, rows)
         return float(nll), float(tokens)
-
-    def _replicate(self, array: Any) -> Any:
-        """Return a copy on every device."""
-        if self._replicated is None:
-            return jnp.array(array)
-        host = np.array(array)
-        return jax.make_array_from_callback(host.shape, self._replicated, lambda index: host[index])
-
-    def _distribute(self, batch: Batch, micro_batches: int, *, local: bool = False) -> Any:
-        """Return the batch, padded to equal micro-batches and spread over the devices by rows.
-
-        On several devices, several micro-batches have an axis of their own: arrays are
-        [micro-batches, rows, L], and the devices share the rows.
-
-        Args:
-            batch: all rows.
-            micro_batches: number in the batch.
-            local: whether the batch has only the rows of this process.
-        """
-        replicas = self._replicas // self._process_group.processes if local else self._replicas
-        padded = pad_rows(batch, micro_batches * replicas)
-        if self._mesh is None:
-            return padded
-        if micro_batches > 1:
-            padded = {
-                name: array.reshape(micro_batches, -1, array.shape[1])
-                for name, array in padded.items()
-            }
-        axes = (None, "rows") if micro_batches > 1 else ("rows",)
-        sharding = NamedSharding(self._mesh, PartitionSpec(*axes))
-        if local:
-            return {
-                name: jax.make_array_from_process_local_data(sharding, array)
-                for name, array in padded.items()
-            }
-        return {
-            name: jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
-            for name, array in padded.items()
-        }
 
     def _compute_update(
         self,
@@ -193,12 +160,13 @@ class JaxStep:
     ) -> tuple[State, Update]:
         weights, slots, _ = state
         key = make_dropout_key(self._seed, share, number)
-        gradients, nll, tokens = self._sums(weights, slots, frozen, batch, key)
+        loss_scale = self._loss_scale(slots)
+        gradients, nll, tokens = self._gradients.sum(weights, frozen, batch, key, loss_scale)
         norm, factor = compute_norm_and_factor(
             gradients,
             tokens,
             normalizer=self._normalizer,
-            loss_scale=self._loss_scale(slots),
+            loss_scale=loss_scale,
             clip_norm=self._config.clip_norm,
         )
         valid, applies = check_update(nll, norm, norm_limit, scales_loss=self._scales_loss)
@@ -225,55 +193,6 @@ class JaxStep:
                 for average, weight in zip(averages, weights, strict=True)
             ]
         return list(weights), list(slots), list(averages)
-
-    def _sums(self, weights: Arrays, slots: Arrays, frozen: Arrays, batch: Any, key: Any) -> Any:
-        """Return gradients of the (scaled) objective, nll and tokens, summed over the batch."""
-        scale = self._loss_scale(slots)
-        split_weights = self._groups.split(weights)
-
-        def compute_objective(weights: Arrays, batch: Any, key: Any) -> Any:
-            inputs = hide_words(batch, self._config.word_dropout, key)
-            loss = self._loss(weights, frozen, inputs, key, self._config.label_smoothing)
-            # About the mean loss: gradients of a sum over a batch overflow float16.
-            return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
-
-        def differentiate(batch: Any, key: Any) -> Any:
-            gradient = jax.grad(compute_objective, has_aux=True)
-            gradients, (nll, tokens) = gradient(split_weights, batch, key)
-            return self._groups.join(gradients), nll, tokens
-
-        def sum_micro_batches(batch: Any, key: Any) -> Any:
-            micro_batches = self._config.accumulate
-            if micro_batches == 1:
-                return differentiate(batch, key)
-            length = batch["labels"].shape[-1]
-            split = {
-                name: array.reshape(micro_batches, -1, length) for name, array in batch.items()
-            }
-            rows = split["labels"].shape[1]
-
-            def accumulate(sums: Any, index: Any) -> Any:
-                micro_batch = {name: array[index] for name, array in split.items()}
-                terms = differentiate(micro_batch, key.at_row(index * rows))
-                return jax.tree.map(jnp.add, sums, terms), None
-
-            zeros = ([jnp.zeros_like(weight) for weight in weights], jnp.zeros(()), jnp.zeros(()))
-            return jax.lax.scan(accumulate, zeros, jnp.arange(micro_batches))[0]
-
-        rows = batch["labels"].shape[0]
-        parts = count_parallel_parts(self._config, rows) if self._replicas == 1 else 1
-        return sum_over_parts(sum_micro_batches, batch, key, parts)
-
-    def _loss(
-        self, weights: Arrays, frozen: Arrays, batch: Any, key: Any, label_smoothing: float
-    ) -> TokenLoss:
-        values = zip([*self._weights, *self._frozen], [*weights, *frozen], strict=True)
-        with keras.StatelessScope(state_mapping=values):
-            return compute_loss(self._model, batch, key=key, label_smoothing=label_smoothing)
-
-    def _nll(self, weights: Arrays, frozen: Arrays, batch: Any) -> tuple[Any, Any]:
-        loss = self._loss(self._groups.split(weights), frozen, batch, None, 0.0)
-        return loss.nll, loss.tokens
 
     def _loss_scale(self, slots: Arrays) -> Any:
         if not self._scales_loss:
@@ -322,17 +241,17 @@ class JaxStep:
         weights, slots, averages = ([jnp.array(state[name]) for name in group] for group in names)
         join = self._groups.join
         joined = (join(weights), slots, join(averages) if averages else [])
-        self._state = jax.tree.map(self._replicate, joined)
+        self._state = jax.tree.map(self._devices.replicate, joined)
         self._copy_to_model()
 
     @contextmanager
     def use_averages(self) -> Iterator[None]:
-        """See `TrainStep.use_averages`; without averages, the model gets the current weights."""
+        """See `TrainStep.use_averages`; without averages, the model has the current weights."""
         averages = self._state[2]
         joined = averages or self._state[0]
         for variable, array in zip(self._weights, self._groups.split(joined), strict=True):
             # A copy for this process: the next update reuses the memory of the array.
-            variable.assign(jnp.array(array if self._mesh is None else np.asarray(array)))
+            variable.assign(jnp.array(array if self._devices.mesh is None else np.asarray(array)))
         self._averaging = bool(averages)
         try:
             yield

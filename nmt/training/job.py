@@ -128,18 +128,18 @@ def train(config: Config, console: Console) -> Run:
         from nmt.training.scoring import score_run
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
-        set_seed(config.seed)  # before any tokenizer is built: it destroys them
+        set_seed(config.seed)  # before any tokenizer is built: seeding invalidates existing ones
     if not process_group.is_main_process:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
-    report_devices(process_group.replicas // process_group.processes, console.print)
+    report_devices(process_group.local_replicas, console.print)
     with contextlib.ExitStack() as resources:
         resources.enter_context(process_group.fail_together())
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
             resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
-        folder = _prepare_run(resolved, corpus, process_group, resources, console)
+        folder = _open_folder(resolved, corpus, process_group, resources, console)
         with process_group.scope():
             session, trainer = make_trainer(resolved, corpus, folder, process_group, console)
             is_complete = trainer.train()
@@ -156,30 +156,36 @@ def train(config: Config, console: Console) -> Run:
     )
 
 
-def _prepare_run(
+def _open_folder(
     config: Config,
     corpus: Corpus,
     process_group: ProcessGroup,
     resources: contextlib.ExitStack,
     console: Console,
 ) -> RunFolder:
-    """Return the run's folder with its tokenizer, locked while ``resources`` are open.
+    """Return the folder of the run in every process, locked while ``resources`` are open.
 
-    One process creates the folder of a new run, or checks that a run can be resumed; the others
-    wait for it.
+    The main process creates the folder of a new run, or opens that of a resumed one, and fills or
+    checks it; the others wait for that.
     """
     if process_group.is_main_process:
         resume = config.training.resume
         folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
-        _prepare_folder(folder, config, corpus, console)
-        process_group.all_gather(str(folder.path))
+        _fill_or_check_folder(folder, config, corpus, console)
+        process_group.broadcast(str(folder.path))
         return folder
-    return RunFolder.open(Path(str(process_group.all_gather("")[0])))
+    return RunFolder.open(Path(process_group.broadcast("")))
 
 
-def _prepare_folder(folder: RunFolder, config: Config, corpus: Corpus, console: Console) -> None:
-    """Write the tokenizer of a new run, or check that a run can be resumed."""
+def _fill_or_check_folder(
+    folder: RunFolder, config: Config, corpus: Corpus, console: Console
+) -> None:
+    """Write tokenizer and corpus record of a new run, or the configuration of a resumed one.
+
+    Raises:
+        UserError: the corpus of a resumed run has changed.
+    """
     from nmt.runs.corpus import has_corpus_changed, make_corpus_record
     from nmt.training.preparation import prepare_tokenizer
 

@@ -17,6 +17,7 @@ from nmt.inference.metrics import Score
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
 from nmt.training.events import EventWriter
+from nmt.training.report import Report
 from nmt.viewer import records
 
 # Only the first probes are drawn for the Images dashboard: a picture takes hundreds of times the
@@ -25,20 +26,7 @@ DRAWN_PROBES = 2
 
 
 @dataclass(frozen=True)
-class TrainingWindow:
-    """Measurements since the last report."""
-
-    nll: float  # nats per target token; NaN where every update was skipped
-    learning_rate: float
-    gradient_norm: float
-    tokens_per_second: float  # real source and target tokens
-    padding: float  # share of positions without a token
-    epoch: float
-    skipped: int  # skipped updates of the run so far
-
-
-@dataclass(frozen=True)
-class Validation:
+class DevEvaluation:
     """The results of one evaluation."""
 
     nll: float  # nats per target token
@@ -59,19 +47,19 @@ def perplexity(nll: float) -> float:
     return math.exp(nll) if nll < 700 else math.inf
 
 
-class NoJournal:
-    """The interface of `Journal`, which writes nothing: for all processes but the main one."""
+class Journal:
+    """Takes the results of training and writes nothing: for all processes but the main one."""
 
     def log_configuration(self, config: Config, summary: str) -> None:
         """Show the configuration (as text and as hparams) and a summary of data and model."""
 
-    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
+    def log_report(self, step: int, seconds: float, report: Report) -> None:
         """Record the measurements since the last report."""
 
-    def log_scores(self, step: int, seconds: float, validation: Validation) -> None:
-        """Append the numbers of an evaluation to ``metrics.jsonl``."""
+    def append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        """Append values by their TensorBoard tags to ``metrics.jsonl``."""
 
-    def log_validation(self, step: int, validation: Validation) -> None:
+    def show_in_tensorboard(self, step: int, evaluation: DevEvaluation) -> None:
         """Show an evaluation in TensorBoard: scores, sample translations, attention of probes."""
 
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
@@ -84,7 +72,7 @@ class NoJournal:
         """Flush and close the files."""
 
 
-class Journal(NoJournal):
+class RunJournal(Journal):
     """Writes the measurements of the training loop into a run folder.
 
     Args:
@@ -92,7 +80,7 @@ class Journal(NoJournal):
         resumed_at: the update that a run is resumed from; records of later ones are dropped.
     """
 
-    def __init__(self, run: RunFolder, *, resumed_at: int | None = None) -> None:
+    def __init__(self, run: RunFolder, resumed_at: int | None = None) -> None:
         self._run = run
         self._open(resumed_at)
 
@@ -108,54 +96,51 @@ class Journal(NoJournal):
         self._open(step)
 
     def log_configuration(self, config: Config, summary: str) -> None:
-        """See `NoJournal.log_configuration`."""
+        """See `Journal.log_configuration`."""
         for tag, text in (("configuration", files.to_yaml(config)), ("summary", summary)):
             indented = "\n".join(f"    {line}" for line in text.splitlines())
             self._events.text(tag, indented, 0)
         self._events.hparams(dict(flatten(config)))
         self._events.flush()
 
-    def log_window(self, step: int, seconds: float, window: TrainingWindow) -> None:
-        """See `NoJournal.log_window`."""
+    def log_report(self, step: int, seconds: float, report: Report) -> None:
+        """See `Journal.log_report`."""
         values = {
-            "train/loss": window.nll,
-            "train/perplexity": perplexity(window.nll),
-            "train/learning_rate": window.learning_rate,
-            "train/gradient_norm": window.gradient_norm,
-            "train/epoch": window.epoch,
-            "train/skipped_updates": window.skipped,
-            "speed/tokens_per_second": window.tokens_per_second,
-            "speed/padding_share": window.padding,
+            "train/loss": report.nll,
+            "train/perplexity": perplexity(report.nll),
+            "train/learning_rate": report.learning_rate,
+            "train/gradient_norm": report.gradient_norm,
+            "train/epoch": report.epoch,
+            "train/skipped_updates": report.skipped,
+            "speed/tokens_per_second": report.tokens_per_second,
+            "speed/padding_share": report.padding,
         }
-        self._append_metrics(step, seconds, values)
+        self.append_metrics(step, seconds, values)
         self._log_scalars(step, values)
 
-    def log_scores(self, step: int, seconds: float, validation: Validation) -> None:
-        """See `NoJournal.log_scores`."""
-        self._append_metrics(step, seconds, validation.values())
+    def append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        """See `Journal.append_metrics`."""
+        self._run.metrics.append({"step": step, "seconds": round(seconds, 3), **values})
 
-    def log_validation(self, step: int, validation: Validation) -> None:
-        """See `NoJournal.log_validation`."""
-        self._log_scalars(step, validation.values())
-        for score in validation.scores:
+    def show_in_tensorboard(self, step: int, evaluation: DevEvaluation) -> None:
+        """See `Journal.show_in_tensorboard`."""
+        self._log_scalars(step, evaluation.values())
+        for score in evaluation.scores:
             self._events.text(f"signature/{score.name}", f"`{score.signature}`", step)
-        if validation.samples:
-            self._log_samples(step, validation.samples)
-        if validation.draw:
-            probes = validation.probes[:DRAWN_PROBES]
+        if evaluation.samples:
+            self._log_samples(step, evaluation.samples)
+        if evaluation.draw:
+            probes = evaluation.probes[:DRAWN_PROBES]
             for number, (sentence, attention) in enumerate(probes, start=1):
                 self._draw_heatmaps(step, number, sentence, attention)
-        self.log_attention(step, validation.probes)
+        self.log_attention(step, evaluation.probes)
 
     def log_attention(self, step: int, probes: Sequence[tuple[str, Attention]]) -> None:
-        """See `NoJournal.log_attention`."""
+        """See `Journal.log_attention`."""
         for number, (sentence, attention) in enumerate(probes, start=1):
             record = records.encode(sentence, attention)
             self._events.blob(records.tag(number, sentence), record, step, plugin=records.PLUGIN)
         self._events.flush()
-
-    def _append_metrics(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        self._run.metrics.append({"step": step, "seconds": round(seconds, 3), **values})
 
     def _log_scalars(self, step: int, values: Mapping[str, float]) -> None:
         for tag, value in values.items():
@@ -190,5 +175,5 @@ class Journal(NoJournal):
                     self._events.image(name, render_png(figure), step)
 
     def close(self) -> None:
-        """See `NoJournal.close`."""
+        """See `Journal.close`."""
         self._events.close()

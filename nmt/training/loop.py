@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from nmt.data.batches import Batch, BatchPlan, RowSelection
 from nmt.data.splitting import Pair
 from nmt.inference.translator import Translator
+from nmt.startup.memory import freeze_garbage
 from nmt.training.coordination import Coordinator
 from nmt.training.display import Display
+from nmt.training.evaluations import Evaluations
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
-from nmt.training.interruptions import Interruptions
-from nmt.training.journal import Journal, NoJournal
+from nmt.training.journal import Journal, RunJournal
 from nmt.training.out_of_memory import OutOfMemoryRecovery
-from nmt.training.position import TrainingSchedule
 from nmt.training.prefetching import Prefetcher
+from nmt.training.report import ReportWindow
 from nmt.training.saver import Checkpoint, Saver
+from nmt.training.schedule import TrainingSchedule
 from nmt.training.session import Session
 
 
 class Trainer:
-    """Trains a run; if its folder holds a checkpoint, training resumes from it.
+    """Trains a run.
+
+    The constructor restores the newest checkpoint in the run folder, if there is one, and opens the
+    run's journal, which drops the records of later updates.
 
     Args:
         session: the run, its model freshly built.
-        stages: training batches of each stage, one at least.
-        dev_batches: validation batches; None without a dev split.
-        dev: the dev pairs that are translated at an evaluation.
-        translator: translates with the model that is trained.
+        stages: training batches of each stage; at least one.
+        dev_batches: batches of the dev split; None without a dev split.
+        dev: the dev pairs that each evaluation translates.
+        translator: translates with the session's model.
         summary: describes data and model, for TensorBoard.
     """
 
@@ -52,18 +55,17 @@ class Trainer:
         self._saver = Saver(session)
         resumed_at = position.step if self._saver.resume() else None
         writes = session.process_group.is_main_process
-        self._journal = Journal(session.run, resumed_at=resumed_at) if writes else NoJournal()
+        self._journal = RunJournal(session.folder, resumed_at) if writes else Journal()
         if resumed_at is None:
             self._journal.log_configuration(session.config, summary)
-        self._schedule = TrainingSchedule(
-            session.training,
-            session.config.data.stages,
-            [stage.steps_per_epoch for stage in stages],
-        )
+        steps_per_epoch = [stage.steps_per_epoch for stage in stages]
+        data_stages = session.config.data.stages
+        self._schedule = TrainingSchedule(session.training, data_stages, steps_per_epoch)
+        self._window = ReportWindow(session, self._schedule)
         self._memory = OutOfMemoryRecovery(session)
-        self._guard = Guard(session, lambda number: self._plan_update(number - 1))
+        self._guard = Guard(session, self._get_batch)
         self._coordinator = Coordinator(position, session.process_group)
-        self._interruptions = Interruptions(
+        self._evaluations = Evaluations(
             session,
             schedule=self._schedule,
             coordinator=self._coordinator,
@@ -88,45 +90,52 @@ class Trainer:
             UserError: every update is skipped, or an evaluation gives no finite loss.
         """
         session, schedule, position = self._session, self._schedule, self._position
-        guard, coordinator, interruptions = self._guard, self._coordinator, self._interruptions
-        display = Display(session.console, position.step)
-        with coordinator.receive_stop_signals(), _freeze_garbage(), self._prefetcher, display:
-            coordinator.synchronize()
+        guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
+        window, display = self._window, Display(session.console, position.step)
+        with coordinator.receive_stop_signals(), freeze_garbage(), self._prefetcher, display:
+            coordinator.exchange_clock_and_stop()
             while not self._is_over():
+                # Where memory runs out, this shrinks the micro-batches and the loop tries again.
                 with self._memory.recovering(self._saver, self._rewind):
-                    if schedule.is_complete(position) or interruptions.is_evaluation_due():
-                        interruptions.evaluate()  # the last one, or one that ran out of memory
+                    if schedule.is_complete(position) or evaluations.is_evaluation_due():
+                        # The run has ended, or memory ran out in the evaluation that was due.
+                        evaluations.evaluate()
                         continue
-                    # Plan a batch.
+                    # Get the next batch.
                     self._enter_stage()
                     rate = schedule.learning_rate(position)
-                    batch, dropout = self._plan_update(position.step, session.train_step.local_rows)
+                    rows = session.train_step.local_rows
+                    batch, dropout = self._get_batch(position.step + 1, rows)
                     # Update.
                     update = self._memory.update(batch, rate, dropout, guard.norm_limit)
                     position.step += 1
-                    guard.add(update, batch)
+                    guard.add(update)
+                    window.add(update, batch)
                     # Guard. Results are read from the device only where something is due.
                     reports = schedule.is_report_due(position)
-                    evaluates = interruptions.is_evaluation_due()
+                    evaluates = evaluations.is_evaluation_due()
                     if (reports or evaluates) and self._rewind_after_spike():
-                        coordinator.synchronize()
+                        coordinator.exchange_clock_and_stop()
                         continue
                     # Report.
                     if reports:
-                        guard.check()  # waits for the device, which belongs to the window's time
-                    guard.add_seconds(coordinator.tick())
+                        guard.count_skipped()  # waits for the device, which is part of the time
+                    window.add_seconds(coordinator.tick())
                     if reports:
-                        window = guard.close_window(rate, schedule.epochs(position, position.step))
-                        self._journal.log_window(position.step, position.seconds, window)
-                        display.show(position, schedule.progress(position), window)
+                        guard.record_norm()
+                        report = window.close(rate)
+                        self._journal.log_report(position.step, position.seconds, report)
+                        display.show(position, schedule.progress(position), report)
                     # Evaluate and save.
                     if evaluates:
-                        interruptions.evaluate()
+                        evaluations.evaluate()
                     elif schedule.is_attention_due(position):
-                        interruptions.log_attention()
+                        evaluations.log_attention()
+                    # A single process sees a stop signal after every update at no cost; several
+                    # processes agree only at reports and evaluations.
                     if reports or evaluates or session.process_group.processes == 1:
-                        coordinator.synchronize()
-        guard.check()
+                        coordinator.exchange_clock_and_stop()
+        guard.count_skipped()
         if self._saver.saved_step != position.step:
             self._saver.save()
         self._journal.close()
@@ -134,23 +143,21 @@ class Trainer:
 
     def _is_over(self) -> bool:
         if self._schedule.is_complete(self._position):
-            return self._interruptions.is_evaluated()
+            return self._evaluations.is_evaluated()
         stops = self._coordinator.stop_signal is not None
-        return stops and not self._interruptions.is_evaluation_due()
+        return stops and not self._evaluations.is_evaluation_due()
 
-    def _plan_update(
-        self, step: int, local_rows: RowSelection | None = None
-    ) -> tuple[Batch, float]:
-        """Return the batch of the update after ``step``, and its share of the dropout rates."""
-        position = self._position
-        address = position.stage, step - position.stage_step, position.order, local_rows
+    def _get_batch(self, number: int, rows: RowSelection | None = None) -> tuple[Batch, float]:
+        """Return the batch of an update, counted from 1, and its share of the dropout rates."""
+        position, step = self._position, number - 1
+        address = position.stage, step - position.stage_step, position.order, rows
         return self._prefetcher.get(address), self._schedule.dropout_share(position, step)
 
     def _enter_stage(self) -> None:
         """Enter the next stage where one is over."""
         position, stages = self._position, self._schedule.steps_per_epoch
         while self._schedule.is_stage_over(position):
-            self._guard.check()  # these updates belong to the stage that ends
+            self._guard.count_skipped()  # these updates belong to the stage that ends
             self._schedule.enter_next_stage(position)
             self._session.console.print(
                 f"update {position.step}: stage {position.stage + 1} of {len(stages)}"
@@ -159,16 +166,19 @@ class Trainer:
     def _rewind_after_spike(self) -> bool:
         """Rewind if there was a spike and ``training.on_spike=go_back``; return whether.
 
-        A run that is killed before its next checkpoint comes here again after resuming.
+        The next checkpoint stores the new order. A run killed before it meets the same spike again
+        and rewinds again.
 
         Raises:
             UserError: training was rewound ``training.max_skipped`` times, always to a spike.
         """
         training, step = self._session.training, self._position.step
-        if training.on_spike != "go_back" or not self._guard.check():
+        if training.on_spike != "go_back":
             return False
-        checkpoint = self._saver.read_latest()
-        if checkpoint is None:
+        self._guard.count_skipped()
+        if not self._guard.has_spike:
+            return False
+        if (checkpoint := self._saver.read_latest()) is None:
             return False  # the update stays skipped
         self._rewind(checkpoint, self._position.order + 1)
         self._saver.count_rewind()
@@ -184,17 +194,7 @@ class Trainer:
         self._saver.restore(checkpoint)
         self._position.order, self._position.seconds = order, seconds
         self._guard.reset()
-        self._interruptions.restart()
+        self._window.reset()
+        self._evaluations.restart()
         self._journal.rewind(self._position.step)
         self._coordinator.tick()
-
-
-@contextlib.contextmanager
-def _freeze_garbage() -> Iterator[None]:
-    """Exclude all existing objects, such as TensorFlow's, from garbage collection."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

@@ -87,4 +87,4 @@ class OutOfMemoryRecovery:
         session.train_step.reconfigure(training)
         self._fitting_shapes.clear()
         session.config = replace(session.config, training=training)
-        session.run.write_config(session.config)
+        session.folder.write_config(session.config)

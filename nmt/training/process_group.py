@@ -58,6 +58,11 @@ class ProcessGroup:
         return max(1, len(self.devices))
 
     @property
+    def local_replicas(self) -> int:
+        """Number of these devices that belong to this process."""
+        return self.replicas // self.processes
+
+    @property
     def is_main_process(self) -> bool:
         """Whether this process writes files and reports progress."""
         return self.process == 0
@@ -86,6 +91,10 @@ class ProcessGroup:
             json.loads(row.tobytes()[:size].decode())
             for row, size in zip(messages, sizes, strict=True)
         ]
+
+    def broadcast(self, value: T) -> T:
+        """Return the main process's value in every process; waits for all of them."""
+        return self.all_gather(value)[0]
 
     def shard(self, items: Sequence[T]) -> Sequence[T]:
         """Return the items that this process works on."""
@@ -146,9 +155,8 @@ class ProcessGroup:
         import tensorflow as tf
 
         gathered = self._gather_replicas(tf.constant(array))
-        local_replicas = self.strategy.num_replicas_in_sync // self.processes
         values = self.strategy.experimental_local_results(gathered)
-        return np.asarray(values[0])[::local_replicas]
+        return np.asarray(values[0])[:: self.local_replicas]
 
     @cached_property
     def _gather_replicas(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ class Saver:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._checkpoints = session.run.checkpoints
+        self._checkpoints = session.folder.checkpoints
         self.saved_step: int | None = None
         self._rewinds = 0  # after spikes, since the last checkpoint was saved
 
@@ -38,7 +37,7 @@ class Saver:
             return False
         self.restore(checkpoint)
         session = self._session
-        session.console.print(f"resumed {session.run.path} after update {session.position.step}")
+        session.console.print(f"resumed {session.folder.path} after update {session.position.step}")
         self.saved_step = self._session.position.step
         self._repair_best()
         return True
@@ -50,7 +49,7 @@ class Saver:
         self._session.position.load(metadata)
 
     def count_rewind(self) -> None:
-        """Count a rewind after a spike.
+        """Count a rewind after a spike; counted here because saving resets the count.
 
         Raises:
             UserError: there were more than ``training.max_skipped`` since the last checkpoint.
@@ -71,7 +70,7 @@ class Saver:
         session.process_group.check_same_state(state)
         if session.process_group.is_main_process:
             keep = session.training.keep_checkpoints
-            self._checkpoints.save(position.step, state, asdict(position), keep=keep)
+            self._checkpoints.save(position.step, state, position.stored(), keep=keep)
         session.process_group.barrier()
         self.saved_step = position.step
         self._rewinds = 0
@@ -88,7 +87,7 @@ class Saver:
         with session.train_step.use_averages():
             weights = session.model.trained_weights()
             arrays = {f"model/{name}": np.asarray(weight) for name, weight in weights.items()}
-            write_arrays(self._checkpoints.best, arrays, asdict(session.position))
+            write_arrays(self._checkpoints.best, arrays, session.position.stored())
 
     def _repair_best(self) -> None:
         position = self._session.position

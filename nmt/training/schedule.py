@@ -1,44 +1,118 @@
-"""Learning rate, dropout rate and progress of a run as pure functions."""
+"""What comes next in a run, as pure functions of its position: stage, rates, evaluation, end."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt.config import TrainingConfig
+from nmt.config.data import StageConfig
+from nmt.training.position import Position
 
 WARMUP_SHARE = 0.1  # of the run: upper limit of the warm-up
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The limits of a run, which ends at the first one it reaches."""
+class TrainingSchedule:
+    """Derives progress, rates, and the next stage, evaluation or end from a position.
 
-    steps: int | None  # updates
-    epochs: float | None
-    minutes: float | None  # wall clock
+    Attributes:
+        training: limits, rates and intervals.
+        stages: when each stage of the run ends; empty for a run of one stage.
+        steps_per_epoch: updates in an epoch of each stage, one at least.
+    """
 
-    @classmethod
-    def from_config(cls, config: TrainingConfig) -> Limits:
-        """Return the limits of a configuration."""
-        return cls(config.max_steps, config.max_epochs, config.max_minutes)
+    training: TrainingConfig
+    stages: Sequence[StageConfig]
+    steps_per_epoch: Sequence[int]
 
-    def progress(self, step: int, epochs: float, seconds: float) -> float:
-        """Return the completed share of the run, 0 to 1.
+    def epochs(self, position: Position, step: int) -> float:
+        """Return the epochs made up to ``step``, an update of the current stage."""
+        updates = step - position.stage_step
+        return position.stage_epochs + updates / self.steps_per_epoch[position.stage]
 
-        Args:
-            step: number of updates so far.
-            epochs: number of epochs so far, summed over the stages.
-            seconds: wall-clock time so far, summed over the sessions of the run.
+    def progress(self, position: Position) -> float:
+        """Return the share of the run that is done, 0 to 1."""
+        epochs = self.epochs(position, position.step)
+        return progress(self.training, position.step, epochs, position.seconds)
+
+    def learning_rate(self, position: Position) -> float:
+        """Return the learning rate of the next update."""
+        return learning_rate(self.training, position.step + 1, self.progress(position))
+
+    def dropout_share(self, position: Position, step: int) -> float:
+        """Return the share of the full dropout rates of the update after ``step``."""
+        return dropout_share(self.training, self.epochs(position, step))
+
+    def is_complete(self, position: Position) -> bool:
+        """Whether a limit is reached, or the run was stopped early."""
+        in_last_stage = position.stage == len(self.steps_per_epoch) - 1
+        stopped_early = in_last_stage and self._is_patience_exhausted(position)
+        return stopped_early or position.behind or self.progress(position) >= 1
+
+    def is_stage_over(self, position: Position) -> bool:
+        """Whether the next update belongs to the next stage.
+
+        This depends on stored fields alone, so that a resumed run changes stages where an
+        uninterrupted one does.
         """
-        shares = [0.0]
-        if self.steps is not None:
-            shares.append(step / self.steps)
-        if self.epochs is not None:
-            shares.append(epochs / self.epochs)
-        if self.minutes is not None:
-            shares.append(seconds / (60 * self.minutes))
-        return min(1.0, max(shares))
+        if position.stage == len(self.steps_per_epoch) - 1:
+            return False
+        stage = self.stages[position.stage]
+        progress = self.progress(position) - position.stage_progress
+        seconds = position.seconds - position.stage_seconds
+        return (
+            self._is_patience_exhausted(position)
+            or (stage.steps is not None and position.step - position.stage_step >= stage.steps)
+            or (stage.share is not None and progress >= stage.share)
+            or (stage.minutes is not None and seconds >= 60 * stage.minutes)
+            or (stage.plateau is not None and position.since_best >= stage.plateau)
+        )
+
+    def enter_next_stage(self, position: Position) -> None:
+        """Change ``position`` to the start of the next stage."""
+        position.stage_progress = self.progress(position)
+        position.stage_epochs = self.epochs(position, position.step)
+        position.stage += 1
+        position.stage_step, position.stage_seconds = position.step, position.seconds
+        position.since_best = 0
+
+    def is_report_due(self, position: Position) -> bool:
+        """Whether training is reported after the last update."""
+        return position.step % self.training.log_every == 0
+
+    def is_evaluation_due(self, position: Position) -> bool:
+        """Whether the run is evaluated after the last update."""
+        return position.evaluation_cadence.is_due(position.step, self.training.evaluate_every)
+
+    def is_attention_due(self, position: Position) -> bool:
+        """Whether attention is logged after the last update, apart from an evaluation."""
+        due = position.attention_cadence.is_due(position.step, self.training.attention_every)
+        return due and not self.is_complete(position)
+
+    def _is_patience_exhausted(self, position: Position) -> bool:
+        patience = self.training.early_stopping
+        return patience is not None and position.since_best >= patience
+
+
+def progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:
+    """Return the completed share of a run, 0 to 1; it ends at the first limit that it reaches.
+
+    Args:
+        config: its ``max_steps``, ``max_epochs`` and ``max_minutes`` are the limits.
+        step: number of updates so far.
+        epochs: number of epochs so far, summed over the stages.
+        seconds: wall-clock time so far, summed over the sessions of the run.
+    """
+    shares = [0.0]
+    if config.max_steps is not None:
+        shares.append(step / config.max_steps)
+    if config.max_epochs is not None:
+        shares.append(epochs / config.max_epochs)
+    if config.max_minutes is not None:
+        shares.append(seconds / (60 * config.max_minutes))
+    return min(1.0, max(shares))
 
 
 def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
@@ -56,7 +130,7 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     Args:
         config: peak rate, schedule and warm-up.
         step: number of the update, from 1.
-        progress: completed share of the run, from `Limits.progress`.
+        progress: completed share of the run, from `progress`.
     """
     # Completed warm-ups: 0.5 in the middle of it, more than 1 after it.
     warmups = max(step / max(1, config.warmup_steps), progress / WARMUP_SHARE)

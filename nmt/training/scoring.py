@@ -35,7 +35,7 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
     splits = ({TEST: corpus.test} if corpus.test else {}) | corpus.tests
     if not splits:
         return {}
-    folder, config, process_group = session.run, session.config, session.process_group
+    folder, config, process_group = session.folder, session.config, session.process_group
     engine = "keras" if gpus() else "auto"  # a GPU that trains translates faster than the CPU
     translator = Translator.load(folder.path, engine=engine)
     start = config.training.start_from if corpus.tests else None

@@ -19,7 +19,7 @@ class Session:
     """A run while it is trained.
 
     Attributes:
-        run: its folder.
+        folder: its run folder.
         config: its configuration, resolved; only `nmt.training.out_of_memory` changes it.
         model: the model that is trained.
         train_step: its compiled update.
@@ -28,7 +28,7 @@ class Session:
         position: where the run stands.
     """
 
-    run: RunFolder
+    folder: RunFolder
     config: Config
     model: Model
     train_step: TrainStep

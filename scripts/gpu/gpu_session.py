@@ -136,7 +136,7 @@ def data_overrides(arguments: argparse.Namespace) -> list[str]:
 def find_device(backend: str | None, *, is_rehearsal: bool) -> tuple[str, dict[str, Any]]:
     """Return the name of the device, and details such as the backend that sees it.
 
-    Exits with status 2 if there is none.
+    Exits with status 2 without one.
 
     Args:
         backend: the only one to ask; None: TensorFlow, then JAX.

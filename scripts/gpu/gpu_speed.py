@@ -1,4 +1,4 @@
-"""Measure training speed on one GPU and on several."""
+"""Measure training speed on one or several GPUs."""
 
 from __future__ import annotations
 

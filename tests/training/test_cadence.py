@@ -1,13 +1,13 @@
-"""Intervals between interruptions."""
+"""Intervals between evaluations, and the cost that they follow from."""
 
 from __future__ import annotations
 
 import pytest
 
-from nmt.training.cadence import Cadence
+from nmt.training.cadence import Cadence, CostMeter
 
 
-def test_an_interruption_is_due_at_every_multiple_by_default() -> None:
+def test_an_evaluation_is_due_at_every_multiple_by_default() -> None:
     cadence = Cadence()
     assert [step for step in range(1, 10) if cadence.is_due(step, 3)] == [3, 6, 9]
     cadence.schedule(3)
@@ -33,3 +33,47 @@ def test_a_clock_that_stands_still_is_no_division_by_zero() -> None:
     cadence = Cadence()
     cadence.adapt(10, 0.1, 0.0, 0.0)
     assert cadence.interval == 10
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def read(self) -> float:
+        return self.now
+
+
+def test_the_interval_keeps_evaluations_to_their_share() -> None:
+    """Updates take a second; an evaluation takes 3 seconds before it is scheduled, 1 after."""
+    clock, step = Clock(), 0
+    meter = CostMeter(clock.read, every=2, share=0.25)
+    cadence = Cadence()
+    intervals = []
+    for _ in range(3):
+        meter.restart(step, clock.now)
+        step += 4
+        clock.now += 4.0
+        meter.begin(step)
+        clock.now += 3.0
+        meter.schedule(step, cadence)
+        clock.now += 1.0
+        meter.end()
+        intervals.append(cadence.interval)
+        assert cadence.following == step + cadence.interval
+    # The first one compiles. Then 4 seconds are a quarter of 16, so that 12 updates lie between.
+    assert intervals == [0, 12, 12]
+
+
+def test_without_a_limit_the_interval_stays() -> None:
+    clock = Clock()
+    meter = CostMeter(clock.read, every=2, share=None)
+    meter.restart(0, clock.now)
+    cadence = Cadence()
+    for _ in range(2):
+        meter.begin(0)
+        clock.now += 50.0
+        meter.schedule(0, cadence)
+        meter.end()
+    assert cadence.interval == 0

@@ -1,4 +1,4 @@
-"""Processes agree on the clock and on stop requests; interruptions keep to their share."""
+"""Processes agree on the clock and on stop requests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from nmt.training.cadence import Cadence
-from nmt.training.coordination import Coordinator, Interruption, UpdateTimer
+from nmt.training.coordination import Coordinator
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
 
@@ -32,7 +31,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def group_of(*messages: Any) -> Any:
     """Return process 1 of two; process 0 sends these messages, one after the other."""
     waiting = list(messages)
-    return SimpleNamespace(processes=2, all_gather=lambda own: [waiting.pop(0), own])
+    return SimpleNamespace(
+        processes=2,
+        all_gather=lambda value: [waiting.pop(0), value],
+        broadcast=lambda value: waiting.pop(0),
+    )
 
 
 def test_one_process_advances_the_position_with_every_tick(clock: Clock) -> None:
@@ -41,7 +44,7 @@ def test_one_process_advances_the_position_with_every_tick(clock: Clock) -> None
     clock.now += 2.0
     assert coordinator.tick() == 2.0
     assert position.seconds == 7.0
-    coordinator.synchronize_clock()
+    assert coordinator.advance_shared_clock() == 7.0
     assert position.seconds == 7.0
 
 
@@ -51,16 +54,16 @@ def test_the_clock_of_the_first_process_wins(clock: Clock) -> None:
     clock.now += 2.0
     coordinator.tick()
     assert position.seconds == 5.0  # until all agree
-    coordinator.synchronize_clock()
+    assert coordinator.advance_shared_clock() == 6.5
     assert position.seconds == 6.5
-    coordinator.synchronize()
+    coordinator.exchange_clock_and_stop()
     assert position.seconds == 9.0
     assert coordinator.stop_signal is None
 
 
 def test_a_stop_request_of_any_process_reaches_all(clock: Clock) -> None:
     coordinator = Coordinator(Position(), group_of((0.0, signal.SIGTERM)))
-    coordinator.synchronize()
+    coordinator.exchange_clock_and_stop()
     assert coordinator.stop_signal == signal.SIGTERM
 
 
@@ -70,41 +73,5 @@ def test_a_signal_becomes_a_request(clock: Clock) -> None:
     with coordinator.receive_stop_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         assert coordinator.stop_signal is None  # until all agree
-        coordinator.synchronize()
+        coordinator.exchange_clock_and_stop()
     assert coordinator.stop_signal == signal.SIGTERM
-
-
-def test_the_interval_keeps_interruptions_to_their_share(clock: Clock) -> None:
-    """Updates take a second; an interruption takes 3 seconds before it is scheduled, 1 after."""
-    position = Position()
-    coordinator = Coordinator(position, ProcessGroup())
-    interruption = Interruption(coordinator, position, UpdateTimer(position), 2, share=0.25)
-    cadence = Cadence()
-    intervals = []
-    for _ in range(3):
-        for _ in range(4):
-            clock.now += 1.0
-            coordinator.tick()
-            position.step += 1
-        interruption.begin()
-        clock.now += 3.0
-        interruption.schedule(cadence)
-        clock.now += 1.0
-        interruption.end()
-        intervals.append(cadence.interval)
-        assert cadence.following == position.step + cadence.interval
-    # The first one compiles. Then 4 seconds are a quarter of 16, so that 12 updates lie between.
-    assert intervals == [0, 12, 12]
-
-
-def test_without_a_limit_the_interval_stays(clock: Clock) -> None:
-    position = Position()
-    coordinator = Coordinator(position, ProcessGroup())
-    interruption = Interruption(coordinator, position, UpdateTimer(position), 2, share=None)
-    cadence = Cadence()
-    for _ in range(2):
-        interruption.begin()
-        clock.now += 50.0
-        interruption.schedule(cadence)
-        interruption.end()
-    assert cadence.interval == 0

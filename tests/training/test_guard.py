@@ -17,6 +17,8 @@ from nmt.errors import UserError
 from nmt.training.guard import MEDIAN_OF, Guard
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
+from nmt.training.report import ReportWindow
+from nmt.training.schedule import TrainingSchedule
 from nmt.training.train_step import Update
 
 BATCH = {
@@ -46,10 +48,11 @@ class Case:
             training=SimpleNamespace(**settings),
             console=Console(file=self.output, soft_wrap=True),
             process_group=ProcessGroup(),
-            run=SimpleNamespace(path=folder, write_json=self.write_json),
+            folder=SimpleNamespace(path=folder, write_json=self.write_json),
             train_step=SimpleNamespace(gradient_norms=lambda batch, number, share: {"w": math.inf}),
         )
         self.written: dict[str, Any] = {}
+        self.window = ReportWindow(session, TrainingSchedule(session.training, [], [2]))
         self.guard = Guard(session, lambda number: (BATCH | {"number": np.array(number)}, 1.0))
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
@@ -58,20 +61,26 @@ class Case:
     def add(self, *updates: Update) -> None:
         for update in updates:
             self.position.step += 1
-            self.guard.add(update, BATCH)
+            self.guard.add(update)
+            self.window.add(update, BATCH)
+
+    def has_spike(self) -> bool:
+        self.guard.count_skipped()
+        return self.guard.has_spike
 
 
 def test_a_window_reports_applied_updates_alone(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(applied(6.0, 1.0), skipped(), applied(3.0, 2.0))
-    case.guard.add_seconds(0.5)
-    assert not case.guard.check()
-    window = case.guard.close_window(0.1, 2.5)
-    assert window.nll == 9.0 / 6.0
-    assert (window.skipped, case.position.skipped, case.position.skipped_in_row) == (1, 1, 0)
-    assert window.tokens_per_second == 3 * 5 / 0.5
-    assert window.padding == 1 - 5 / 8
-    assert (window.learning_rate, window.epoch, window.gradient_norm) == (0.1, 2.5, 2.0)
+    case.window.add_seconds(0.5)
+    assert not case.has_spike()
+    case.guard.record_norm()
+    report = case.window.close(0.1)
+    assert report.nll == 9.0 / 6.0
+    assert (report.skipped, case.position.skipped, case.position.skipped_in_row) == (1, 1, 0)
+    assert report.tokens_per_second == 3 * 5 / 0.5
+    assert report.padding == 1 - 5 / 8
+    assert (report.learning_rate, report.epoch, report.gradient_norm) == (0.1, 1.5, 2.0)
     assert case.position.norms == [2.0]
     assert "update 3: 1 of the last 3 updates skipped, with a non-finite" in case.output.getvalue()
 
@@ -79,30 +88,31 @@ def test_a_window_reports_applied_updates_alone(tmp_path: Path) -> None:
 def test_a_window_in_which_all_was_skipped_has_no_loss(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped(), skipped())
-    case.guard.add_seconds(1.0)
-    case.guard.check()
-    assert math.isnan(case.guard.close_window(0.1, 0.0).nll)
+    case.window.add_seconds(1.0)
+    case.guard.count_skipped()
+    case.guard.record_norm()
+    assert math.isnan(case.window.close(0.1).nll)
     assert case.position.norms == []
 
 
 def test_updates_are_counted_once_however_often_they_are_checked(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped())
-    case.guard.check()
-    case.guard.check()
+    case.guard.count_skipped()
+    case.guard.count_skipped()
     case.add(skipped(), applied())
-    case.guard.check()
+    case.guard.count_skipped()
     assert (case.position.skipped, case.position.skipped_in_row) == (2, 0)
 
 
 def test_a_spike_is_a_skipped_update_with_a_finite_gradient(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped(norm=math.nan))
-    assert not case.guard.check()
+    assert not case.has_spike()
     case.add(skipped(norm=900.0))
-    assert case.guard.check()
+    assert case.has_spike()
     case.guard.reset()
-    assert not case.guard.check()
+    assert not case.has_spike()
 
 
 def test_the_norm_limit_is_a_multiple_of_the_median(tmp_path: Path) -> None:
@@ -117,10 +127,10 @@ def test_the_norm_limit_is_a_multiple_of_the_median(tmp_path: Path) -> None:
 def test_too_many_skipped_in_a_row_are_dumped(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add(skipped(), skipped(), applied(), skipped(), skipped())
-    case.guard.check()
+    case.guard.count_skipped()
     case.add(skipped(), applied())
     with pytest.raises(UserError, match="3 updates in a row were skipped, the last of them upd"):
-        case.guard.check()
+        case.guard.count_skipped()
     with np.load(tmp_path / "unsound_update_00000006.npz") as batch:
         assert batch["number"] == 6
     assert case.written["unsound_update_00000006.json"] == {

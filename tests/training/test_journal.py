@@ -14,7 +14,7 @@ from tensorboard.util import tensor_util
 from nmt import Translator
 from nmt.inference.results import Attention
 from nmt.runs.folder import RunFolder
-from nmt.training.journal import DRAWN_PROBES, Journal, Validation
+from nmt.training.journal import DRAWN_PROBES, DevEvaluation, RunJournal
 from nmt.viewer import records
 
 pytest_plugins = ("translators",)
@@ -85,10 +85,10 @@ def test_every_probe_is_logged_but_few_are_drawn(tmp_path: Path) -> None:
     weights = {kind.name: uniform for kind in KINDS}
     attention = Attention(tokens, tokens, tokens, weights, KINDS)
     probes = [(f"sentence {number}", attention) for number in range(1, DRAWN_PROBES + 2)]
-    journal = Journal(RunFolder(tmp_path))
+    journal = RunJournal(RunFolder(tmp_path))
     for step, draw in ((10, True), (20, False)):
-        validation = Validation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
-        journal.log_validation(step, validation)
+        evaluation = DevEvaluation(nll=1.0, scores=[], samples=[], probes=probes, draw=draw)
+        journal.show_in_tensorboard(step, evaluation)
     journal.close()
     reader = plugin_event_accumulator.EventAccumulator(str(tmp_path / "logs")).Reload()
     for number, (sentence, _) in enumerate(probes, start=1):

@@ -25,11 +25,11 @@ from nmt.errors import UserError
 from nmt.inference.metrics import Score, corpus_scores
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import RunFolder
+from nmt.training.evaluations import Evaluations
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
-from nmt.training.interruptions import Interruptions
 from nmt.training.job import fit
-from nmt.training.journal import Journal
+from nmt.training.journal import RunJournal
 from nmt.training.out_of_memory import OutOfMemoryRecovery
 from nmt.training.saver import Saver
 
@@ -300,7 +300,7 @@ def test_a_checkpoint_is_saved_before_pictures_are_drawn(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "log_validation", fail)
+        patch.setattr(RunJournal, "show_in_tensorboard", fail)
         with pytest.raises(OSError, match="No space"):
             kept.train("data.test=0", "training.jit_compile=off", "name=full")
     run = RunFolder.open(kept.runs / "latest")
@@ -324,7 +324,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
 
         def called(self: Any, *arguments: Any) -> Any:
             now[0] += seconds
-            if owner is Interruptions:
+            if owner is Evaluations:
                 attended.append(self._position.step)
             return method(self, *arguments)
 
@@ -335,7 +335,7 @@ def test_interruptions_take_a_bounded_share_of_the_time(
     slow(OutOfMemoryRecovery, "update", 1)
     slow(Evaluator, "evaluate", 1.75)
     slow(Evaluator, "read_attention", 0.25)
-    slow(Interruptions, "log_attention", 0)
+    slow(Evaluations, "log_attention", 0)
     settings = ("data.test=0", "training.evaluation_share=0.5", "training.max_steps=14")
     settings += ("training.evaluate_every=2", "training.attention_every=1")
     settings += ("training.jit_compile=off", "training.early_stopping=null")

@@ -1,11 +1,16 @@
-"""Learning rates and progress, worked out by hand."""
+"""What comes next is a function of the position; rates and progress are worked out by hand."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from nmt.config import TrainingConfig
-from nmt.training.schedule import Limits, dropout_share, learning_rate
+from nmt.config.data import StageConfig
+from nmt.training.cadence import Cadence
+from nmt.training.position import Position
+from nmt.training.schedule import TrainingSchedule, dropout_share, learning_rate, progress
 
 PEAK = 2e-3
 
@@ -111,27 +116,26 @@ def test_rates_are_never_negative_nor_above_the_peak(schedule: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "step", "seconds", "share"),
     [
-        (Limits(100, None, None), 25, 1e9, 0.25),
-        (Limits(None, 2.0, None), 5, 0.0, 0.25),  # 5 of 2 x 10 steps
-        (Limits(None, 0.5, None), 4, 0.0, 0.8),
-        (Limits(None, None, 2.0), 10**9, 30.0, 0.25),  # 30 of 120 seconds
+        ((100, None, None), 25, 1e9, 0.25),
+        ((None, 2.0, None), 5, 0.0, 0.25),  # 5 of 2 x 10 steps
+        ((None, 0.5, None), 4, 0.0, 0.8),
+        ((None, None, 2.0), 10**9, 30.0, 0.25),  # 30 of 120 seconds
         # Whichever comes first: 0.1, 0.5 (10 of 20 steps), 0.25.
-        (Limits(100, 2.0, 2.0), 10, 30.0, 0.5),
-        (Limits(100, 2.0, 2.0), 1, 90.0, 0.75),
-        (Limits(12, 2.0, 2.0), 9, 0.0, 0.75),
-        (Limits(100, None, None), 0, 0.0, 0.0),
-        (Limits(100, None, None), 100, 0.0, 1.0),
-        (Limits(100, None, None), 101, 0.0, 1.0),
-        (Limits(None, None, 1.0), 0, 1e6, 1.0),
+        ((100, 2.0, 2.0), 10, 30.0, 0.5),
+        ((100, 2.0, 2.0), 1, 90.0, 0.75),
+        ((12, 2.0, 2.0), 9, 0.0, 0.75),
+        ((100, None, None), 0, 0.0, 0.0),
+        ((100, None, None), 100, 0.0, 1.0),
+        ((100, None, None), 101, 0.0, 1.0),
+        ((None, None, 1.0), 0, 1e6, 1.0),
     ],
 )
-def test_progress(limits: Limits, step: int, seconds: float, share: float) -> None:
-    assert limits.progress(step, step / 10, seconds) == pytest.approx(share)
-
-
-def test_limits_come_from_the_configuration() -> None:
-    config = TrainingConfig(max_steps=7, max_epochs=1.5, max_minutes=None)
-    assert Limits.from_config(config) == Limits(steps=7, epochs=1.5, minutes=None)
+def test_progress(
+    limits: tuple[int | None, float | None, float | None], step: int, seconds: float, share: float
+) -> None:
+    steps, epochs, minutes = limits
+    config = TrainingConfig(max_steps=steps, max_epochs=epochs, max_minutes=minutes)
+    assert progress(config, step, step / 10, seconds) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +145,72 @@ def test_limits_come_from_the_configuration() -> None:
 def test_dropout_grows_over_its_epochs(warmup: float, epochs: float, share: float) -> None:
     config = TrainingConfig(dropout_warmup_epochs=warmup)
     assert dropout_share(config, epochs) == pytest.approx(share)
+
+
+@pytest.fixture(scope="module")
+def training() -> TrainingConfig:
+    from nmt.runs.resuming import compose_config
+
+    return replace(compose_config([]).training, max_minutes=None, max_steps=100, early_stopping=3)
+
+
+@pytest.mark.parametrize(
+    ("position", "complete"),
+    [
+        (Position(step=99), False),
+        (Position(step=100), True),
+        (Position(since_best=2), False),
+        (Position(since_best=3), True),
+        (Position(behind=True), True),
+    ],
+)
+def test_a_run_is_complete_at_a_limit(
+    training: TrainingConfig, position: Position, complete: bool
+) -> None:
+    assert TrainingSchedule(training, [], [10]).is_complete(position) == complete
+
+
+@pytest.mark.parametrize(
+    ("stage", "before", "after"),
+    [
+        (StageConfig(steps=20), {"step": 19}, {"step": 20}),
+        (StageConfig(share=0.3), {"step": 29}, {"step": 30}),
+        (StageConfig(minutes=2), {"seconds": 119.0}, {"seconds": 120.0}),
+        (StageConfig(plateau=1), {"since_best": 0}, {"since_best": 1}),
+        (StageConfig(), {"since_best": 2}, {"since_best": 3}),  # early stopping
+    ],
+)
+def test_a_stage_ends_at_each_of_its_limits(
+    training: TrainingConfig, stage: StageConfig, before: dict[str, float], after: dict[str, float]
+) -> None:
+    schedule = TrainingSchedule(training, [stage, StageConfig()], [10, 5])
+    assert not schedule.is_stage_over(Position(**before))  # type: ignore[arg-type]
+    position = Position(**after)  # type: ignore[arg-type]
+    assert schedule.is_stage_over(position)
+    assert not schedule.is_complete(position)  # early stopping ends a run in its last stage only
+    schedule.enter_next_stage(position)
+    assert not schedule.is_stage_over(position)
+    assert (position.stage, position.since_best) == (1, 0)
+    assert (position.stage_step, position.stage_seconds) == (position.step, position.seconds)
+
+
+def test_epochs_are_counted_stage_by_stage(training: TrainingConfig) -> None:
+    schedule = TrainingSchedule(training, [StageConfig(steps=20), StageConfig()], [10, 5])
+    position = Position(step=20)
+    assert schedule.epochs(position, 20) == 2.0
+    schedule.enter_next_stage(position)
+    assert schedule.epochs(position, 20) == 2.0
+    assert schedule.epochs(position, 30) == 4.0
+
+
+def test_reports_evaluations_and_attention_are_due_at_their_intervals(
+    training: TrainingConfig,
+) -> None:
+    config = replace(training, log_every=5, evaluate_every=10, attention_every=3)
+    schedule = TrainingSchedule(config, [], [10])
+    positions = [Position(step=step) for step in range(1, 13)]
+    assert [p.step for p in positions if schedule.is_report_due(p)] == [5, 10]
+    assert [p.step for p in positions if schedule.is_evaluation_due(p)] == [10]
+    assert [p.step for p in positions if schedule.is_attention_due(p)] == [3, 6, 9, 12]
+    assert not schedule.is_attention_due(Position(step=12, attention_cadence=Cadence(6, 15)))
+    assert not schedule.is_attention_due(Position(step=12, behind=True))

@@ -436,7 +436,7 @@ def test_on_a_gpu_an_update_has_no_branch_that_the_host_decides(
     monkeypatch.setattr("nmt.training.tensorflow_step.gpus", lambda: ["a GPU"])
     _, step = fresh(*AVERAGING)
     step.update(wide_batches().batch(0), 1e-3, 1)
-    (program,) = step._update._list_all_concrete_functions()  # type: ignore[attr-defined]
+    (program,) = step._compiled_update._list_all_concrete_functions()  # type: ignore[attr-defined]
     definition = program.graph.as_graph_def()
     nodes = [node.op for part in definition.library.function for node in part.node_def]
     assert "AssignVariableOp" in nodes
@@ -625,7 +625,7 @@ def test_a_failed_update_leaves_the_state_whole_only_where_it_is_compiled(
         def fail(*arguments: Any) -> Any:
             raise RuntimeError
 
-        monkeypatch.setattr(step, "_update", fail)
+        monkeypatch.setattr(step, "_compiled_update", fail)
         assert step.is_intact()
         with pytest.raises(RuntimeError):
             step.update(batches().batch(0), 1e-3, 1)

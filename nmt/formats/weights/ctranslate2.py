@@ -26,7 +26,7 @@ from nmt.runs.building import check_weight
 
 
 class NotConvertibleError(UserError):
-    """CTranslate2 is not installed, does not support the model, or there are no weights yet."""
+    """CTranslate2 is not installed, does not support the model, or the run has no weights yet."""
 
 
 def check_supported(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Sizes:

@@ -1,26 +1,26 @@
-"""What interrupts training: evaluations, and logs of attention between two of them."""
+"""Evaluations during training, and attention logs between two of them."""
 
 from __future__ import annotations
 
 import gc
 
 from nmt.sweeps.median_stopping import is_behind
-from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART
-from nmt.training.coordination import Coordinator, Interruption, UpdateTimer
+from nmt.training.cadence import ATTENTION_PART, EVALUATION_PART, CostMeter
+from nmt.training.coordination import Coordinator
 from nmt.training.evaluator import Evaluator
 from nmt.training.guard import Guard
-from nmt.training.journal import NoJournal, Validation
-from nmt.training.position import TrainingSchedule
+from nmt.training.journal import DevEvaluation, Journal
 from nmt.training.saver import Saver
+from nmt.training.schedule import TrainingSchedule
 from nmt.training.session import Session
 
 
-class Interruptions:
+class Evaluations:
     """Evaluates and logs attention, at most for the share of the time that is configured.
 
     Args:
         session: the run.
-        schedule: tells when an interruption is due.
+        schedule: tells when an evaluation is due.
         coordinator: the clock.
         guard: counts skipped updates before anything is reported or saved.
         evaluator: evaluates the model.
@@ -37,7 +37,7 @@ class Interruptions:
         guard: Guard,
         evaluator: Evaluator,
         saver: Saver,
-        journal: NoJournal,
+        journal: Journal,
     ) -> None:
         self._session = session
         self._position = session.position
@@ -47,15 +47,15 @@ class Interruptions:
         self._saver = saver
         self._journal = journal
         self._evaluated_step = session.position.step  # the last update that was evaluated
-        self._timer = UpdateTimer(session.position)
         training, share = session.training, session.training.evaluation_share
 
-        def measure(every: int, part: float) -> Interruption:
+        def make_meter(every: int, part: float) -> CostMeter:
             part_of_time = None if share is None else part * share
-            return Interruption(coordinator, self._position, self._timer, every, part_of_time)
+            return CostMeter(coordinator.advance_shared_clock, every=every, share=part_of_time)
 
-        self._evaluation = measure(training.evaluate_every, EVALUATION_PART)
-        self._attention = measure(training.attention_every, ATTENTION_PART)
+        self._evaluation_cost = make_meter(training.evaluate_every, EVALUATION_PART)
+        self._attention_cost = make_meter(training.attention_every, ATTENTION_PART)
+        self._restart_meters()
 
     def is_evaluated(self) -> bool:
         """Whether the last update was evaluated."""
@@ -66,9 +66,9 @@ class Interruptions:
         return self._schedule.is_evaluation_due(self._position) and not self.is_evaluated()
 
     def restart(self) -> None:
-        """Continue from a checkpoint, whose update was evaluated."""
+        """Continue from a checkpoint; its update counts as evaluated."""
         self._evaluated_step = self._position.step
-        self._timer.restart()
+        self._restart_meters()
 
     def evaluate(self) -> None:
         """Evaluate the averaged weights, save, and keep them if they are the best.
@@ -76,33 +76,41 @@ class Interruptions:
         Scores are written before the checkpoint, and pictures, which take long, after it.
         """
         session, position = self._session, self._position
-        self._guard.check()
-        self._evaluation.begin()
+        self._guard.count_skipped()
+        self._evaluation_cost.begin(position.step)
         with session.train_step.use_averages():
-            validation = self._evaluator.evaluate()
+            evaluation = self._evaluator.evaluate()
         self._evaluated_step = position.step
-        self._journal.log_scores(position.step, position.seconds, validation)
-        is_best = position.record_score(validation.scores[0].value if validation.scores else None)
+        self._journal.append_metrics(position.step, position.seconds, evaluation.values())
+        is_best = position.record_score(evaluation.scores[0].value if evaluation.scores else None)
         position.behind = self._is_behind()
         when = f"update {position.step}, {position.seconds / 60:.1f} min"
         best = " (best)" if is_best else ""
-        session.console.print(f"{when}: {_describe(validation)}{best}")
-        self._evaluation.schedule(position.evaluation)
+        session.console.print(f"{when}: {_describe(evaluation)}{best}")
+        self._evaluation_cost.schedule(position.step, position.evaluation_cadence)
         self._saver.save()
         if is_best:
             self._saver.save_best()
-        self._journal.log_validation(position.step, validation)
+        self._journal.show_in_tensorboard(position.step, evaluation)
         gc.collect()  # figures are reference cycles that hold their pixels
-        self._evaluation.end()
+        self._evaluation_cost.end()
+        self._restart_meters()
 
     def log_attention(self) -> None:
         """Log the attention of the probes between two evaluations."""
+        position = self._position
         self._guard.wait()  # the time of updates does not count as attention's
-        self._attention.begin()
+        self._attention_cost.begin(position.step)
         with self._session.train_step.use_averages():
-            self._journal.log_attention(self._position.step, self._evaluator.read_attention())
-        self._attention.schedule(self._position.attention)
-        self._attention.end()
+            self._journal.log_attention(position.step, self._evaluator.read_attention())
+        self._attention_cost.schedule(position.step, position.attention_cadence)
+        self._attention_cost.end()
+        self._restart_meters()
+
+    def _restart_meters(self) -> None:
+        """Measure updates anew; evaluations and attention logs are not part of their time."""
+        for meter in (self._evaluation_cost, self._attention_cost):
+            meter.restart(self._position.step, self._position.seconds)
 
     def _is_behind(self) -> bool:
         """Whether the run has fallen behind its siblings, so that it ends."""
@@ -110,12 +118,12 @@ class Interruptions:
         if share is None:
             return False
         group = session.process_group
-        behind = group.all_gather(group.is_main_process and is_behind(session.run, share))[0]
+        behind = group.broadcast(group.is_main_process and is_behind(session.folder, share))
         if behind:
             session.console.print(f"update {self._position.step}: behind the runs beside it")
         return behind
 
 
-def _describe(validation: Validation) -> str:
-    scores = [f"{score.name} {score.value:.2f}" for score in validation.scores]
-    return ", ".join([f"dev loss {validation.nll:.3f}", *scores])
+def _describe(evaluation: DevEvaluation) -> str:
+    scores = [f"{score.name} {score.value:.2f}" for score in evaluation.scores]
+    return ", ".join([f"dev loss {evaluation.nll:.3f}", *scores])
