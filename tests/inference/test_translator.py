@@ -13,8 +13,10 @@ from sacrebleu.metrics.chrf import CHRF
 from translator_inputs import SENTENCES, renew
 
 from nmt import Translator
+from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, EOS, PAD
 from nmt.errors import UserError
+from nmt.inference.contract import BeamOptions, SearchRequest
 from nmt.inference.forcing import count_pair_tokens
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter
@@ -344,6 +346,13 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
     expected = higher.log_prob / ((5 + len(higher.tokens)) / 6) ** 0.6
     expected += 0.5 * np.log(np.minimum(received, 1)).sum()
     assert higher.score == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_default_beam_holds_all_requested_translations() -> None:
+    decoding = DecodingConfig(beam_size=2, length_penalty=0.6)
+    assert SearchRequest(n_best=3).resolve(decoding, 9) == BeamOptions(3, 0.6, n_best=3)
+    assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6)
+    assert SearchRequest(4, 0.0).resolve_defaults(decoding) == (4, 0.0)
 
 
 def test_more_wanted_than_the_beam_holds_is_refused(translator: Translator) -> None:
