@@ -120,7 +120,7 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("trace", "x", "--output", "trace.txt"), "written as .json or .html"),
+        (("trace", "x", "--output", "trace.txt"), "must end in .json or .html"),
         (("attribute", "x", "--output", "picture.gif"), "must end in one of .png"),
         (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
     ],
