@@ -48,7 +48,7 @@ class Devices:
             micro_batches: number in the batch.
             local: whether the batch has only the rows of this process.
         """
-        replicas = self.count // self._process_group.processes if local else self.count
+        replicas = self._process_group.local_replicas if local else self.count
         padded = pad_rows(batch, micro_batches * replicas)
         if self.mesh is None:
             return padded

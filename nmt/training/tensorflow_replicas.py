@@ -32,7 +32,7 @@ class Replicas:
             micro_batches: number for each replica.
             local: whether the batch has only the rows of this process.
         """
-        replicas = self.count // self._process_group.processes if local else self.count
+        replicas = self._process_group.local_replicas if local else self.count
         first = self._process_group.process * replicas if local else 0
         padded = pad_rows(batch, micro_batches * replicas)
         rows = len(padded["labels"]) // replicas
