@@ -201,7 +201,7 @@ def without_cache(translator: Any) -> Any:
             return Read(prefixes=2, memory=-1, mask=-1)
 
     engine = KerasEngine(model)
-    engine.model = cast("Any", Uncached())
+    engine._programs = type(engine._programs)(cast("Any", Uncached()))
     return Translator(Engines(engine), translator.tokenizer, translator.decoding)
 
 
