@@ -32,7 +32,7 @@ def _split_from(line: bytes, file: BinaryIO) -> Iterator[bytes]:
 
 
 def split_at_any_end(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines as `split_lines` does, or split at carriage returns if there are no line feeds.
+    """Yield lines as `split_lines` does, or split at carriage returns in text without line feeds.
 
     If the first MiB has carriage returns and no line feed, as text of an old Mac does, lines end at
     CR, LF or CRLF and are yielded with a line feed. In other files a carriage return is part of its

@@ -75,7 +75,7 @@ class Line(NamedTuple):
     raw: str  # only the beginning of a line that is too long
     sides: tuple[str, str] | None  # None: a column is missing
     fault: str | None  # MALFORMED, TOO_LONG or JOINED: the line is invalid
-    weight: str = ""  # of the pair, as text; empty: there is no such column
+    weight: str = ""  # of the pair, as text; empty without such a column
 
 
 def read_rows(

@@ -52,7 +52,7 @@ class Batcher(Generic[Item, Options, Result]):
     Requests take turns. The first in the queue decides the options of the next batch, so none waits
     for ever. It and all others with equal options contribute one item each, round after round,
     until the batch is full. A request with items left moves to the end of the queue, so that a
-    large one delays a small one by little. What is left of a request whose future is cancelled is
+    large one delays a small one by little. The rest of a request whose future is cancelled is
     dropped.
 
     Args:

@@ -115,7 +115,7 @@ def resolve_parallel_parts(parts: int | None, positions: int) -> int:
     """Return how many parts of a batch are computed in parallel, by default for this machine.
 
     The matrix products of a small model are too small to share among the cores of a CPU: a part for
-    each core uses them better. On a GPU a batch stays whole, and on JAX, which would compute the
+    each core uses them better. A batch stays whole on a GPU, and with JAX, which would compute the
     parts one after the other.
 
     Args:

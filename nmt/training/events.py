@@ -53,7 +53,7 @@ class EventWriter:
         self._add(file_version="brain.Event:2")
         if purge_step is not None:
             restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-            # The first START of a run purges nothing, and its first file has none: write it twice.
+            # The first START of a run purges nothing, and its first file lacks one: write it twice.
             self._add(step=purge_step, session_log=restart)
             self._add(step=purge_step, session_log=restart)
         self.flush()
