@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_choice
+from nmt.config.noise import NoiseConfig, check_noise
 from nmt.config.sources import (
     SOURCE_KINDS,
     SPLITS,
@@ -55,6 +56,8 @@ class DataConfig:
     columns: list[int] | None = None
     source_path: str | None = None
     target_path: str | None = None
+
+    noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
 
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side
@@ -120,6 +123,7 @@ def check_data(config: DataConfig) -> None:
     if config.temperature is not None:
         check_at_least("data.temperature", config.temperature, 1)
     _check_stages(config)
+    check_noise(config.noise)
     check_at_least("data.min_words", config.min_words, 1)
     check_at_least("data.max_words", config.max_words, config.min_words)
     check_at_least("data.max_characters", config.max_characters, 1)

@@ -17,6 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from nmt.config.checks import check_choice
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
+from nmt.config.noise import NoiseConfig
 from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_sibling_keys
 from nmt.config.sources import SHORT_KEYS, SOURCE_KINDS, SourceConfig, expand_short_keys
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
@@ -163,6 +164,8 @@ def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, l
             kind = _model_kind(node) if name == "model" else None
             group = _GROUPS[name] if kind is None else MODEL_CONFIGS[kind]
             yield from _unknown_keys(node[name], group, f"{name}.")
+        elif prefix + name == "data.noise":
+            yield from _unknown_keys(node[name], NoiseConfig, "data.noise.")
         elif prefix + name == SOURCES:
             yield from _unknown_keys_of_sources(node[name])
 

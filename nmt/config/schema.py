@@ -11,6 +11,7 @@ from nmt.config.checks import MISSING, check_at_least, check_between
 from nmt.config.data import DataConfig, check_data
 from nmt.config.decoding import DecodingConfig, check_decoding
 from nmt.config.model import MODEL_CONFIGS, ModelConfig, check_model
+from nmt.config.noise import NoiseConfig
 from nmt.config.preparation import PrepareConfig
 from nmt.config.sources import SourceConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
@@ -69,6 +70,7 @@ def list_keys() -> list[str]:
         groups = MODEL_CONFIGS.values() if item.name == "model" else [GROUPS.get(item.name)]
         names = {key.name: None for group in groups if group for key in fields(group)}
         keys += [f"{item.name}.{name}" for name in names]
+    keys += [f"data.noise.{key.name}" for key in fields(NoiseConfig)]
     return keys
 
 

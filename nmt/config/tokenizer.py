@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from nmt.config.checks import MISSING, check_at_least, check_between, check_choice
+from nmt.errors import UserError
+
+MAX_SLOTS = 8
 
 
 @dataclass
@@ -17,6 +21,10 @@ class TokenizerConfig:
     # size is lowered to (characters of the training split) / this number, and that is logged.
     min_characters_per_piece: int = MISSING
     character_coverage: float = MISSING  # share of characters with a token; the rest are bytes
+    # Whether the model reads sources in lower case, so that capitals cost nothing; null: unless the
+    # source language is German, whose capitals tell words apart.
+    lowercase_source: bool | None = MISSING
+    slots: int = MISSING  # pieces that stand for URLs, numbers and other kept spans; 0: none
 
 
 def check_tokenizer(config: TokenizerConfig) -> None:
@@ -29,3 +37,17 @@ def check_tokenizer(config: TokenizerConfig) -> None:
     check_at_least("tokenizer.vocabulary_size", config.vocabulary_size, 16)
     check_at_least("tokenizer.min_characters_per_piece", config.min_characters_per_piece, 0)
     check_between("tokenizer.character_coverage", config.character_coverage, 0.9, 1)
+    check_between("tokenizer.slots", config.slots, 0, MAX_SLOTS)
+    if config.kind == "wordpiece" and (config.lowercase_source or config.slots):
+        raise UserError(
+            "tokenizer.kind=wordpiece neither lower-cases nor reserves slots: set "
+            "tokenizer.lowercase_source=false tokenizer.slots=0"
+        )
+
+
+def resolve_tokenizer(config: TokenizerConfig, source_language: str) -> TokenizerConfig:
+    """Return the configuration with a value for ``lowercase_source``."""
+    if config.lowercase_source is not None:
+        return config
+    is_german = re.split("[-_]", source_language.lower())[0] in ("de", "deu", "ger", "nds", "lb")
+    return replace(config, lowercase_source=config.kind != "wordpiece" and not is_german)

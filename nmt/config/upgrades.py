@@ -11,7 +11,9 @@ from nmt.errors import UserError
 # Keys that older runs lack, with the value that reproduces their behaviour.
 LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32"},
-    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0},
+    "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0}
+    | {"noise": dict.fromkeys(("case accents punctuation typos joined spans names").split(), 0.0)},
+    "tokenizer": {"lowercase_source": False, "slots": 0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {
         "attention_every": 250,

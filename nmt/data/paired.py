@@ -36,6 +36,9 @@ class PairedTokenizer:
         side: which side is encoded: 0, the source, or 1.
     """
 
+    slots = 0
+    lowercases = False
+
     def __init__(self, models: tuple[bytes, bytes], pieces: Sequence[str], side: int = 0) -> None:
         import sentencepiece
 

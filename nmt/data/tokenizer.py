@@ -11,16 +11,18 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from nmt.data.lowercasing import remove_normalization
 from nmt.data.paired import PAIR_FILE, PairedTokenizer
 from nmt.data.spans import count_bytes, locate_pieces
 from nmt.errors import UserError
 from nmt.startup.quiet import quiet_start
+from nmt.text.spans import SLOTS
 
 PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 
@@ -33,6 +35,8 @@ class Tokenizer(Protocol):
     """Encodes text as ids, and decodes it. Begin and end marks are added by the batches."""
 
     vocabulary_size: int
+    slots: int  # reserved pieces for kept spans: the first ones of `nmt.text.spans.SLOTS`
+    lowercases: bool  # whether sources are lower-cased before they are encoded
 
     @property
     def target(self) -> Tokenizer:
@@ -87,12 +91,16 @@ class SentencePieceTokenizer:
         self.vocabulary_size: int = self._processor.get_piece_size()
         if self.vocabulary_size <= UNK:
             raise UserError(f"its SentencePiece model has only {self.vocabulary_size} pieces")
+        self.slots = sum(self._processor.piece_to_id(slot) > UNK for slot in SLOTS)
+        self.lowercases = self._processor.encode("A") == self._processor.encode("a")
         self._in_graph: Any = None
 
-    @property
+    @cached_property
     def target(self) -> SentencePieceTokenizer:
-        """See `Tokenizer.target`."""
-        return self
+        """See `Tokenizer.target`: the same pieces without lower-casing."""
+        if not self.lowercases:
+            return self
+        return SentencePieceTokenizer(remove_normalization(self.model))
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer.encode`."""
@@ -157,6 +165,9 @@ class WordPieceTokenizer:
 
     Characters that the training text lacks become ``[UNK]``; everything else is reversible.
     """
+
+    slots = 0
+    lowercases = False
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         if not isinstance(vocabulary, list) or vocabulary[:4] != SPECIAL_PIECES:

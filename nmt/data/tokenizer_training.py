@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from nmt.config import TokenizerConfig
+from nmt.data.lowercasing import add_lowercasing, lowercase
 from nmt.data.tokenizer import (
     BOS,
     EOS,
@@ -24,6 +25,7 @@ from nmt.data.tokenizer import (
     split_words,
 )
 from nmt.errors import UserError
+from nmt.text.spans import SLOTS
 
 LOG_FILE = "log.txt"  # messages of the training, beside the files of the tokenizer
 _BYTES = 256  # pieces that byte fallback needs
@@ -45,6 +47,12 @@ def train_and_save(
 def read_training_log(folder: Path) -> list[str]:
     """Return the messages that `train_and_save` wrote."""
     return (folder / LOG_FILE).read_text(encoding="utf-8").splitlines()
+
+
+def list_texts(config: TokenizerConfig, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what a tokenizer is trained on: both sides of pairs, as it will read them."""
+    read = lowercase if config.lowercase_source else str
+    return [text for source, target in pairs for text in (read(source), target)]
 
 
 def train_tokenizer(
@@ -70,7 +78,7 @@ def train_tokenizer(
         supported = characters // config.min_characters_per_piece
         # WordPiece has every character twice, and its learner always keeps the top words.
         pieces = 3 * alphabet if config.kind == "wordpiece" else _BYTES + 2 * alphabet
-        floor = len(SPECIAL_PIECES) + len(tags) + pieces
+        floor = len(SPECIAL_PIECES) + len(tags) + config.slots + pieces
         size = min(size, max(supported, floor))
         if size < config.vocabulary_size:
             log(
@@ -81,28 +89,31 @@ def train_tokenizer(
     if config.kind == "wordpiece":
         tokenizer: Tokenizer = _train_wordpiece(size, texts)
     else:
-        coverage = config.character_coverage
-        tokenizer = _train_sentencepiece(config.kind, size, coverage, texts, tags)
+        tokenizer = _train_sentencepiece(config, size, texts, tags)
     if tokenizer.vocabulary_size < size:
         log(f"the corpus gives {tokenizer.vocabulary_size} pieces, fewer than the {size} allowed")
     return tokenizer
 
 
 def _train_sentencepiece(
-    kind: str, size: int, coverage: float, texts: Iterable[str], tags: Sequence[str]
+    config: TokenizerConfig, size: int, texts: Iterable[str], tags: Sequence[str]
 ) -> SentencePieceTokenizer:
     import sentencepiece
+
+    # Tags with the space before a word.
+    reserved = [*(f"▁{tag}" for tag in tags), *SLOTS[: config.slots]]
+    finish = add_lowercasing if config.lowercase_source else bytes
 
     def train(size: int) -> bytes:
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(texts),
             model_writer=model,
-            model_type=kind,
+            model_type=config.kind,
             vocab_size=size,
-            character_coverage=coverage,
+            character_coverage=config.character_coverage,
             byte_fallback=True,
-            user_defined_symbols=[f"▁{tag}" for tag in tags],  # with the space before a word
+            user_defined_symbols=reserved,
             normalization_rule_name="identity",  # texts are clean, and must not change again
             remove_extra_whitespaces=False,
             hard_vocab_limit=False,
@@ -114,7 +125,7 @@ def _train_sentencepiece(
             num_threads=_THREADS,
             minloglevel=3,
         )
-        return model.getvalue()
+        return finish(model.getvalue())
 
     try:
         return SentencePieceTokenizer(train(size))

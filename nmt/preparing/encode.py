@@ -19,7 +19,7 @@ from nmt.data.prepared import RECORDS_FILE, SHARDS, TOKENIZER
 from nmt.data.records import type_of_ids, write_records
 from nmt.data.splitting import TRAIN, Pair
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
-from nmt.data.tokenizer_training import read_training_log, train_and_save
+from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.files import digest_file
 from nmt.preparing import split
@@ -65,7 +65,8 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
 def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], folder: Path) -> None:
     """Train the tokenizer on the samples of all shards."""
     lines = (line for path in split_folders for line in read_gzip(path / SAMPLE_FILE))
-    texts = [text for line in lines for text in line.split("\t")]
+    pairs = (Pair(*line.split("\t")) for line in lines)
+    texts = list_texts(config.tokenizer, pairs)
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
 
 

@@ -19,7 +19,7 @@ from nmt.data.mixture import Mixture, list_pairs, list_weights
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
-from nmt.data.tokenizer_training import read_training_log, train_and_save
+from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
 
@@ -43,7 +43,7 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     if isinstance(corpus, PreparedCorpus):
         return corpus.load_tokenizer()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
-    texts = [text for pair in pairs for text in pair]
+    texts = list_texts(config.tokenizer, pairs)
     tags = list_tags(config.data)
     key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
 

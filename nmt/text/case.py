@@ -1,0 +1,73 @@
+"""Letter case of a sentence: recognised before translation, given to the translation after it."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_SHORT = 3  # letters of words that a title may leave in lower case
+# A word whose case is not that of ordinary words: iPhone, NASA, McDonald.
+_UNUSUAL = re.compile(r"\b[^\W\d_]+[A-ZÀ-ÖØ-Þ]\w*")
+
+
+class LetterCase(Enum):
+    """How the letters of a sentence are written."""
+
+    ORDINARY = "ordinary"
+    UPPER = "upper"  # ALL CAPITALS
+    TITLE = "title"  # Every Long Word Begins With a Capital
+
+
+def recognize_case(text: str) -> LetterCase:
+    """Return the letter case of a sentence; a word or two may be capitals for other reasons."""
+    if text == text.lower():
+        return LetterCase.ORDINARY
+    words = _WORD.findall(text)
+    if text == text.upper() and (len(words) > 1 or len(words[0]) > _SHORT):
+        return LetterCase.UPPER
+    capitalized = [word for word in words if word[0].isupper() and not word[1:].isupper()]
+    long_words = [word for word in words if len(word) > _SHORT]
+    # Three quarters: "Nieva en Osaka" has two names, but is no title.
+    if (
+        len(words) > 2
+        and 4 * len(capitalized) >= 3 * len(words)
+        and set(long_words) <= set(capitalized)
+    ):
+        return LetterCase.TITLE
+    return LetterCase.ORDINARY
+
+
+def to_sentence_case(text: str, case: LetterCase) -> str:
+    """Return a sentence of unusual case as it would usually be written, as far as can be told."""
+    if case is LetterCase.ORDINARY:
+        return text
+    lower = text.lower()
+    first = _WORD.search(lower)
+    if first is None:
+        return lower
+    begin = first.start()
+    return lower[:begin] + lower[begin].upper() + lower[begin + 1 :]
+
+
+def apply_case(text: str, case: LetterCase) -> str:
+    """Write a translation in the letter case of its source."""
+    if case is LetterCase.UPPER:
+        return text.upper()
+    if case is LetterCase.TITLE:
+        return _WORD.sub(_capitalize_long, text)
+    return text
+
+
+def copy_unusual_case(source: str, translation: str) -> str:
+    """Write words that a translation shares with its source, such as iPhone, as the source does."""
+    for word in set(_UNUSUAL.findall(source)):
+        if word.lower() in translation.lower():
+            translation = re.sub(rf"\b{re.escape(word)}\b", word, translation, flags=re.IGNORECASE)
+    return translation
+
+
+def _capitalize_long(match: re.Match[str]) -> str:
+    word = match[0]
+    is_capitalized = len(word) > _SHORT or match.start() == 0
+    return word[0].upper() + word[1:] if is_capitalized else word
