@@ -76,12 +76,16 @@ class Sources:
 
 
 def main() -> None:
+    from nmt.arguments import positive_int
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
-    parser.add_argument("--sentences", type=int, help="of the test split (default: all)")
-    parser.add_argument("--spans", type=int, default=400, help="of each kind (%(default)s)")
+    parser.add_argument("--sentences", type=positive_int, help="of the test split (default: all)")
+    parser.add_argument(
+        "--spans", type=positive_int, default=400, help="of each kind (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all changes (%(default)s)")
     parser.add_argument("--unit", choices=("line", "sentence"), help="(default: the run's)")
     parser.add_argument("--output", type=Path, metavar="FILE.md", help="for the table")
@@ -101,6 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: the run or its test split cannot be read, or has too few sentences.
     """
+    from nmt.files import write_text
     from nmt.runs.folder import RunFolder
     from nmt.startup.console import make_console
     from nmt.startup.quiet import quiet_start
@@ -127,7 +132,7 @@ def run(arguments: argparse.Namespace) -> None:
     table = format_table(measured)
     print(table)
     if arguments.output:
-        arguments.output.write_text(table + "\n", encoding="utf-8")
+        write_text(arguments.output, table + "\n")
     if arguments.show:
         show(rows, hard_texts, outputs)
 
@@ -163,7 +168,7 @@ def list_rows(
     for kind in KINDS:
         carriers = draw_carriers(kind, arguments.spans, pairs, languages[0], arguments.seed)
         rows.append(Sources(kind, [carrier.text for carrier in carriers], carriers=carriers))
-    return rows
+    return [row for row in rows if row.texts]
 
 
 def group(items: Sequence[str], size: int) -> list[Sequence[str]]:

@@ -17,7 +17,7 @@ FINAL_MARKS = ".!?…"
 QUOTES = "«»\"“”„'‘’"
 # A Spanish keyboard: its rows, and how far each is shifted to the right, in keys.
 KEYBOARD = (("qwertyuiop", 0.0), ("asdfghjklñ", 0.25), ("zxcvbnm,.-", 0.75))
-_REACH = 1.2  # keys between the centres of two neighbours
+_REACH = 1.3  # keys between the centres of two neighbours
 _WORD = re.compile(r"[^\W\d_]+")
 _TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
 _INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")

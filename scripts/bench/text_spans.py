@@ -67,12 +67,10 @@ _AFTER = ("{text} {span}", "{text} ({span})", "{text} {span}.")
 
 
 class Carrier(NamedTuple):
-    """A sentence with spans, each of which its translation must contain exactly once."""
+    """A sentence with spans; its translation must contain each of them exactly once."""
 
-    kind: str
     text: str
     spans: Values
-    is_test_sentence: bool
 
 
 def read_table(path: Path) -> list[list[str]]:
@@ -182,7 +180,9 @@ KINDS: dict[str, Callable[[random.Random], Values]] = {
 def draw_carriers(
     kind: str, count: int, pairs: Sequence[tuple[str, str]], language: str, seed: int
 ) -> list[Carrier]:
-    """Return ``count`` sentences with spans of a kind, a function of the seed and the pairs.
+    """Return up to ``count`` sentences with spans of a kind, a function of the seed and the pairs.
+
+    A sentence that already contains its span, or has no place for it, is left out.
 
     Args:
         kind: one of `KINDS`.
@@ -191,24 +191,28 @@ def draw_carriers(
         language: of the sources, a BCP 47 tag. `carriers.tsv` is used if it is Spanish.
         seed: of all choices.
     """
-    own = [text for of_kind, text in read_table(FOLDER / "carriers.tsv") if of_kind == kind]
-    is_spanish = primary_subtag(language) == "es"
+    table = read_table(FOLDER / "carriers.tsv") if primary_subtag(language) == "es" else []
+    templates = [text for name, text in table if name == kind]
     carriers = []
     for index in range(count):
         draw = random.Random(f"{seed} {kind} {index}")
-        is_test_sentence = not is_spanish or index % 2 == 1
         for _ in range(_ATTEMPTS):
             spans = KINDS[kind](draw)
-            if is_test_sentence:
+            if index % 2 or not templates:
                 text = _insert(kind, spans, *draw.choice(pairs), draw)
-            elif kind == TAG_PAIR:
-                text = own[index // 2 % len(own)].replace("[", spans[0]).replace("]", spans[1])
             else:
-                text = own[index // 2 % len(own)].replace("{}", spans[0])
+                text = _fill(templates[index // 2 % len(templates)], kind, spans)
             if contains_once(text, spans):
-                carriers.append(Carrier(kind, text, spans, is_test_sentence))
+                carriers.append(Carrier(text, spans))
                 break
     return carriers
+
+
+def _fill(template: str, kind: str, spans: Values) -> str:
+    """Return a template of `carriers.tsv` with spans."""
+    if kind == TAG_PAIR:
+        return template.replace("[", spans[0]).replace("]", spans[1])
+    return template.replace("{}", spans[0])
 
 
 def primary_subtag(language: str) -> str:
