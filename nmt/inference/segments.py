@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
@@ -182,7 +183,10 @@ def _align(
         return [None] * len(pairs)
     sources = [segment.ids for segment, _ in pairs]
     targets = [np.asarray(hypothesis.tokens[:-1], np.int32) for _, hypothesis in pairs]
-    return engine.align(sources, targets)
+    try:
+        return engine.align(sources, targets)
+    except UserError:  # without attention: an ensemble
+        return [None] * len(pairs)
 
 
 def _count_letters(text: str) -> int:

@@ -21,8 +21,8 @@ from nmt.inference.contract import BeamOptions, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.results import join_lines
-from nmt.inference.segments import show_spans
 from nmt.inference.search import FREE, Constraints, is_possible
+from nmt.inference.segments import show_spans
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
