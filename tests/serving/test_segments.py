@@ -44,6 +44,21 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
 
 
+def test_white_space_between_sentences_is_kept() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding)
+    served = SegmentTranslator(translator)
+    text = served.segment(" hola\n\nadios\n")
+    hypotheses = served.hypotheses(text.segments)
+    [joined] = served.join(text, hypotheses, 1)
+    assert joined == translator.hypotheses([" hola\n\nadios\n"])[0][0]
+    assert joined.text.count("\n") == 3
+    assert served.attention("hola\nadios", joined) is None
+
+
 def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
     decoding = DecodingConfig(
