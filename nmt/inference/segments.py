@@ -1,4 +1,4 @@
-"""Segments: what is translated in one go, and what it takes to write its translation."""
+"""Segments of texts, and how their translations are written."""
 
 from __future__ import annotations
 
