@@ -36,7 +36,8 @@ _DOMAIN = (
     rf"(?:(?:{_LABEL}\.){{1,4}}(?:{_DOMAINS})"
     rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
-_NAME = rf"\.?[{_LATIN}0-9-]+(?:\.[{_LATIN}0-9-]+){{0,2}}"  # of a file or folder
+_STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
+_NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
 
 _EMOJI = (
     "[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2190-\u21ff\u2300-\u23ff\u203c\u2049\u3030"
@@ -50,7 +51,8 @@ _EMOJI_SEQUENCE = f"{_EMOJI}{_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*"
 # and nothing that looks at what comes before, as RE2 splits a text from left to right.
 PATTERNS = {
     "code": "```[^`\n]+```|`[^`\n]+`",
-    "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b",
+    "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@"
+    rf"(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b",
     "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
     rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
     "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
@@ -61,7 +63,7 @@ PATTERNS = {
     r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
     r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
     "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
-    rf"(?:[{_LATIN}0-9-]+\.){{1,3}}(?:{_EXTENSIONS})\b"
+    rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
     rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
     rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
     "identifier": r"[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
