@@ -202,7 +202,10 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
         longest = max(map(len, sequences))
         return np.array([ids + [0] * (longest - len(ids)) for ids in sequences])
 
-    source, target = ([ids.tolist() for ids in tokenizer.encode(side)] for side in sides)
+    source, target = (
+        [ids.tolist() for ids in encoder.encode(side)]
+        for encoder, side in zip((tokenizer, tokenizer.target), sides, strict=True)
+    )
     inputs = {
         "source": padded([[*ids, EOS] for ids in source]),
         "target": padded([[BOS, *ids] for ids in target]),
