@@ -18,6 +18,7 @@ from nmt.inference.joining import UNKNOWN_LANGUAGE, Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.text.words import SourceWords
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -37,6 +38,7 @@ class Translator:
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
+        words: of the training sources, for typing errors and unseen names; None: not known.
 
     Attributes:
         engine: the preferred engine of `engines`.
@@ -55,6 +57,7 @@ class Translator:
         unit: str | None = None,
         tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
+        words: SourceWords | None = None,
     ) -> None:
         self.engine = engine = engines.preferred
         self.engines = engines
@@ -62,7 +65,12 @@ class Translator:
         self.decoding = decoding
         max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # end mark
         self.segmenter = Segmenter(
-            tokenizer, max_tokens, tags, unit=unit or decoding.unit, language=languages[0]
+            tokenizer,
+            max_tokens,
+            tags,
+            unit=unit or decoding.unit,
+            language=languages[0],
+            words=words,
         )
         self.joiner = Joiner(languages[1])
         self.pipeline = Pipeline(engines, tokenizer, self.segmenter, self.joiner, decoding)
@@ -77,6 +85,7 @@ class Translator:
         longest: int | None = None,
         unit: str | None = None,
         whole: bool = False,
+        words: SourceWords | None = None,
     ) -> Translator:
         """Return a translator with the settings of a run.
 
@@ -87,6 +96,7 @@ class Translator:
             longest: see `Translator`; None: the longest sequence that the run was trained on.
             unit: see `Translator`.
             whole: translate a text in one go, up to the positions of the engine, whatever the unit.
+            words: see `Translator`.
         """
         return cls(
             engines,
@@ -96,6 +106,7 @@ class Translator:
             unit="line" if whole else unit,
             tags=list_tags(config.data),
             languages=config.data.languages,
+            words=words,
         )
 
     @classmethod
@@ -143,6 +154,7 @@ class Translator:
             longest=min(max(folder.config.training.row_lengths) for folder in folders),
             unit=unit,
             whole=whole,
+            words=folders[0].load_source_words(),
         )
 
     def keras_engine(self, feature: str = "this") -> KerasEngine:
@@ -175,6 +187,7 @@ class Translator:
             unit=self.segmenter.unit,
             tags=self.segmenter.tags,
             languages=(self.segmenter.language, self.joiner.language),
+            words=self.segmenter.words,
         )
 
     def translate(
