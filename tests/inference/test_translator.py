@@ -349,7 +349,7 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
 
 
 def test_the_default_beam_holds_all_requested_translations() -> None:
-    decoding = DecodingConfig(beam_size=2, length_penalty=0.6)
+    decoding = DecodingConfig(beam_size=2, length_penalty=0.6, no_repeat_ngram=0)
     assert SearchRequest(n_best=3).resolve(decoding, 9) == BeamOptions(3, 0.6, n_best=3)
     assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6)
     assert SearchRequest(4, 0.0).resolve_defaults(decoding) == (4, 0.0)

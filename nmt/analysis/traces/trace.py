@@ -121,7 +121,12 @@ def record(
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
     size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
-    options = BeamOptions(1, 0.0) if size == 1 else BeamOptions(size, alpha, n_best=size)
+    options = BeamOptions(
+        size,
+        alpha if size > 1 else 0.0,
+        n_best=size,
+        no_repeat_ngram=translator.decoding.no_repeat_ngram,
+    )
     ids = translator.segmenter.encode_whole(text)
     source = np.append(ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
