@@ -96,7 +96,9 @@ class CTranslate2Engine:
 
         The search differs from that of the Keras engine in two ways, which rarely change a result:
         a sentence is finished after a number of ended hypotheses, not when no other can win; and of
-        the candidates of a position, only the k best may end.
+        the candidates of a position, only the k best may end. With `BeamOptions.no_repeat_ngram`,
+        hypotheses compete with their probabilities among the allowed tokens, so that more outputs
+        of a beam search differ; the log-probabilities returned are those of the model.
         """
         assert isinstance(options, BeamOptions)
         candidates = self._search_limited(sources, limits, options, prefix)

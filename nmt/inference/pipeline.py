@@ -23,6 +23,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
+from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation, join_lines
 from nmt.inference.segmenting import Segmenter, clean_input
 
@@ -163,7 +164,9 @@ class Pipeline:
         def search(indices: list[int], prefix: np.ndarray) -> None:
             sources = [segments[i] for i in indices]
             limits = [self.output_limit(len(ids), len(prefix)) for ids in sources]
-            outputs = plan.engine.search(sources, np.array(limits, np.int32), plan.options, prefix)
+            outputs = search_without_loops(
+                plan.engine, sources, np.array(limits, np.int32), plan.options, prefix
+            )
             tokens = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
             texts = iter(self._tokenizer.decode(tokens))
             for i, hypotheses in zip(indices, outputs, strict=True):

@@ -352,6 +352,13 @@ def test_the_default_beam_holds_all_requested_translations() -> None:
     decoding = DecodingConfig(beam_size=2, length_penalty=0.6, no_repeat_ngram=0)
     assert SearchRequest(n_best=3).resolve(decoding, 9) == BeamOptions(3, 0.6, n_best=3)
     assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6)
+    repeating = SearchRequest(no_repeat_ngram=4).resolve(decoding, 9)
+    assert (repeating.no_repeat_ngram, repeating.static_options.forbids_repeats) == (4, True)
+    decoding.no_repeat_ngram = 3
+    assert SearchRequest().resolve(decoding, 9).no_repeat_ngram == 3
+    assert SearchRequest(no_repeat_ngram=0).resolve(decoding, 9) == BeamOptions(2, 0.6)
+    with pytest.raises(UserError, match="no_repeat_ngram must be at least 0, got -1"):
+        SearchRequest(no_repeat_ngram=-1).resolve(decoding, 9)
     assert SearchRequest(4, 0.0).resolve_defaults(decoding) == (4, 0.0)
 
 
