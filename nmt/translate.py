@@ -93,7 +93,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--no-repeat-ngram",
         type=non_negative_int,
         metavar="N",
-        help="no sequence of N tokens occurs twice in a translation; 0: off (default: the run's)",
+        help="no sequence of N tokens occurs twice in a translation; 0: any may (default: the "
+        "run's; if that is 0, translations that loop are searched again)",
     )
     search.add_argument("--prefix", default="", help="text that every translation begins with")
     search.add_argument(
@@ -176,8 +177,8 @@ def _check_search(arguments: argparse.Namespace) -> None:
     if arguments.mbr and nbest > arguments.mbr:
         raise UserError(f"--nbest {nbest} needs --mbr {nbest} or more")
     is_sampling = bool(arguments.sample or arguments.mbr)
-    search = (arguments.beam, arguments.coverage_penalty, arguments.no_repeat_ngram)
-    if is_sampling and any(search):
+    has_search = arguments.beam or arguments.coverage_penalty
+    if is_sampling and (has_search or arguments.no_repeat_ngram is not None):
         raise UserError(
             "--sample and --mbr do not search: leave --beam, --coverage-penalty and "
             "--no-repeat-ngram out"

@@ -54,6 +54,7 @@ class BeamOptions(NamedTuple):
     coverage_penalty: float = 0.0  # beta of the same equation
     n_best: int = 1  # hypotheses returned per sentence, at most `size`
     no_repeat_ngram: int = 0  # n: no sequence of n tokens occurs twice in an output; 0: off
+    avoids_loops: bool = False  # see `nmt.inference.repeating`; engines do not read it
 
     @property
     def static_options(self) -> StaticOptions:
@@ -113,7 +114,8 @@ class SearchRequest:
     coverage_penalty: float = 0.0
     n_best: int = 1
     prefix: str = ""
-    no_repeat_ngram: int | None = None  # None: the run's default; 0: off
+    # None: the run's default; if that is 0, outputs that loop are searched again.
+    no_repeat_ngram: int | None = None
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
         """Return beam size and length penalty, where unset those of ``decoding``.
@@ -145,11 +147,18 @@ class SearchRequest:
         for name, value in penalties.items():
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} must be finite and at least 0, got {value}")
-        ngram = self.no_repeat_ngram
-        ngram = decoding.no_repeat_ngram if ngram is None else ngram
+        is_default = self.no_repeat_ngram is None
+        ngram = decoding.no_repeat_ngram if self.no_repeat_ngram is None else self.no_repeat_ngram
         if ngram < 0:
             raise UserError(f"no_repeat_ngram must be at least 0, got {ngram}")
-        return BeamOptions(size, alpha, self.coverage_penalty, self.n_best, ngram)
+        return BeamOptions(
+            size,
+            alpha,
+            self.coverage_penalty,
+            self.n_best,
+            ngram,
+            avoids_loops=is_default and not ngram,
+        )
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ def search_without_loops(
 ) -> list[list[Hypothesis]]:
     """Return what ``engine.search`` returns, without repetition loops.
 
-    Sentences whose best output loops are searched again with `BeamOptions.no_repeat_ngram`, unless
-    the options set it. Samples are returned as they are.
+    If `BeamOptions.avoids_loops`, sentences whose best output loops are searched again with
+    `BeamOptions.no_repeat_ngram`. Samples are returned as they are.
     """
     outputs = engine.search(sources, limits, options, prefix)
-    if isinstance(options, SamplingOptions) or options.no_repeat_ngram:
+    if isinstance(options, SamplingOptions) or not options.avoids_loops:
         return outputs
     looping = list(range(len(sources)))
     for n in _NO_REPEAT_NGRAMS:

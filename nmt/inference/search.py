@@ -130,7 +130,7 @@ def repeating_tokens(tokens: Tensor, index: Tensor, n: Tensor, vocabulary_size: 
     """Return bool [B, k, V]: which next tokens would complete an n-gram that occurred before.
 
     Args:
-        tokens: int32 [B, k, T], of which the first ``index`` are read.
+        tokens: int32 [B, k, T], the first ``index`` of which count.
         index: int32 scalar, tokens so far.
         n: int32 scalar, at least 1.
         vocabulary_size: V.

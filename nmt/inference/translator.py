@@ -221,8 +221,8 @@ class Translator:
             coverage_penalty: beta of the same equation.
             n_best: translations per text, at most ``beam_size``.
             prefix: text that every translation begins with.
-            no_repeat_ngram: n: no sequence of n tokens occurs twice in a translation; 0: off. None:
-                the run's default.
+            no_repeat_ngram: n: no sequence of n tokens occurs twice in a translation; 0: any may.
+                None: the run's default; if that is 0, translations that loop are searched again.
 
         Raises:
             UserError: ``n_best`` is larger than the beam, the beam is larger than the vocabulary, a

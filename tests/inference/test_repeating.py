@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ pytest_plugins = ("random_translator",)
 pytestmark = pytest.mark.xdist_group("translator")
 
 NO_PREFIX = np.zeros(0, np.int32)
-BEAM = BeamOptions(2, 0.6)
+BEAM = BeamOptions(2, 0.6, avoids_loops=True)
 LIMITS = np.array([11, 12, 13, 14], np.int32)
 PLAIN, LOOPING, STUBBORN, ECHOING = [10, 11, 12], [20, 21], [30], [40] * 4
 SOURCES = [np.array(ids, np.int32) for ids in (LOOPING, PLAIN, STUBBORN, ECHOING)]
@@ -75,7 +76,7 @@ def test_looping_outputs_are_searched_again_until_none_loops() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [BEAM._replace(no_repeat_ngram=4), SamplingOptions(1)], ids=["set", "samples"]
+    "options", [BeamOptions(2, 0.6), SamplingOptions(1)], ids=["off", "samples"]
 )
 def test_other_searches_are_left_alone(options: BeamOptions | SamplingOptions) -> None:
     engine = Looping()
@@ -106,9 +107,13 @@ def test_a_translator_searches_looping_segments_again(translator: Translator) ->
             return Hypothesis((*([5] * 9 if not n else [5]), EOS), 0.0, 0.0)
 
     engine = Always()
-    protected = Translator(Engines(engine), translator.tokenizer, translator.decoding)
+    protected = Translator(Engines(engine), translator.tokenizer, replace(translator.decoding))
     [translations] = protected.hypotheses(SENTENCES[:1])
     assert translations[0].tokens == (5, EOS)
     assert [call[0] for call in engine.calls] == [0, 3]
-    [translations] = protected.hypotheses(SENTENCES[:1], no_repeat_ngram=4)
-    assert engine.calls[-1][0] == 4
+    for n in (0, 4):
+        protected.hypotheses(SENTENCES[:1], no_repeat_ngram=n)
+        protected.translate(SENTENCES[:1], no_repeat_ngram=n)
+    protected.decoding.no_repeat_ngram = 5
+    protected.translate(SENTENCES[:1])
+    assert [call[0] for call in engine.calls[2:]] == [0, 0, 4, 4, 5]
