@@ -137,5 +137,6 @@ def _write(
 
 
 def _translate(translator: Translator, sources: Sequence[str]) -> list[Translation]:
-    """Return the best translation of each source."""
-    return [translations[0] for translations in translator.hypotheses(sources)]
+    """Return the best translation of each source by a single search, as exports search."""
+    hypotheses = translator.hypotheses(sources, no_repeat_ngram=translator.decoding.no_repeat_ngram)
+    return [translations[0] for translations in hypotheses]

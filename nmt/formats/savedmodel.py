@@ -50,7 +50,11 @@ def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: 
     """
     import tensorflow as tf
 
-    beam = BeamOptions(decoding.beam_size, decoding.length_penalty)
+    beam = BeamOptions(
+        decoding.beam_size,
+        decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
     graph_tokenizer = tokenizer.in_graph()
     clean, join = _make_cleaner(), _make_joiner()
     encode, decode = _make_coders(tokenizer)

@@ -24,6 +24,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
+from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
@@ -176,8 +177,8 @@ class Pipeline:
             batch = [segments[i] for i in indices]
             sources = [segment.ids for segment in batch]
             limits = [self.output_limit(len(ids), len(prefix_ids)) for ids in sources]
-            outputs = plan.engine.search(
-                sources, np.array(limits, np.int32), plan.options, prefix_ids
+            outputs = search_without_loops(
+                plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
             )
             written = self._writer.write(plan.engine, batch, outputs, prefix)
             for i, hypotheses in zip(indices, written, strict=True):

@@ -198,12 +198,15 @@ class Translator:
         length_penalty: float | None = None,
         coverage_penalty: float = 0.0,
         prefix: str = "",
+        no_repeat_ngram: int | None = None,
     ) -> list[str]:
         """Return one translation per text, in order, with the white space around its sentences.
 
         An empty text has an empty translation.
         """
-        request = SearchRequest(beam_size, length_penalty, coverage_penalty, prefix=prefix)
+        request = SearchRequest(
+            beam_size, length_penalty, coverage_penalty, 1, prefix, no_repeat_ngram
+        )
         return [translations[0].text for translations in self.run(texts, request)]
 
     def hypotheses(
@@ -215,6 +218,7 @@ class Translator:
         coverage_penalty: float = 0.0,
         n_best: int = 1,
         prefix: str = "",
+        no_repeat_ngram: int | None = None,
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
@@ -230,12 +234,16 @@ class Translator:
             coverage_penalty: beta of the same equation.
             n_best: translations per text, at most ``beam_size``.
             prefix: text that every translation begins with.
+            no_repeat_ngram: n: no sequence of n tokens occurs twice in a translation; 0: any may.
+                None: the run's default; if that is 0, translations that loop are searched again.
 
         Raises:
             UserError: ``n_best`` is larger than the beam, the beam is larger than the vocabulary, a
-                penalty is negative, or the prefix is too long.
+                penalty or ``no_repeat_ngram`` is negative, or the prefix is too long.
         """
-        request = SearchRequest(beam_size, length_penalty, coverage_penalty, n_best, prefix)
+        request = SearchRequest(
+            beam_size, length_penalty, coverage_penalty, n_best, prefix, no_repeat_ngram
+        )
         return self.run(texts, request)
 
     def samples(
