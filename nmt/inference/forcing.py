@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from nmt.inference.batching import plan_batches
 from nmt.inference.contract import Engine
 from nmt.inference.results import Attention, PairScore
 from nmt.inference.segmenting import clean_input
+from nmt.inference.segments import show_spans
+from nmt.text.shared_spans import keep_shared_spans, list_shared_spans
+from nmt.text.spans import SLOTS
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -20,18 +23,34 @@ if TYPE_CHECKING:  # loads Keras
 Result = TypeVar("Result")
 
 
+class _Pairs(NamedTuple):
+    sources: list[np.ndarray]  # ids without end mark
+    targets: list[np.ndarray]
+    spans: list[list[str]]  # of each pair, the kept spans that slots stand for on both sides
+
+
 def _encode_pairs(
-    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the ids of the sources, and of the targets."""
-    sources, targets = ([clean_input(pair[side]) for pair in pairs] for side in (0, 1))
-    return tokenizer.encode(sources), tokenizer.target.encode(targets)
+    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], slots: Sequence[str] = ()
+) -> _Pairs:
+    """Encode pairs; slots stand for kept spans that both sides share, as in training."""
+    cleaned = [(clean_input(source), clean_input(target)) for source, target in pairs]
+    spans = [list_shared_spans(*pair)[: len(slots)] if slots else [] for pair in cleaned]
+    kept = [keep_shared_spans(*pair, slots) if slots else pair for pair in cleaned]
+    return _Pairs(
+        tokenizer.encode([source for source, _ in kept]),
+        tokenizer.target.encode([target for _, target in kept]),
+        spans,
+    )
 
 
 def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the tokens of the longer side of each pair, end mark included."""
-    sides = zip(*_encode_pairs(tokenizer, pairs), strict=True)
-    return [max(len(source), len(target)) + 1 for source, target in sides]
+    """Return the tokens of the longer side of each pair, end mark included.
+
+    The same pair may have more or fewer tokens with slots than without: the larger number counts.
+    """
+    ways = [_encode_pairs(tokenizer, pairs, slots) for slots in ((), SLOTS[: tokenizer.slots])]
+    sides = zip(*(side for way in ways for side in way[:2]), strict=True)
+    return [max(map(len, all_ids)) + 1 for all_ids in sides]
 
 
 def score_pairs(
@@ -42,12 +61,14 @@ def score_pairs(
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = _encode_pairs(tokenizer, pairs)
+    encoded = _encode_pairs(tokenizer, pairs, SLOTS[: tokenizer.slots])
+    scores = _in_batches(engine.score, engine, encoded, batch_size)
     return [
-        PairScore(tokenizer.pieces([*target, EOS]), [float(value) for value in values])
-        for target, values in zip(
-            sides[1], _in_batches(engine.score, engine, sides, batch_size), strict=True
+        PairScore(
+            [show_spans(piece, spans) for piece in tokenizer.pieces([*target, EOS])],
+            [float(value) for value in values],
         )
+        for target, spans, values in zip(encoded.targets, encoded.spans, scores, strict=True)
     ]
 
 
@@ -59,11 +80,11 @@ def attend_pairs(
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = _encode_pairs(tokenizer, pairs)
-    attention = _in_batches(engine.attention, engine, sides, batch_size)
+    encoded = _encode_pairs(tokenizer, pairs)
+    attention = _in_batches(engine.attention, engine, encoded, batch_size)
     return [
         label_attention(engine, tokenizer, source, target, EOS, weights)
-        for source, target, weights in zip(*sides, attention, strict=True)
+        for source, target, weights in zip(*encoded[:2], attention, strict=True)
     ]
 
 
@@ -74,12 +95,20 @@ def label_attention(
     target: np.ndarray,
     last: int,
     weights: dict[str, np.ndarray],
+    spans: Sequence[str] = (),
 ) -> Attention:
-    """Return the weights of a pair with its tokens; ``last`` is the id after ``target``."""
+    """Return the weights of a pair with its tokens.
+
+    ``last`` is the id after ``target``. Tokens of slots show the kept spans.
+    """
+
+    def label(ids: Sequence[int]) -> list[str]:
+        return [show_spans(piece, spans) for piece in tokenizer.pieces(ids)]
+
     return Attention(
-        source=tokenizer.pieces([*source, EOS]),
-        target_in=tokenizer.pieces([BOS, *target]),
-        target_out=tokenizer.pieces([*target, last]),
+        source=label([*source, EOS]),
+        target_in=label([BOS, *target]),
+        target_out=label([*target, last]),
         weights=weights,
         kinds=engine.model.attention_kinds,
     )
@@ -88,10 +117,11 @@ def label_attention(
 def _in_batches(
     work: Callable[..., list[Result]],
     engine: Engine,
-    sides: tuple[list[np.ndarray], list[np.ndarray]],
+    encoded: _Pairs,
     batch_size: int,
 ) -> list[Result]:
     """Return the results of ``work`` for all pairs, run in batches of similar length."""
+    sides = (encoded.sources, encoded.targets)
     lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
     most = engine.max_length - 1
     for number, pair_lengths in enumerate(lengths, start=1):
