@@ -1,8 +1,7 @@
 """Sentences, kept spans and letter case of texts, as operations of a graph.
 
-Simpler than what `nmt.inference.segmenting` does: sentences end at marks, with a short list of
-abbreviations; a sentence that is too long is not cut; a kept span that was lost comes last; titles
-are ordinary sentences.
+`nmt.inference` does more: here sentences end at marks, with one short list of abbreviations for all
+languages; long sentences are not cut; a lost span is added at the end; title case is ignored.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def make_splitter(unit: str) -> Callable[[Any], Sentences]:
     def mark_ends(text: Any) -> Any:
         for _ in range(2):  # a match takes the dot before the next letter of a.m.
             text = replace(text, word, rf"\1\2{_NO_END}")
-        # The sentence goes on after an ellipsis or a quotation, and before what was said: —dijo él.
+        # Lower case after an ellipsis, a quotation or a dash (—dijo él) continues the sentence.
         text = replace(
             text, rf"((?:\.\.|…|[.!?][{_CLOSING}]+)[{space}]+)(\p{{Ll}})", rf"\1{_NO_END}\2"
         )
@@ -254,7 +253,7 @@ def _split_spans(text: Any) -> tuple[Any, Any]:
     """Split texts at their kept spans, and at some words.
 
     Returns:
-        (pieces: ragged string [N, P] of which each text consists, is_span: bool [pieces]).
+        (pieces: ragged string [N, P], joined they are the text; is_span: bool [pieces]).
     """
     import tensorflow as tf
     import tensorflow_text

@@ -29,7 +29,7 @@ def recognize_case(text: str) -> LetterCase:
     others = words[1:]  # the first word of every sentence has a capital
     capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
     long_words = {word for word in others if len(word) > _SHORT}
-    # Three of four: "¿Conoce Tom a Mary?" has two names, but is no title.
+    # A few names do not make a title: "¿Conoce Tom a Mary?"
     if (
         len(others) > 2
         and words[0][0].isupper()

@@ -16,7 +16,7 @@ from nmt.text.case import (
 from nmt.text.spans import SLOTS, count_slots
 
 SLOT = SLOTS[0]
-# With letters whose lower or upper case has more characters, and cased characters that are no word.
+# Some change their length with case; some have a case but are not letters.
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(f"aB çÑ ßẞİıǅﬁΣςⅧⓐ’'-. {SLOT}")))
 
 
@@ -44,7 +44,7 @@ def test_titles(text: str) -> None:
     [
         *("", "5", "I", "I'M", "NO", "OK.", "USA", "U.S.A.", SLOT, f"OK {SLOT}", "Ⓐ", "Ⅷ", "ß"),
         *("iPhone", "El iPhone", "La NASA lo sabe.", "Soy de EE. UU.", "McDonald", "Carlos IV"),
-        *("¿Conoce Tom a Mary?", "Juan Pérez", "Soy Tom. ¿Está Mary ahí?", "hola"),
+        *("¿Conoce Tom a Mary?", "Juan Pérez", "hola"),
         *("Der Mann kauft Brot und Wein.", "Die Katze sieht den Hund.", "Das Haus"),
     ],
 )
