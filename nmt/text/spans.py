@@ -48,7 +48,7 @@ _EMOJI_SEQUENCE = f"{_EMOJI}{_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*"
 
 # Kind -> expression. Where several match at one place, the first does. Marks that end a sentence
 # end no span. Only syntax that RE2 shares with Python, so that a SavedModel finds the same spans;
-# and nothing that looks at what comes before, as RE2 splits a text from left to right.
+# and no look-behind, as RE2 forgets the text before each match.
 PATTERNS = {
     "code": "```[^`\n]+```|`[^`\n]+`",
     "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@"

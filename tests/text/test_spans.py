@@ -45,8 +45,8 @@ MARKED = [
     "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
     "⟦${HOME}⟧ ⟦$HOME⟧ ⟦%{n}⟧",
     "⟦%s⟧ de ⟦%d⟧: ⟦%1$s⟧, ⟦%(count)d⟧ ⟦%.2f⟧ ⟦%@⟧ ⟦%5.2f⟧ ⟦%lu⟧.",
-    'Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
-    "⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',
+    "Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
+    '⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',
     "a < b y c > d; a <b y c> d",
     "⟦[[link]]⟧ ⟦:emoji_code:⟧ ⟦:+1:⟧ ⟦:count⟧ cosas",
     "Usa ⟦`git push --force`⟧ o ⟦```x = 1```⟧.",
@@ -72,7 +72,8 @@ MARKED = [
 # Pieces of spans and of what looks like one.
 PARTS = st.sampled_from(
     (
-        "a B ñ º 私 é. 1 23 ٣ . , : ; / \\ - _ @ # % $ & { } [[ ]] < > ( ) ` ' \" = ? ! ~ + \u00b0C € "
+        "a B ñ º 私 é. 1 23 ٣ "
+        ". , : ; / \\ - _ @ # % $ & { } [[ ]] < > ( ) ` ' \" = ? ! ~ + \u00b0C € "
         "\u00a0 \u2028 \u0301 😀 \u200d \ufe0f \u20e3 \ue000 http:// www. .com .es .txt x_y f() %s "
         "&lt; <b>"
     ).split(" ")
