@@ -215,3 +215,20 @@ class Engine(Protocol):
             float32 [T] per pair.
         """
         ...
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Return how much every target token is aligned to each source token.
+
+        Args:
+            sources: ids without end mark, S - 1 of them, of similar length.
+            targets: ids without end mark, T - 1 of them, one per source.
+
+        Returns:
+            float32 [T, S] per pair, end marks last; rows sum to 1.
+
+        Raises:
+            UserError: the model has no attention.
+        """
+        ...

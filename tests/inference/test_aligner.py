@@ -1,0 +1,85 @@
+"""Alignments made of attention and a lexicon, counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.inference.alignment import Aligner, link_words, measure_layers, weigh_words
+from nmt.inference.lexicon import Lexicon
+
+
+def make_lexicon(entries: dict[tuple[int, int], float], layer: int | None = None) -> Lexicon:
+    keys = sorted(entries)
+    return Lexicon(
+        np.array([source << 32 | target for source, target in keys]),
+        np.array([entries[key] for key in keys], np.float32),
+        layer,
+    )
+
+
+def test_what_every_position_attends_to_counts_less() -> None:
+    """Both words look at the end mark most; each has one source word that the other lacks."""
+    attention = np.array([[0.4, 0.0, 0.6], [0.0, 0.4, 0.6], [0.0, 0.0, 1.0]])
+    weights = Aligner().align(attention, np.array([5, 6]), np.array([7, 8]))
+    # Columns sum to 0.4, 0.4, 2.2: the first row becomes 1, 0, 0.6 / 2.2 before it is normalized.
+    share = 0.6 / 2.2
+    expected = [[1, 0, share], [0, 1, share], [0, 0, 1 + share]]
+    np.testing.assert_allclose(weights, np.array(expected) / (1 + share), atol=1e-6)
+
+
+def test_a_lexicon_overrules_attention_and_rare_tokens_follow_it() -> None:
+    attention = np.array([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.0, 0.0, 1.0]])
+    source, target = np.array([5, 6]), np.array([7, 8])
+    assert Aligner().align(attention, source, target).argmax(1).tolist() == [0, 0, 2]
+    # Token 8 is known, but as the translation of a token that is not there.
+    known = make_lexicon({(6, 7): 0.9, (20, 8): 0.9})
+    weights = Aligner(known).align(attention, source, target)
+    assert weights.argmax(1).tolist() == [1, 0, 2]
+    assert weights[0, 1] > 0.9
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 9), st.booleans())
+def test_rows_sum_to_one(seed: int, rows: int, columns: int, has_lexicon: bool) -> None:
+    draw = np.random.default_rng(seed)
+    attention = draw.dirichlet(np.full(columns, 0.1), rows)
+    attention[:, draw.integers(columns)] = 0
+    source, target = draw.integers(4, 9, columns - 1), draw.integers(4, 9, rows - 1)
+    lexicon = make_lexicon({(5, 6): 0.5, (6, 6): 1.0}) if has_lexicon else None
+    weights = Aligner(lexicon).align(attention, source, target)
+    assert weights.shape == (rows, columns)
+    assert weights.dtype == np.float32
+    assert (weights >= 0).all()
+    if has_lexicon or attention.sum(1).min() > 0:
+        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("layers", "layer"), [(1, 0), (2, 1), (3, 2), (4, 2), (6, 4)])
+def test_the_layer_that_is_read(layers: int, layer: int) -> None:
+    assert Aligner().choose_layer(layers) == layer
+    assert Aligner(make_lexicon({(5, 6): 1.0})).choose_layer(layers) == layer
+    assert Aligner(make_lexicon({(5, 6): 1.0}, layer=0)).choose_layer(layers) == 0
+
+
+def test_the_layer_that_agrees_with_a_lexicon() -> None:
+    right = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    heads = np.stack([np.roll(right, shift, axis=1) for shift in range(3)])
+    attention = np.stack([heads[[1, 2]], heads[[0, 0]], heads[[2, 2]]])  # [layers, H, T, S]
+    known = make_lexicon({(5, 7): 0.9, (6, 8): 0.9})
+    layer = measure_layers([attention] * 2, [np.array([5, 6])] * 2, [np.array([7, 8])] * 2, known)
+    assert layer == 1
+
+
+def test_words_of_several_tokens() -> None:
+    """Source words of tokens (0, 1) and 2; target words of token 0 and (1, 2); end marks last."""
+    weights = np.array(
+        [[0.1, 0.2, 0.6, 0.1], [0.5, 0.1, 0.4, 0.0], [0.0, 0.0, 0.2, 0.8], [0, 0, 0, 1]]
+    )
+    source = np.array([[1, 0], [1, 0], [0, 1.0]])
+    target = np.array([[1, 0], [0, 1], [0, 1.0]])
+    expected = [[0.3, 0.6, 0.1], [0.3, 0.3, 0.4]]
+    np.testing.assert_allclose(weigh_words(weights, source, target), expected)
+    spans = [(0, 2), (2, 4), (5, 7)], [(0, 1), (2, 3), (3, 5)]
+    assert link_words(weights, *spans, [(0, 4), (5, 7)], [(0, 1), (2, 5)]) == [1, None]
