@@ -14,6 +14,7 @@ from nmt.text.words import Span, assign_to_words
 
 Array = NDArray[Any]
 
+_DISCOUNT = 0.75  # of source tokens, by the attention that they receive from all positions
 _LEAST_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
 _LEAST_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow attention
 
@@ -49,7 +50,7 @@ class Aligner(NamedTuple):
             float32 [T, S]; rows sum to 1.
         """
         # Source tokens that every position attends to, such as the end mark, count less.
-        weights = attention / np.maximum(attention.sum(0), 1e-9)
+        weights = attention / np.maximum(attention.sum(0), 1e-9) ** _DISCOUNT
         weights /= np.maximum(weights.sum(1, keepdims=True), 1e-9)
         if self.lexicon is not None:
             known = self.lexicon.weigh(np.append(source, EOS), np.append(target, EOS))
