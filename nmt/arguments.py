@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nmt.config.decoding import ENGINES, QUANTIZATIONS
+from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
 from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
@@ -61,9 +61,34 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="do not split texts that are longer than any of training into segments",
+        help="do not cut texts into sentences, nor those that are longer than any of training",
     )
     parser.add_argument("--verbose", action="store_true", help="print the engine that is used")
+
+
+def add_unit(parser: argparse._ActionsContainer, default: str) -> None:
+    """Add ``--unit``: see `nmt.inference.translator.Translator.load`.
+
+    Args:
+        parser: the parser.
+        default: the unit without the option, for the help.
+    """
+    parser.add_argument(
+        "--unit",
+        choices=UNITS,
+        help="what is translated in one go: the sentences of a line, or the whole line unless it "
+        f"is too long ({default})",
+    )
+
+
+def check_unit(arguments: argparse.Namespace) -> None:
+    """Check that ``--unit`` and ``--whole`` agree.
+
+    Raises:
+        UserError: they do not.
+    """
+    if arguments.whole and arguments.unit == "sentence":
+        raise UserError("--whole translates lines in one go: leave --unit sentence out")
 
 
 def add_beam(parser: argparse._ActionsContainer) -> None:

@@ -15,6 +15,8 @@ from nmt.arguments import (
     add_encoding,
     add_engine,
     add_runs,
+    add_unit,
+    check_unit,
     engine_options,
     non_negative_int,
     positive_int,
@@ -45,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_runs(parser)
     add_engine(parser)
+    add_unit(parser, "line, so that the text of a pair is one segment")
     parser.add_argument(
         "--split", default="test", help="test, dev or one of data.tests (%(default)s)"
     )
@@ -92,10 +95,12 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
         raise UserError("--encoding needs --source and --reference")
+    check_unit(arguments)
     has_search = arguments.beam is not None or arguments.length_penalty is not None
-    if arguments.score and (arguments.compare or arguments.worst or has_search):
+    if arguments.score and (arguments.compare or arguments.worst or has_search or arguments.unit):
         raise UserError(
-            "--score translates nothing: leave --compare, --worst, --beam and --length-penalty out"
+            "--score translates nothing: leave --compare, --worst, --beam, --length-penalty and "
+            "--unit out"
         )
     check_not_input(arguments.output, arguments.source, arguments.reference)
 
@@ -112,7 +117,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from nmt.files import write_json
         from nmt.inference.translator import Translator
     data_name, pairs = _read_pairs(arguments, folder, console)
-    translator = Translator.load(paths, **engine_options(arguments))
+    unit = arguments.unit or "line"
+    translator = Translator.load(paths, unit=unit, **engine_options(arguments))
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
     if arguments.score:
         from nmt.inference.perplexity import score_with_progress
@@ -124,11 +130,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     else:
         from nmt.inference.evaluation import name_search
 
+        console.print(describe_unit(unit, translator.decoding.unit))
+        content["unit"] = unit
         search = _search_options(arguments)
         name = f"evaluation_{data_name}_{name_search(translator.decoding, **search)}"
         content |= _evaluate(arguments, translator, pairs, folder, console)
     if arguments.join > 1:
         name += f"_joined_{arguments.join}"
+    name += "_by_sentence" if unit == "sentence" else ""
     name += "_whole" if arguments.whole else ""
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
     if arguments.output is None:
@@ -155,6 +164,19 @@ def _read_pairs(
     return name, join_pairs(pairs, arguments.join) if arguments.join > 1 else pairs
 
 
+def describe_unit(unit: str, default: str) -> str:
+    """Return a line that says what is translated in one go, and whether `nmt.translate` does so.
+
+    Args:
+        unit: what is scored.
+        default: the run's ``decoding.unit``.
+    """
+    line = f"unit: {unit}"
+    if unit != default:
+        line += f" (nmt.translate translates by {default}; --unit {default} scores that)"
+    return line
+
+
 def _search_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"beam_size": arguments.beam, "length_penalty": arguments.length_penalty}
 
@@ -178,7 +200,8 @@ def _evaluate(
     content = evaluation.as_json()
     if arguments.compare is not None:
         other = RunFolder.open(arguments.compare).path
-        other_translator = Translator.load(other, **engine_options(arguments))
+        unit = translator.segmenter.unit
+        other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
         other_evaluation = evaluate(other_translator, pairs, console, **search)
         comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
         print_comparison(comparison, console)

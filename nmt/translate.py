@@ -15,7 +15,9 @@ from nmt.arguments import (
     add_engine,
     add_runs,
     add_sampling,
+    add_unit,
     check_sampling,
+    check_unit,
     engine_options,
     non_negative_float,
     positive_int,
@@ -45,12 +47,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.translate",
-        description="Translate sentences: arguments, a file, or standard input. One output line "
-        "per input line, in order.",
+        description="Translate texts, sentence by sentence: arguments, a file, or standard input. "
+        "One output line per input line, in order.",
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
     add_runs(parser)
     add_engine(parser)
+    add_unit(parser, "the run's decoding.unit")
     files = parser.add_argument_group("files")
     files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
     add_encoding(files)
@@ -120,6 +123,7 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if arguments.file and arguments.sentences:
         raise UserError("give sentences or --file, not both")
+    check_unit(arguments)
     if arguments.file:
         check_readable(arguments.file)
     if arguments.resume:
@@ -199,7 +203,7 @@ def run(arguments: argparse.Namespace) -> None:
     # Heavy imports, after the arguments are checked.
     from nmt.inference.translator import Translator
 
-    options = engine_options(arguments)
+    options = engine_options(arguments) | {"unit": arguments.unit}
     if _keras_option(arguments):
         # So that nothing is converted for an engine that cannot serve the request.
         options["engine"] = "keras"
@@ -231,12 +235,23 @@ def make_request(arguments: argparse.Namespace) -> Request:
 
 
 def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
-    """Translate sentences, a file, a pipe or a terminal, and write the lines."""
+    """Translate sentences, a file, a pipe or a terminal, and write the lines.
+
+    The text of an argument keeps its line breaks; every other line gives one line. At the end, a
+    warning counts the kept spans that the model left out.
+    """
     encoding = arguments.encoding or UTF_8
+    lost_spans = LostSpans()
 
     def format_texts(translations: list[list[Translation]]) -> list[str]:
         return [
-            "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores))
+            "\n".join(
+                format_lines(
+                    hypotheses[: arguments.nbest],
+                    arguments.scores,
+                    keeps_lines=bool(arguments.sentences),
+                )
+            )
             for hypotheses in translations
         ]
 
@@ -258,6 +273,7 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
     with open_output(arguments.output, begin=begin) as out:
 
         def write(translations: list[list[Translation]]) -> None:
+            lost_spans.add(translations)
             print("\n".join(format_texts(translations)), file=out, flush=True)
 
         if pipe is not None:
@@ -278,15 +294,54 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
             if arguments.attention:
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
                 draw_attention(translator, arguments.sentences, best, arguments.attention)
+    lost_spans.warn()
 
 
-def format_lines(translations: Sequence[Translation], with_scores: bool) -> list[str]:
-    """Return the output lines of one sentence; an empty sentence has one, too."""
-    return [
-        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{translation.text}"
-        if with_scores
-        else translation.text
+class LostSpans:
+    """Counts the URLs, numbers and other kept spans that a model left out of best translations."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.example = ""
+
+    def add(self, translations: Sequence[Sequence[Translation]]) -> None:
+        """Count those of the best translation of each text."""
+        for best in (hypotheses[0] for hypotheses in translations if hypotheses):
+            if best.lost_spans and not self.example:
+                self.example = best.lost_spans[0]
+            self.count += len(best.lost_spans)
+
+    def warn(self) -> None:
+        """Print the count on standard error, unless it is 0."""
+        if self.count:
+            print(
+                f"warning: the model left out {self.count:,} spans that a translation must keep, "
+                f"such as {self.example!r}; they were inserted where they most likely belong",
+                file=sys.stderr,
+            )
+
+
+def format_lines(
+    translations: Sequence[Translation], with_scores: bool, *, keeps_lines: bool = False
+) -> list[str]:
+    """Return the output of one text, an item per translation; an empty text has one, too.
+
+    Args:
+        translations: of the text, best first.
+        with_scores: whether score and log-probability come before the text.
+        keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
+    """
+    from nmt.inference.results import join_lines
+
+    texts = [
+        translation.text if keeps_lines else join_lines(translation.text)
         for translation in translations
+    ]
+    if not with_scores:
+        return texts
+    return [
+        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
+        for translation, text in zip(translations, texts, strict=True)
     ]
 
 

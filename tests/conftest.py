@@ -225,6 +225,8 @@ class Letters:
 
     vocabulary = ("<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
     vocabulary_size = len(vocabulary)
+    slots = 0
+    lowercases = False
 
     @property
     def target(self) -> Letters:

@@ -8,12 +8,16 @@ from nmt.config.checks import MISSING, check_at_least, check_choice
 
 ENGINES = ("auto", "keras", "ctranslate2")
 QUANTIZATIONS = ("float32", "int8")
+UNITS = ("sentence", "line")
 
 
 @dataclass
 class DecodingConfig:
     """The search for translations after training."""
 
+    # What is translated in one go: "sentence" cuts texts into sentences; "line" takes a text as it
+    # is given, for models that were trained on longer texts.
+    unit: str = MISSING
     beam_size: int = MISSING  # 1 is greedy
     length_penalty: float = MISSING  # alpha of Wu et al. 2016, equation 14
     max_length_ratio: float = MISSING  # output tokens per source token
@@ -28,6 +32,7 @@ def check_decoding(config: DecodingConfig) -> None:
     Raises:
         UserError: names the first invalid key and its valid values.
     """
+    check_choice("decoding.unit", config.unit, UNITS)
     check_at_least("decoding.beam_size", config.beam_size, 1)
     check_at_least("decoding.batch_size", config.batch_size, 1)
     check_at_least("decoding.length_penalty", config.length_penalty, 0)

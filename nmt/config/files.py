@@ -16,10 +16,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import check_choice
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
-from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.config.noise import NoiseConfig
+from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_sibling_keys
 from nmt.config.sources import SHORT_KEYS, SOURCE_KINDS, SourceConfig, expand_short_keys
+from nmt.config.tokenizer import resolve_tokenizer
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
 
@@ -45,6 +46,7 @@ def from_composed(composed: DictConfig) -> Config:
     check_keys(composed)
     config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
     config.data = expand_short_keys(config.data)
+    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_config(config)
     return config
 
@@ -54,6 +56,7 @@ def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     check_keys(composed, PreparationConfig)
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
     config.data = expand_short_keys(config.data)
+    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_preparation(config)
     return config
 

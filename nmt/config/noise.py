@@ -22,6 +22,16 @@ class NoiseConfig:
     spans: float = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
     names: float = MISSING  # on both sides, an invented name instead of a name
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """Kind of change -> share of pairs."""
+        return {key.name: getattr(self, key.name) for key in fields(self)}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any pair is changed."""
+        return any(self.rates.values())
+
 
 def check_noise(config: NoiseConfig) -> None:
     """Check what types cannot.
@@ -29,5 +39,5 @@ def check_noise(config: NoiseConfig) -> None:
     Raises:
         UserError: names the first invalid key and its valid values.
     """
-    for key in fields(config):
-        check_between(f"data.noise.{key.name}", getattr(config, key.name), 0, 1)
+    for kind, rate in config.rates.items():
+        check_between(f"data.noise.{kind}", rate, 0, 1)

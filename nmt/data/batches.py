@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.noise import BatchNoise, PackedPair
 from nmt.data.packing import pack
 from nmt.data.tokenizer import BOS, EOS
 
@@ -33,6 +34,7 @@ class BatchPlan(ABC):
         pairs: see below.
         skipped: see below.
         tokens_per_epoch: see below.
+        noise: changes pairs of the batches of training; None: they stay as they are.
 
     Attributes:
         shapes: (rows, row length) of every shape of batch.
@@ -51,7 +53,9 @@ class BatchPlan(ABC):
         pairs: int,
         skipped: int,
         tokens_per_epoch: int,
+        noise: BatchNoise | None = None,
     ) -> None:
+        self._noise = noise
         self._row_counts = list(rows.values())
         self.shapes = [(max(1, positions // length), length) for length in rows]
         counts = [
@@ -77,10 +81,13 @@ class BatchPlan(ABC):
             selection: which rows of the batch are built; None: all.
         """
         shape_index, rows = self.locate(step, order)
-        if selection is None:
-            return self.assemble(shape_index, rows)
-        indices = selection(self.shapes[shape_index][0])
-        return self.assemble(shape_index, rows[indices[indices < len(rows)]], len(indices))
+        size = self.shapes[shape_index][0]
+        indices = np.arange(size) if selection is None else selection(size)
+        filled = indices[indices < len(rows)]
+        batch = self.assemble(shape_index, rows[filled], len(indices))
+        if self._noise is None:
+            return batch
+        return add_noise(batch, self._noise, [(step, order, int(row)) for row in filled])
 
     @abstractmethod
     def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
@@ -127,6 +134,7 @@ class Batches(BatchPlan):
         row_lengths: static row lengths; each gives one shape of batch.
         positions: per side in one batch.
         seed: of the shuffles.
+        noise: see `BatchPlan`.
     """
 
     def __init__(
@@ -136,11 +144,12 @@ class Batches(BatchPlan):
         row_lengths: Sequence[int],
         positions: int,
         seed: int,
+        noise: BatchNoise | None = None,
     ) -> None:
         self._corpus = corpus
         self._seed = seed
         source, target = corpus.source.lengths + 1, corpus.target.lengths + 1  # end marks
-        self._rows = pack(source, target, row_lengths)
+        self._rows = pack(source, target, row_lengths, leaves_room=noise is not None)
         pairs = sum(len(rows.pairs) for rows in self._rows)
         super().__init__(
             {rows.length: len(rows) for rows in self._rows},
@@ -148,6 +157,7 @@ class Batches(BatchPlan):
             pairs=pairs,
             skipped=len(corpus) - pairs,
             tokens_per_epoch=sum(int((source + target)[rows.pairs].sum()) for rows in self._rows),
+            noise=noise,
         )
         self._shuffled_epoch = (-1, 0)  # epoch and order of the batches that follow
         self._shuffled: list[tuple[int, np.ndarray]] = []
@@ -250,6 +260,46 @@ def lay_out(
         if weights is not None:
             batch["weights"] = scatter(cells, np.repeat(weights, length), np.float32)
     return batch
+
+
+def add_noise(batch: Batch, noise: BatchNoise, addresses: Sequence[Sequence[int]]) -> Batch:
+    """Return a batch from `lay_out` with some of its pairs changed.
+
+    Args:
+        batch: the batch.
+        noise: changes pairs.
+        addresses: of the rows that have pairs, which come first: see `BatchNoise.change`.
+    """
+    shape = batch["source"].shape
+    rows = [
+        noise.change(list(_read_row(batch, row)), shape[1], address)
+        for row, address in enumerate(addresses)
+    ]
+    pairs = [pair for row in rows for pair in row]
+    source = _join_sequences([pair.source for pair in pairs])
+    target = _join_sequences([pair.target for pair in pairs])
+    weights = np.array([pair.weight for pair in pairs], np.float32)
+    per_row = np.array([len(row) for row in rows], np.int64)
+    return lay_out(shape, per_row, source, target, weights if "weights" in batch else None)
+
+
+def _join_sequences(sequences: Sequence[np.ndarray]) -> Side:
+    lengths = np.array([len(ids) for ids in sequences], np.int64)
+    return Side(lengths, np.concatenate([np.zeros(0, np.int32), *sequences]))
+
+
+def _read_row(batch: Batch, row: int) -> Iterator[PackedPair]:
+    """Yield the pairs of a row."""
+    # Where each pair ends, on both sides: at its end mark.
+    ends = [np.flatnonzero(batch[name][row] == EOS) for name in ("source", "labels")]
+    begins = [0, 0]
+    for source_end, target_end in zip(*ends, strict=True):
+        yield PackedPair(
+            batch["source"][row, begins[0] : source_end],
+            batch["labels"][row, begins[1] : target_end],
+            float(batch["weights"][row, target_end]) if "weights" in batch else 1.0,
+        )
+        begins = [source_end + 1, target_end + 1]
 
 
 def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:

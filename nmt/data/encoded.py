@@ -11,6 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nmt.data.caching import cached_folder, digest_texts, save_array
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
+from nmt.text.shared_spans import keep_shared_spans
+from nmt.text.spans import SLOTS
 
 _CHUNK = 20_000  # lines encoded in one call; tensorflow-text works on a call in parallel
 
@@ -64,8 +66,15 @@ class EncodedCorpus:
         return len(self.source)
 
 
+def keep_spans_of_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Sequence[Pair]:
+    """Return pairs with slots in place of kept spans, if the tokenizer reserves slots."""
+    slots = SLOTS[: tokenizer.slots]
+    return [Pair(*keep_shared_spans(*pair, slots)) for pair in pairs] if slots else pairs
+
+
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
     """Encode pairs in memory."""
+    pairs = keep_spans_of_pairs(pairs, tokenizer)
     return EncodedCorpus(
         Sequences.of(tokenizer.encode([pair.source for pair in pairs])),
         Sequences.of(tokenizer.target.encode([pair.target for pair in pairs])),
@@ -74,6 +83,7 @@ def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:
 
 def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> EncodedCorpus:
     """Return ``pairs`` encoded, through the cache."""
+    pairs = keep_spans_of_pairs(pairs, tokenizer)
     texts = [text for pair in pairs for text in pair]
     folder = cache / "encoded" / digest_texts(texts, tokenizer.fingerprint)
 

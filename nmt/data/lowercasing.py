@@ -13,25 +13,21 @@ from functools import cache
 from pathlib import Path
 
 
+@cache
 def _list_letters() -> dict[int, int]:
     """Return code point -> code point of its lower case."""
     letters = {}
     for point in range(sys.maxunicode + 1):
         lower = chr(point).lower()
-        if len(lower) == 1 and ord(lower) != point and not 0xD800 <= point <= 0xDFFF:
-            if len(lower.encode()) == len(chr(point).encode()):
-                letters[point] = ord(lower)
+        is_letter = len(lower) == 1 and lower != chr(point)  # surrogates have no lower case
+        if is_letter and len(lower.encode()) == len(chr(point).encode()):
+            letters[point] = ord(lower)
     return letters
-
-
-@cache
-def _table() -> dict[int, int]:
-    return _list_letters()
 
 
 def lowercase(text: str) -> str:
     """Return a text as a model of `add_lowercasing` reads it."""
-    return text.translate(_table())
+    return text.translate(_list_letters())
 
 
 def add_lowercasing(model: bytes) -> bytes:
@@ -61,7 +57,9 @@ def _compile_rules() -> bytes:
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder) / "rules.tsv"
-        rules.write_text("".join(f"{upper:X}\t{lower:X}\n" for upper, lower in _table().items()))
+        rules.write_text(
+            "".join(f"{upper:X}\t{lower:X}\n" for upper, lower in _list_letters().items())
+        )
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(["a b"]),
             model_writer=model,

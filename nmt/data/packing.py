@@ -20,7 +20,13 @@ class Rows:
         return len(self.offsets) - 1
 
 
-def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> list[Rows]:
+def pack(
+    source: np.ndarray,
+    target: np.ndarray,
+    row_lengths: Sequence[int],
+    *,
+    leaves_room: bool = False,
+) -> list[Rows]:
     """Pack pairs into rows: best fit, longest first.
 
     Every pair goes into a row of the smallest length that holds both its sides; what room is left
@@ -30,11 +36,17 @@ def pack(source: np.ndarray, target: np.ndarray, row_lengths: Sequence[int]) -> 
         source: int [pairs], lengths in tokens.
         target: int [pairs], lengths in tokens.
         row_lengths: tokens per side.
+        leaves_room: leave room for changes that lengthen pairs: a token for every other pair.
 
     Returns:
         One `Rows` per length that has rows, shortest first.
     """
     lengths = sorted(set(row_lengths))
+    if leaves_room:
+        source, target = (
+            np.where(side < lengths[-1], side + np.arange(len(side)) % 2, side)
+            for side in (source, target)
+        )
     stock = _Stock(source, target, lengths[-1])
     packed = []
     for shorter, length in reversed(list(zip([0, *lengths], lengths, strict=False))):

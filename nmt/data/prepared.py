@@ -16,6 +16,7 @@ from nmt.data.batches import Batch, BatchPlan, lay_out
 from nmt.data.caching import is_complete
 from nmt.data.corpus import Corpus
 from nmt.data.mixture import count_repeats
+from nmt.data.noise import BatchNoise
 from nmt.data.records import map_records, read_records, type_of_ids
 from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -144,10 +145,17 @@ class PreparedBatches(BatchPlan):
         repeats: source -> how often an epoch has its pairs; others are left out.
         positions: per side in one batch, as in `Batches`.
         seed: of the shuffles.
+        noise: see `BatchPlan`.
     """
 
     def __init__(
-        self, corpus: PreparedCorpus, repeats: Mapping[str, int], *, positions: int, seed: int
+        self,
+        corpus: PreparedCorpus,
+        repeats: Mapping[str, int],
+        *,
+        positions: int,
+        seed: int,
+        noise: BatchNoise | None = None,
     ) -> None:
         manifest = corpus.manifest
         shards = [shard for shard in manifest["shards"] if repeats.get(shard["source"], 0)]
@@ -167,6 +175,7 @@ class PreparedBatches(BatchPlan):
             pairs=total("pairs"),
             skipped=total("too_long"),
             tokens_per_epoch=total("tokens"),
+            noise=noise,
         )
         _allow_open_files(len(shards), corpus.folder)
         dtype = type_of_ids(manifest["vocabulary_size"])

@@ -24,6 +24,8 @@ from nmt.errors import UserError
 from nmt.startup.quiet import quiet_start
 from nmt.text.spans import SLOTS
 
+# Texts up to which SentencePiece works on one after the other: starting its threads takes longer.
+_FEW = 64
 PAD, BOS, EOS, UNK = range(4)  # the same in every tokenizer
 
 MODEL_FILE = "tokenizer.model"  # SentencePiece's own format
@@ -104,14 +106,15 @@ class SentencePieceTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer.encode`."""
-        if not texts:
-            return []
-        return [np.asarray(ids, np.int32) for ids in self._processor.encode(list(texts))]
+        encode = self._processor.encode
+        encoded = encode(list(texts)) if len(texts) > _FEW else map(encode, texts)
+        return [np.asarray(ids, np.int32) for ids in encoded]
 
     def decode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         """See `Tokenizer.decode`."""
         plain = [[int(i) for i in ids if i > UNK] for ids in sequences]
-        return list(self._processor.decode(plain)) if plain else []
+        decode = self._processor.decode
+        return list(decode(plain) if len(plain) > _FEW else map(decode, plain))
 
     def pieces(self, ids: Sequence[int] | np.ndarray) -> list[str]:
         """See `Tokenizer.pieces`."""

@@ -13,6 +13,7 @@ from nmt.inference.batching import plan_batches
 from nmt.inference.contract import Engine
 from nmt.inference.results import Attention, PairScore
 from nmt.inference.segmenting import clean_input
+from nmt.inference.segments import show_spans
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -85,12 +86,20 @@ def label_attention(
     target: np.ndarray,
     last: int,
     weights: dict[str, np.ndarray],
+    spans: Sequence[str] = (),
 ) -> Attention:
-    """Return the weights of a pair with its tokens; ``last`` is the id after ``target``."""
+    """Return the weights of a pair with its tokens.
+
+    ``last`` is the id after ``target``. Tokens of slots show the kept spans.
+    """
+
+    def label(ids: Sequence[int]) -> list[str]:
+        return [show_spans(piece, spans) for piece in tokenizer.pieces(ids)]
+
     return Attention(
-        source=tokenizer.pieces([*source, EOS]),
-        target_in=tokenizer.pieces([BOS, *target]),
-        target_out=tokenizer.pieces([*target, last]),
+        source=label([*source, EOS]),
+        target_in=label([BOS, *target]),
+        target_out=label([*target, last]),
         weights=weights,
         kinds=engine.model.attention_kinds,
     )

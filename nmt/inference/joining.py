@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt.inference.results import Translation
+from nmt.inference.results import LINE_ENDS, Translation
 
 UNKNOWN_LANGUAGE = "und"
 # Languages written without spaces between sentences: first subtags of BCP 47. For an unknown
@@ -20,18 +22,34 @@ _UNSPACED_CHARACTER = re.compile(
 )
 
 
-def join_texts(texts: Sequence[str], language: str = UNKNOWN_LANGUAGE) -> str:
+def join_texts(
+    texts: Sequence[str], language: str = UNKNOWN_LANGUAGE, spaces: Sequence[str] | None = None
+) -> str:
     """Return one text, joined as its language is written; empty texts are left out.
 
     Args:
         texts: translations of the segments of a text.
         language: BCP 47 tag. If it is unknown, the characters around each joint decide whether a
             space belongs there.
+        spaces: white space of the source before each segment and after the last. Line breaks are
+            kept; spaces are kept where the language needs one. None: there is none.
     """
-    joined = ""
-    for text in filter(None, texts):
-        joined += (" " if joined and _needs_space(joined[-1], text[0], language) else "") + text
-    return joined
+    if spaces is None:
+        spaces = [""] * (len(texts) + 1)
+    joined, space = "", spaces[0]
+    for text, following in zip(texts, spaces[1:], strict=True):
+        if not text:
+            space = space + following if _breaks_line(space + following) else space or following
+            continue
+        if joined and not _breaks_line(space):
+            space = (space or " ") if _needs_space(joined[-1], text[0], language) else ""
+        joined += space + text
+        space = following
+    return joined + space
+
+
+def _breaks_line(space: str) -> bool:
+    return any(end in space for end in LINE_ENDS)
 
 
 def _needs_space(left: str, right: str, language: str) -> bool:
@@ -40,6 +58,21 @@ def _needs_space(left: str, right: str, language: str) -> bool:
         return not _UNSPACED_CHARACTER.match(left) and not _UNSPACED_CHARACTER.match(right)
     # Foreign words are separated by spaces in every language.
     return code not in _UNSPACED or (left.isascii() and right.isascii())
+
+
+class _Chosen(NamedTuple):
+    """One translation for each of the first segments; linked, since a text may have thousands."""
+
+    score: float  # sum over all
+    last: Translation | None
+    others: _Chosen | None  # those before the last
+
+    def translations(self) -> Iterator[Translation]:
+        """Yield them, the last first."""
+        chosen: _Chosen | None = self
+        while chosen is not None and chosen.last is not None:
+            yield chosen.last
+            chosen = chosen.others
 
 
 class Joiner:
@@ -54,22 +87,35 @@ class Joiner:
     def __init__(self, language: str = UNKNOWN_LANGUAGE) -> None:
         self.language = language
 
-    def join_best(self, segments: Sequence[list[Translation]], count: int) -> list[Translation]:
+    def join_best(
+        self,
+        segments: Sequence[list[Translation]],
+        count: int,
+        spaces: Sequence[str] | None = None,
+    ) -> list[Translation]:
         """Return the ``count`` best ways to choose one translation per segment, best first.
 
         Args:
             segments: the hypotheses of each segment.
             count: translations of the text, at most.
+            spaces: see `join_texts`.
         """
-        best: list[tuple[Translation, ...]] = [()]
+        best = [_Chosen(0.0, None, None)]
         for hypotheses in segments:
-            longer = [(*chosen, hypothesis) for chosen in best for hypothesis in hypotheses]
-            best = heapq.nlargest(
-                count, longer, key=lambda chosen: sum(segment.score for segment in chosen)
-            )
-        return [self._join(chosen) for chosen in best]
+            longer = [
+                _Chosen(chosen.score + hypothesis.score, hypothesis, chosen)
+                for chosen in best
+                for hypothesis in hypotheses
+            ]
+            best = heapq.nlargest(count, longer, key=lambda chosen: chosen.score)
+        return [self._join(list(chosen.translations())[::-1], spaces) for chosen in best]
 
-    def join_samples(self, segments: Sequence[list[Translation]], seed: int) -> list[Translation]:
+    def join_samples(
+        self,
+        segments: Sequence[list[Translation]],
+        seed: int,
+        spaces: Sequence[str] | None = None,
+    ) -> list[Translation]:
         """Return samples of the text, the most probable first.
 
         The samples of each segment are shuffled first: engines sort them by probability, and
@@ -78,20 +124,27 @@ class Joiner:
         Args:
             segments: the samples of each segment.
             seed: seed of the shuffling.
+            spaces: see `join_texts`.
         """
-        if not segments:
-            return [self._join([])]
+        if len(segments) < 2:
+            return [self._join(chosen, spaces) for chosen in zip(*segments, strict=True)] or [
+                self._join([], spaces)
+            ]
         shuffled = [
             [samples[i] for i in np.random.default_rng([seed, number]).permutation(len(samples))]
             for number, samples in enumerate(segments)
         ]
-        joined = map(self._join, zip(*shuffled, strict=True))
+        joined = (self._join(chosen, spaces) for chosen in zip(*shuffled, strict=True))
         return sorted(joined, key=lambda translation: -translation.log_prob)
 
-    def _join(self, segments: Sequence[Translation]) -> Translation:
+    def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
+        text = join_texts([segment.text for segment in segments], self.language, spaces)
+        if len(segments) == 1:
+            return replace(segments[0], text=text)
         return Translation(
-            text=join_texts([segment.text for segment in segments], self.language),
+            text,
             log_prob=sum(segment.log_prob for segment in segments),
             score=sum(segment.score for segment in segments),
             tokens=tuple(token for segment in segments for token in segment.tokens),
+            lost_spans=tuple(span for segment in segments for span in segment.lost_spans),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,8 +24,9 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
-from nmt.inference.results import Translation, join_lines
+from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
+from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
 
 Request = SearchRequest | SamplingRequest
 Pending = Callable[[], list[list[Translation]]]  # waits for searches and returns their results
@@ -35,7 +37,8 @@ _AHEAD = 1  # chunks of a stream that are searched while the one before is waite
 class _Plan(NamedTuple):
     engine: Engine
     options: BeamOptions | SamplingOptions
-    prefix: np.ndarray  # int32 [P], ids that every translation begins with
+    prefix: str  # cleaned text that every translation begins with
+    prefix_ids: np.ndarray  # int32 [P]
 
 
 class Pipeline:
@@ -62,6 +65,7 @@ class Pipeline:
         self._segmenter = segmenter
         self._joiner = joiner
         self._decoding = decoding
+        self._writer = SegmentWriter(tokenizer)
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: Request
@@ -81,9 +85,9 @@ class Pipeline:
             pool.shutdown(cancel_futures=True)
 
     def search_segments(
-        self, segments: Sequence[np.ndarray], request: Request
+        self, segments: Sequence[Segment], request: Request
     ) -> list[list[Translation]]:
-        """Return translations of each segment, int32 [S - 1] without end mark, best first.
+        """Return translations of each segment, best first.
 
         With `Segmenter.segment` before and `Joiner.join_best` after it, these make the translations
         of texts.
@@ -112,75 +116,83 @@ class Pipeline:
         return min(limit, self._engines.preferred.max_length)
 
     def _plan(self, request: Request) -> _Plan:
-        prefix = self.encode_prefix(request.prefix)
+        prefix = clean_input(request.prefix)
+        ids = self.encode_prefix(prefix)
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
-        return _Plan(self._engines.supporting(options), options, prefix)
+        return _Plan(self._engines.supporting(options), options, prefix, ids)
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
     ) -> Pending:
         """Cut texts and start to search their segments."""
-        segments: list[np.ndarray] = []
-        spans = []
-        for cut_text in self._segmenter.segment_all(texts):
-            spans.append((len(segments), len(segments) + len(cut_text)))
-            segments.extend(cut_text)
-        # Only the first segment of a text begins with the prefix.
-        first_segments = [begin for begin, end in spans if begin < end]
+        segmented_texts = self._segmenter.segment_all(texts)
+        segments: list[Segment] = []
+        first_segments = []
+        for text in segmented_texts:
+            # Only the first segment of a text that is searched begins with the prefix.
+            searched = (i for i, segment in enumerate(text.segments) if not segment.is_copied)
+            first_segments += [len(segments) + i for i in list(searched)[:1]]
+            segments += text.segments
         pending = self._start_segments(segments, first_segments, plan, pool)
 
         def wait() -> list[list[Translation]]:
-            translations = pending()
-            return [self._assemble(translations[begin:end], request) for begin, end in spans]
+            translations = iter(pending())
+            return [
+                self._assemble(text, [next(translations) for _ in text.segments], request)
+                for text in segmented_texts
+            ]
 
         return wait
 
-    def _assemble(self, segments: list[list[Translation]], request: Request) -> list[Translation]:
+    def _assemble(
+        self, text: SegmentedText, segments: list[list[Translation]], request: Request
+    ) -> list[Translation]:
         """Return the translations of a text from those of its segments."""
-        if len(segments) == 1:
-            translations = segments[0]
-        elif isinstance(request, SearchRequest):
-            translations = self._joiner.join_best(segments, request.n_best)
+        if isinstance(request, SearchRequest):
+            translations = self._joiner.join_best(segments, request.n_best, text.spaces)
         else:
-            translations = self._joiner.join_samples(segments, request.seed)
+            translations = self._joiner.join_samples(segments, request.seed, text.spaces)
         if isinstance(request, SamplingRequest) and request.rank_by_agreement:
             return _rank_by_agreement(translations)
         return translations
 
     def _start_segments(
-        self, segments: Sequence[np.ndarray], prefixed: Sequence[int], plan: _Plan, pool: Executor
+        self, segments: Sequence[Segment], prefixed: Sequence[int], plan: _Plan, pool: Executor
     ) -> Pending:
-        """Start to search, in batches of similar length.
+        """Start to search, in batches of similar length; copied segments cost no search.
 
         Args:
-            segments: ids int32 [S - 1] of each, without end mark.
+            segments: the segments.
             prefixed: indices of the segments whose translations begin with the plan's prefix.
             plan: how to search.
             pool: runs the batches.
         """
-        translations: list[list[Translation]] = [[] for _ in segments]
+        count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
+        translations: list[list[Translation]] = [
+            [copy_segment(segment)] * count if segment.is_copied else [] for segment in segments
+        ]
 
-        def search(indices: list[int], prefix: np.ndarray) -> None:
-            sources = [segments[i] for i in indices]
-            limits = [self.output_limit(len(ids), len(prefix)) for ids in sources]
-            outputs = plan.engine.search(sources, np.array(limits, np.int32), plan.options, prefix)
-            tokens = [hypothesis.tokens for hypotheses in outputs for hypothesis in hypotheses]
-            texts = iter(self._tokenizer.decode(tokens))
-            for i, hypotheses in zip(indices, outputs, strict=True):
-                translations[i] = [
-                    Translation(join_lines(next(texts)), log_prob, score, tokens)
-                    for tokens, log_prob, score in hypotheses
-                ]
+        def search(indices: list[int], prefix: str, prefix_ids: np.ndarray) -> None:
+            batch = [segments[i] for i in indices]
+            sources = [segment.ids for segment in batch]
+            limits = [self.output_limit(len(ids), len(prefix_ids)) for ids in sources]
+            outputs = plan.engine.search(
+                sources, np.array(limits, np.int32), plan.options, prefix_ids
+            )
+            written = self._writer.write(plan.engine, batch, outputs, prefix)
+            for i, hypotheses in zip(indices, written, strict=True):
+                translations[i] = hypotheses
 
-        if not len(plan.prefix):  # all segments share batches
+        if not plan.prefix:  # all segments share batches
             prefixed = []
-        others = sorted(set(range(len(segments))).difference(prefixed))
-        groups = [(prefixed, plan.prefix), (others, plan.prefix[:0])]
+        searched = {i for i, segment in enumerate(segments) if not segment.is_copied}
+        others = sorted(searched.difference(prefixed))
+        groups = [(prefixed, plan.prefix, plan.prefix_ids), (others, "", plan.prefix_ids[:0])]
         jobs = [
-            pool.submit(search, [indices[i] for i in batch], prefix)
-            for indices, prefix in groups
+            pool.submit(search, [indices[i] for i in batch], *prefix)
+            for indices, *prefix in groups
             for batch in plan_batches(
-                [len(segments[i]) for i in indices],
+                [len(segments[i].ids) for i in indices],
                 self._decoding.batch_size,
                 plan.engine.parallel,
             )
@@ -202,8 +214,5 @@ def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:
     scores = expected_chrf(
         [sample.text for sample in distinct], [sample.text for sample in samples]
     )
-    ranked = [
-        Translation(sample.text, sample.log_prob, score, sample.tokens)
-        for sample, score in zip(distinct, scores, strict=True)
-    ]
+    ranked = [replace(sample, score=score) for sample, score in zip(distinct, scores, strict=True)]
     return sorted(ranked, key=lambda sample: -sample.score)

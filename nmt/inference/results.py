@@ -24,10 +24,12 @@ def join_lines(text: str) -> str:
 class Translation:
     """One translation of a text."""
 
-    text: str  # one line
+    text: str  # of a single sentence one line; of more, with the line breaks of the source
     log_prob: float  # sum over all tokens, end mark included, in nats
     score: float  # translations are ranked by it: log_prob / length penalty + coverage penalty
-    tokens: tuple[int, ...]  # target ids, end mark included
+    # Target ids, end mark included; none for what is copied, such as "12" or an emoji.
+    tokens: tuple[int, ...]
+    lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook."""

@@ -1,4 +1,4 @@
-"""Texts to ids, in segments that the model can translate in one go."""
+"""Texts to segments: sentences, or parts of those that are too long for the model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import chain, islice, pairwise
+from typing import NamedTuple
 from unicodedata import category
 
 import numpy as np
@@ -15,6 +17,10 @@ from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.segments import Segment, SegmentedText
+from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.sentences import split_sentences
+from nmt.text.spans import SLOTS, Kept, find_spans, keep_spans, restore_spans
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
@@ -38,60 +44,145 @@ _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldo
 
 def clean_input(text: str) -> str:
     """Return a cleaned text; lone surrogates, which stand for undecodable bytes, are replaced."""
-    return clean_text(text.encode("utf-8", "replace").decode("utf-8"))
+    return clean_text(_replace_surrogates(text))
+
+
+class _Sentence(NamedTuple):
+    """A sentence to translate."""
+
+    text: str  # cleaned, in the letter case that the model reads, without tag
+    tag: str  # of the text, with the space after it, if any
+    space: str  # white space before it
+    case: LetterCase
 
 
 class Segmenter:
-    """Cleans, encodes and cuts texts.
+    """Cuts texts into segments, and encodes them.
 
     Args:
         tokenizer: encodes the texts.
         max_tokens: most tokens of a segment, without end mark.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment. The
             language codes of a `PairedTokenizer` are repeated as well.
+        unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
+            only what is longer than ``max_tokens``.
+        language: BCP 47 tag of the texts, whose rules decide where sentences end.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_tokens: int, tags: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_tokens: int,
+        tags: Sequence[str] = (),
+        *,
+        unit: str = "sentence",
+        language: str = "und",
+    ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
+        self.unit = unit
+        self.language = language
         self._tokenizer = tokenizer
+        self._slots = SLOTS[: tokenizer.slots]
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._has_warned = False
 
-    def segment(self, text: str) -> list[np.ndarray]:
-        """Return the ids int32 [length] of the segments of a text: none for an empty text."""
+    def segment(self, text: str) -> SegmentedText:
+        """Return the segments of a text: none if it is empty or only white space."""
         return self.segment_all([text])[0]
 
-    def segment_all(self, texts: Sequence[str]) -> list[list[np.ndarray]]:
+    def segment_all(self, texts: Sequence[str]) -> list[SegmentedText]:
         """Return the segments of each text."""
-        cleaned = [clean_input(text) for text in texts]
+        split_texts = [self._split(text) for text in texts]
+        sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
+        kept = [self._keep(sentence.text) for sentence in sentences]
+        encoded = self._tokenizer.encode(
+            [sentence.tag + text for sentence, (text, _) in zip(sentences, kept, strict=True)]
+        )
+        segments = map(self._cut, sentences, kept, encoded)
         return [
-            self._cut(text, ids) if text else []
-            for text, ids in zip(cleaned, self._tokenizer.encode(cleaned), strict=True)
+            SegmentedText(tuple(chain.from_iterable(islice(segments, len(sentences)))), end)
+            for sentences, end in split_texts
         ]
+
+    def segment_whole(self, text: str) -> Segment:
+        """Return the segment of a text that has one.
+
+        Raises:
+            UserError: the text is empty, copied or has several segments.
+        """
+        segments = self.segment(text).segments
+        if not segments:
+            raise UserError("the sentence is empty: give one with at least one word")
+        if segments[0].is_copied:
+            raise UserError(f"{text.strip()!r} has no words: it is copied, not translated")
+        if len(segments) > 1:
+            raise UserError(
+                f"the text is not translated in one go: give one sentence of at most "
+                f"{self.max_tokens} tokens"
+            )
+        return segments[0]
 
     def encode_whole(self, text: str) -> np.ndarray:
         """Return the ids int32 [S - 1] of a text of one segment, without end mark.
 
         Raises:
-            UserError: the text is empty or has several segments.
+            UserError: as `segment_whole`.
         """
-        segments = self.segment(text)
-        if not segments:
-            raise UserError("the sentence is empty: give one with at least one word")
-        if len(segments) > 1:
-            raise UserError(
-                f"the sentence is longer than the {self.max_tokens} tokens that are translated in "
-                "one go: give its segments one by one"
-            )
-        return segments[0]
+        return self.segment_whole(text).ids
 
-    def _cut(self, text: str, ids: np.ndarray) -> list[np.ndarray]:
-        if len(ids) <= self.max_tokens:
-            return [ids]
+    def _split(self, text: str) -> tuple[list[_Sentence], str]:
+        """Return the sentences of a text, and the white space after them."""
+        text = _replace_surrogates(text)
+        tag, space, text = self._split_tag(text)
+        sentences = []
+        for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
+            content = piece.strip()
+            cleaned = clean_text(content)
+            if not cleaned:  # characters that are not text
+                space += piece.replace(content, "") if content else piece
+                continue
+            begin = piece.index(content)
+            sentences.append(self._read(cleaned, tag, space + piece[:begin]))
+            space = piece[begin + len(content) :]
+        return sentences, space
+
+    def _split_tag(self, text: str) -> tuple[str, str, str]:
+        """Return the tag that begins a text, the white space before it, and the rest."""
+        if self._tag is None:
+            return "", "", text
+        begin = 0
+        while begin < len(text) and not clean_text(text[begin]):
+            begin += 1
+        match = self._tag.match(text[begin:])
+        if not match or len(self._tokenizer.encode([match[0]])[0]) >= self.max_tokens:
+            return "", "", text
+        space = "".join(filter(str.isspace, text[:begin]))
+        rest = text[begin + match.end() :]
+        content = rest.lstrip()
+        return match[0] + " " * (len(content) < len(rest)), space, content
+
+    def _read(self, text: str, tag: str, space: str) -> _Sentence:
+        """Return a sentence in the letter case that the model reads."""
+        masked = keep_spans(text, list(find_spans(text)))
+        case = recognize_case(masked.text)
+        if case is not LetterCase.ORDINARY and not self._tokenizer.lowercases:
+            text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
+        return _Sentence(text, tag, space, case)
+
+    def _keep(self, text: str) -> Kept:
+        """Return a text with slots, as many as the tokenizer has."""
+        if not self._slots:
+            return Kept(text, ())
+        return keep_spans(text, list(find_spans(text)), self._slots)
+
+    def _cut(self, sentence: _Sentence, kept: Kept, ids: np.ndarray) -> list[Segment]:
+        is_copied = not _has_letters(sentence.text)
+        if len(ids) <= self.max_tokens or is_copied:
+            return [Segment(ids, *kept, sentence.space, sentence.case, is_copied)]
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
@@ -99,53 +190,82 @@ class Segmenter:
                 stacklevel=1,
             )
             self._has_warned = True
-        return list(self._segments(text))
+        [tag] = self._tokenizer.encode([sentence.tag.strip()])
+        segments = [
+            Segment(np.concatenate([tag, ids]), *kept, case=sentence.case, is_copied=is_copied)
+            for kept, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
+        ]
+        return [replace(segments[0], space=sentence.space), *segments[1:]]
 
-    def _segments(self, text: str) -> Iterator[np.ndarray]:
-        """Yield the ids of segments of at most `max_tokens`, each with the tag of the text."""
-        tag, begin = self._read_tag(text)
-        room = self.max_tokens - len(tag)
+    def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
+        """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
+        spans = list(find_spans(text)) if self._slots else []
         width = _WINDOW * room
+        begin = 0
         while begin < len(text):
-            window = text[begin : begin + width]
-            is_last = begin + width >= len(text)
+            limit = _skip_span(begin + width, spans)
+            window = text[begin:limit]
             end = len(window)
-            if not (is_last and self._fits(window, room)):
+            if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
-            ids = self._encode(window[:end])
-            # Usually one segment: only a single character can have more tokens than fit.
-            for first in range(0, len(ids), room):
-                yield np.concatenate([tag, ids[first : first + room]])
+            part = window[:end].strip()
+            kept, ids = self._keep(part), self._encode(part)
             begin += end
-
-    def _read_tag(self, text: str) -> tuple[np.ndarray, int]:
-        """Return the ids of the tag that begins a text, and the index of the character after it."""
-        match = self._tag.match(text) if self._tag else None
-        if match:
-            ids = self._encode(match[0])
-            if len(ids) < self.max_tokens:
-                return ids, match.end()
-        return np.zeros(0, np.int32), 0
+            if len(ids) <= room or not _has_letters(part):
+                yield kept, ids, not _has_letters(part)
+                continue
+            # Only a single character, or a span without a slot, can have more tokens than fit.
+            for first in range(0, len(ids), room):
+                yield Kept(part, ()), ids[first : first + room], False
 
     def _longest_fit(self, text: str, room: int) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
         for cut in _CUTS:
-            ends = [match.end() for match in cut.finditer(text)]
+            ends = self._drop_inner([match.end() for match in cut.finditer(text)], text)
             clauses = [text[begin:end].strip() for begin, end in pairwise([0, *ends])]
-            sizes = np.cumsum([len(ids) for ids in self._tokenizer.encode(clauses)])
+            kept = [self._keep(clause).text for clause in clauses]
+            sizes = np.cumsum([len(ids) for ids in self._tokenizer.encode(kept)])
             # Encoded together they hardly ever have more tokens than encoded one by one.
             for end in reversed(ends[: np.searchsorted(sizes, room, side="right")]):
                 if self._fits(text[:end], room):
                     return end
-        ends = _character_ends(text)
+        ends = self._drop_inner(_character_ends(text), text)
         too_long = bisect_left(ends, True, key=lambda end: not self._fits(text[:end], room))
         return ends[max(too_long - 1, 0)]
+
+    def _drop_inner(self, ends: list[int], text: str) -> list[int]:
+        """Return the ends that are not inside a kept span."""
+        if not self._slots:
+            return ends
+        spans = list(find_spans(text))
+        return [end for end in ends if _skip_span(end, spans) == end]
 
     def _fits(self, text: str, room: int) -> bool:
         return len(self._encode(text)) <= room
 
     def _encode(self, text: str) -> np.ndarray:
-        return self._tokenizer.encode([text.strip()])[0]
+        return self._tokenizer.encode([self._keep(text.strip()).text])[0]
+
+
+def _replace_surrogates(text: str) -> str:
+    """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _has_letters(text: str) -> bool:
+    """Whether a text has letters outside of kept spans."""
+    end = 0
+    for first, last in find_spans(text):
+        if any(map(str.isalpha, text[end:first])):
+            return True
+        end = last
+    return any(map(str.isalpha, text[end:]))
+
+
+def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:
+    """Return an index, or the end of the span that it is inside of."""
+    number = bisect_left(spans, (at, 0)) - 1  # the last span that begins before it
+    return max(at, spans[number][1]) if number >= 0 else at
 
 
 def _character_ends(text: str) -> list[int]:

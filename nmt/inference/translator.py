@@ -32,9 +32,11 @@ class Translator:
         decoding: defaults of the search.
         longest: tokens, end mark included, of the longest sequence in training: longer texts are
             translated in segments. None: as many as the preferred engine has positions.
+        unit: one of `nmt.config.decoding.UNITS`: what is translated in one go; None: that of
+            ``decoding``.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
-        target_language: BCP 47 tag, which decides whether translations of segments are joined with
-            spaces; "und" if it is unknown.
+        languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
+            sentences end, and whether translations of segments are joined with spaces.
 
     Attributes:
         engine: the preferred engine of `engines`.
@@ -50,16 +52,19 @@ class Translator:
         decoding: DecodingConfig,
         *,
         longest: int | None = None,
+        unit: str | None = None,
         tags: Sequence[str] = (),
-        target_language: str = UNKNOWN_LANGUAGE,
+        languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
     ) -> None:
         self.engine = engine = engines.preferred
         self.engines = engines
         self.tokenizer = tokenizer
         self.decoding = decoding
         max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # end mark
-        self.segmenter = Segmenter(tokenizer, max_tokens, tags)
-        self.joiner = Joiner(target_language)
+        self.segmenter = Segmenter(
+            tokenizer, max_tokens, tags, unit=unit or decoding.unit, language=languages[0]
+        )
+        self.joiner = Joiner(languages[1])
         self.pipeline = Pipeline(engines, tokenizer, self.segmenter, self.joiner, decoding)
 
     @classmethod
@@ -70,6 +75,7 @@ class Translator:
         config: Config,
         *,
         longest: int | None = None,
+        unit: str | None = None,
         whole: bool = False,
     ) -> Translator:
         """Return a translator with the settings of a run.
@@ -79,15 +85,17 @@ class Translator:
             tokenizer: the run's tokenizer.
             config: the run's configuration.
             longest: see `Translator`; None: the longest sequence that the run was trained on.
-            whole: translate longer texts in one go too, up to the positions of the engine.
+            unit: see `Translator`.
+            whole: translate a text in one go, up to the positions of the engine, whatever the unit.
         """
         return cls(
             engines,
             tokenizer,
             config.decoding,
             longest=None if whole else longest or max(config.training.row_lengths),
+            unit="line" if whole else unit,
             tags=list_tags(config.data),
-            target_language=config.data.languages[1],
+            languages=config.data.languages,
         )
 
     @classmethod
@@ -97,6 +105,7 @@ class Translator:
         *,
         engine: str = "auto",
         quantization: str | None = None,
+        unit: str | None = None,
         whole: bool = False,
         log: Callable[[str], object] = lambda line: None,
     ) -> Translator:
@@ -111,7 +120,9 @@ class Translator:
                 other requests.
             quantization: what CTranslate2 computes with, "float32" or "int8"; only valid where
                 CTranslate2 searches. None: the run's ``decoding.quantization``.
-            whole: translate texts in one go that are longer than any of training, up to
+            unit: "sentence" or "line": what is translated in one go; None: the run's
+                ``decoding.unit``.
+            whole: translate texts in one go, also if they are longer than any of training, up to
                 ``model.max_length``. Not every model does well there: docs/training.md.
             log: called with the name of the engine that was loaded.
 
@@ -130,6 +141,7 @@ class Translator:
             tokenizer,
             folders[0].config,
             longest=min(max(folder.config.training.row_lengths) for folder in folders),
+            unit=unit,
             whole=whole,
         )
 
@@ -160,8 +172,9 @@ class Translator:
             self.tokenizer,
             self.decoding,
             longest=self.segmenter.max_tokens + 1,
+            unit=self.segmenter.unit,
             tags=self.segmenter.tags,
-            target_language=self.joiner.language,
+            languages=(self.segmenter.language, self.joiner.language),
         )
 
     def translate(
@@ -173,7 +186,10 @@ class Translator:
         coverage_penalty: float = 0.0,
         prefix: str = "",
     ) -> list[str]:
-        """Return one translation per text, in order; an empty text gives an empty one."""
+        """Return one translation per text, in order, with the white space around its sentences.
+
+        An empty text has an empty translation.
+        """
         request = SearchRequest(beam_size, length_penalty, coverage_penalty, prefix=prefix)
         return [translations[0].text for translations in self.run(texts, request)]
 
@@ -189,9 +205,9 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
-        A text longer than the longest of training is cut after sentences, after clauses, between
-        words or, without spaces, between characters. The translations of its segments with the
-        highest total score are joined.
+        A text is translated sentence by sentence. A sentence longer than the longest of training is
+        cut after clauses, between words or, without spaces, between characters. The translations of
+        these segments with the highest total score are joined.
 
         Args:
             texts: source sentences.
@@ -306,17 +322,20 @@ class Translator:
             translation: the translation of the text; None: the best one.
 
         Returns:
-            None if the text is empty or is translated in several segments.
+            None if the text is empty, copied or translated in several segments.
 
         Raises:
             UserError: the Keras engine is missing.
         """
         engine = self.keras_engine("attention")
-        segments = self.segmenter.segment(text)
-        if len(segments) != 1:
+        segments = self.segmenter.segment(text).segments
+        if len(segments) != 1 or segments[0].is_copied:
             return None
+        [segment] = segments
         if translation is None:
             translation = self.hypotheses([text])[0][0]
         target, last = np.asarray(translation.tokens[:-1], np.int32), translation.tokens[-1]
-        [weights] = engine.attention(segments, [target])
-        return label_attention(engine, self.tokenizer, segments[0], target, last, weights)
+        [weights] = engine.attention([segment.ids], [target])
+        return label_attention(
+            engine, self.tokenizer, segment.ids, target, last, weights, segment.spans
+        )

@@ -12,7 +12,7 @@ import numpy as np
 from nmt.config import DataConfig
 from nmt.config.data import list_tags
 from nmt.config.preparation import PreparationConfig
-from nmt.data.encoded import EncodedCorpus, Sequences
+from nmt.data.encoded import EncodedCorpus, Sequences, keep_spans_of_pairs
 from nmt.data.mixture import to_model_view
 from nmt.data.packing import pack
 from nmt.data.prepared import RECORDS_FILE, SHARDS, TOKENIZER
@@ -83,6 +83,7 @@ def encode_shard(
     lines = read_gzip(shard.folder / PAIRS_FILE)
     pairs = [Pair(*lines[i].split("\t")) for i in indices]
     pairs = to_model_view(config.data, shard.source, pairs)
+    pairs = list(keep_spans_of_pairs(pairs, tokenizer))
     corpus = EncodedCorpus(
         _encode(tokenizer, [pair.source for pair in pairs]),
         _encode(tokenizer.target, [pair.target for pair in pairs]),
@@ -90,7 +91,12 @@ def encode_shard(
     if has_weights(config.data):
         corpus.weights = _load_weights(shard)[indices]
     lengths = sorted(set(config.prepare.row_lengths))
-    packed = pack(corpus.source.lengths + 1, corpus.target.lengths + 1, lengths)  # end marks
+    packed = pack(
+        corpus.source.lengths + 1,  # end marks
+        corpus.target.lengths + 1,
+        lengths,
+        leaves_room=config.data.noise.is_on,
+    )
     dtype = type_of_ids(tokenizer.vocabulary_size)
     tokens = write_records(folder / RECORDS_FILE, corpus, packed, dtype)
     # Concatenated .gz files are one .gz file.

@@ -54,6 +54,8 @@ def encode_answer(
 
 def _fields(hypothesis: Translation, scores: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": hypothesis.text}
+    if hypothesis.lost_spans:
+        fields["lost_spans"] = hypothesis.lost_spans
     if scores:
         fields |= {"score": hypothesis.score, "log_prob": hypothesis.log_prob}
     return fields

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
-import numpy as np
 from fastapi import HTTPException
 
 MAX_BEAM = 16  # memory and time grow with the beam, and larger ones do not translate better
@@ -53,21 +53,20 @@ class Limits:
             raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
 
     def check_work(
-        self, segments: Sequence[Sequence[np.ndarray]], attends: Sequence[bool], beam: int
+        self, tokens_of_texts: Sequence[int], attends: Sequence[bool], beam: int
     ) -> None:
         """Check the work of a request.
 
         Args:
-            segments: ids of each text's segments.
+            tokens_of_texts: source tokens of each text.
             attends: whether attention is computed, for each text.
             beam: beam size.
 
         Raises:
             HTTPException: 413 beyond a limit.
         """
-        lengths = [sum(map(len, ids)) for ids in segments]
-        tokens = sum(lengths)
-        attended = sum(length for length, attend in zip(lengths, attends, strict=True) if attend)
+        tokens = sum(tokens_of_texts)
+        attended = sum(compress(tokens_of_texts, attends))
         if attended > MAX_ATTENTION_TOKENS:
             raise HTTPException(
                 413,

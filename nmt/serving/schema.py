@@ -69,9 +69,14 @@ class AttentionWeights(BaseModel):
 
 
 class Hypothesis(BaseModel):
-    """One translation; all fields but the text are present only if requested."""
+    """One translation; scores and attention are present only if requested."""
 
-    text: str
+    text: str = Field(description="with the white space around the sentences of the given text")
+    lost_spans: list[str] | None = Field(
+        None,
+        description="URLs, numbers and other spans that the model left out and that were inserted; "
+        "absent: there are none",
+    )
     score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
     log_prob: float | None = Field(None, description="of the whole translation, in nats")
     attention: AttentionWeights | None = Field(

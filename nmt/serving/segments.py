@@ -1,14 +1,13 @@
-"""Translation in segments: the pieces into which long texts are cut before they are searched."""
+"""Translation in segments: the sentences into which texts are cut before they are searched."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation
+from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
 
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
@@ -33,7 +32,7 @@ class SegmentTranslator:
         self._search = translator.pipeline.search_segments
         self._join_best = translator.joiner.join_best
 
-    def hypotheses(self, segments: Sequence[np.ndarray], **options: Any) -> list[list[Translation]]:
+    def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
         """Return translations of each segment, best first; ``options`` of `SearchRequest`."""
         return self._search(segments, SearchRequest(**options))
 
@@ -46,6 +45,8 @@ class SegmentTranslator:
         self._keras_engine("attention")
         self.attention(_WARM_UP)
 
-    def join(self, segments: list[list[Translation]], n_best: int) -> list[Translation]:
+    def join(
+        self, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
+    ) -> list[Translation]:
         """Return up to ``n_best`` translations of a text, given those of its segments."""
-        return segments[0] if len(segments) == 1 else self._join_best(segments, n_best)
+        return self._join_best(hypotheses, n_best, text.spaces)

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
@@ -25,6 +24,7 @@ from nmt.serving.schema import TranslationRequest
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
+    from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
 
 _HEALTH_TEXT = "a"
@@ -32,8 +32,8 @@ _STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
 
 
-class _Segment(NamedTuple):
-    ids: np.ndarray  # int32 [S - 1], without end mark
+class _Item(NamedTuple):
+    segment: Segment
     attends: bool  # whether attention is computed once it has been translated
 
 
@@ -47,7 +47,7 @@ class _Pair(NamedTuple):
     """A text and the translation whose attention is computed."""
 
     text: str
-    ids: np.ndarray  # int32 [S - 1] of the text
+    tokens: int  # of the text
     translation: Translation
 
 
@@ -70,16 +70,16 @@ class Service:
         self._metrics = metrics
         self._attention_batcher: Batcher[_Pair, None, Attention | None] = Batcher(
             self._compute_attention,
-            work=lambda pair, _: len(pair.ids) * ATTENTION_WORK,
+            work=lambda pair, _: pair.tokens * ATTENTION_WORK,
             max_batch=1,
             max_batch_work=limits.max_batch_work,
             max_wait_s=0.0,
             max_queue=sys.maxsize,  # this work was accepted with the translation
         )
-        self.batcher: Batcher[_Segment, _SearchOptions, list[Translation]] = Batcher(
+        self.batcher: Batcher[_Item, _SearchOptions, list[Translation]] = Batcher(
             self._search,
-            work=lambda segment, options: (
-                len(segment.ids) * (options.beam + ATTENTION_WORK * segment.attends)
+            work=lambda item, options: (
+                len(item.segment.ids) * (options.beam + ATTENTION_WORK * item.attends)
             ),
             max_batch=limits.max_batch,
             max_batch_work=limits.max_batch_work,
@@ -91,7 +91,9 @@ class Service:
         metrics.queue_work.set_function(
             lambda: self.batcher.waiting + self._attention_batcher.waiting
         )
-        segments = [_Segment(ids, attends=False) for ids in translator.segment(_HEALTH_TEXT)]
+        segments = [
+            _Item(segment, attends=False) for segment in translator.segment(_HEALTH_TEXT).segments
+        ]
         options = self._search_options(TranslationRequest.model_validate({"text": _HEALTH_TEXT}))
         self._health = HealthCheck(self.batcher, segments, options, limits.health_s)
         self._loading: asyncio.Task[None] | None = None
@@ -108,31 +110,32 @@ class Service:
         options = self._search_options(body)
         if body.attention:
             await self.load_attention()
-        segments = await asyncio.to_thread(lambda: list(map(self._translator.segment, texts)))
-        attends = [body.attention and len(ids) == 1 for ids in segments]
-        self._limits.check_work(segments, attends, options.beam)
+        segmented = await asyncio.to_thread(lambda: list(map(self._translator.segment, texts)))
+        attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
+        tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
+        self._limits.check_work(tokens, attends, options.beam)
         deadline = monotonic() + self._limits.timeout_s
         if self.is_stopping:
             raise unavailable(_STOPPING)
         items = [
-            _Segment(ids, attend)
-            for ids_of_text, attend in zip(segments, attends, strict=True)
-            for ids in ids_of_text
+            _Item(segment, attend)
+            for text, attend in zip(segmented, attends, strict=True)
+            for segment in text.segments
         ]
         future = _submit(self.batcher, items, options)
         self._metrics.sentences.inc(len(texts))
         self._metrics.attentions.inc(sum(attends))
         results = iter(await self._wait(future, request, deadline, "the translation failed"))
         hypotheses = [
-            self._translator.join([next(results) for _ in ids_of_text], body.nbest)
-            for ids_of_text in segments
+            self._translator.join(text, [next(results) for _ in text.segments], body.nbest)
+            for text in segmented
         ]
         if not body.attention:
             return encode_answer(hypotheses, [None] * len(texts), body.scores)
         pairs = [
-            _Pair(text, ids[0], best)
-            for text, ids, (best, *_), attend in zip(
-                texts, segments, hypotheses, attends, strict=True
+            _Pair(text, count, best)
+            for text, count, (best, *_), attend in zip(
+                texts, tokens, hypotheses, attends, strict=True
             )
             if attend
         ]
@@ -140,8 +143,8 @@ class Service:
         future_attention = _submit(self._attention_batcher, pairs, None)
         computed = iter(await self._wait(future_attention, request, deadline, failure))
         attentions = [
-            (next(computed) if attend else None) or _explain_missing_attention(ids)
-            for ids, attend in zip(segments, attends, strict=True)
+            (next(computed) if attend else None) or _explain_missing_attention(text)
+            for text, attend in zip(segmented, attends, strict=True)
         ]
         return await asyncio.to_thread(encode_answer, hypotheses, attentions, body.scores)
 
@@ -217,16 +220,16 @@ class Service:
             answer.cancel()
             future.cancel()  # at once: `answer.cancel` reaches it in a later turn of the event loop
 
-    def _search(self, segments: list[_Segment], options: _SearchOptions) -> list[list[Translation]]:
+    def _search(self, items: list[_Item], options: _SearchOptions) -> list[list[Translation]]:
         try:
             return self._translator.hypotheses(
-                [segment.ids for segment in segments],
+                [item.segment for item in items],
                 beam_size=options.beam,
                 length_penalty=options.length_penalty,
                 n_best=options.nbest,
             )
         except Exception:
-            _log.exception("a batch of %d sentences failed", len(segments))
+            _log.exception("a batch of %d sentences failed", len(items))
             raise
 
     def _compute_attention(self, pairs: list[_Pair], _: None) -> list[Attention | None]:
@@ -254,8 +257,13 @@ def _submit(
         raise unavailable(_STOPPING) from None
 
 
-def _explain_missing_attention(segments: Sequence[np.ndarray]) -> str:
-    return "the text was translated in parts" if segments else "the text is empty"
+def _explain_missing_attention(text: SegmentedText) -> str:
+    """Return why a text has no attention; empty if it has one."""
+    if not text.segments:
+        return "the text is empty"
+    if len(text.segments) > 1:
+        return "the text was translated in parts"
+    return "the text was copied" if text.segments[0].is_copied else ""
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -65,7 +65,9 @@ def make_trainer(
         stages=stages,
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, fitted.training.evaluation_sentences),
-        translator=Translator.from_config(Engines(KerasEngine(model)), tokenizer, fitted),
+        translator=Translator.from_config(
+            Engines(KerasEngine(model)), tokenizer, fitted, unit="line"
+        ),
         summary=summary,
     )
     return session, trainer

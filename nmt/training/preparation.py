@@ -16,6 +16,7 @@ from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
 from nmt.data.mixture import Mixture, list_pairs, list_weights
+from nmt.data.noise import BatchNoise
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
 from nmt.data.splitting import evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
@@ -80,10 +81,12 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             "the weights of another run, set training.new_vocabulary=true"
         )
     positions = config.training.positions_per_update
+    noise = _make_noise(config, tokenizer)
     mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
         _check_not_empty(
-            config, PreparedBatches(corpus, repeats, positions=positions, seed=config.seed)
+            config,
+            PreparedBatches(corpus, repeats, positions=positions, seed=config.seed, noise=noise),
         )
         for repeats in mixtures
     ]
@@ -92,7 +95,16 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
 def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
     encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
-    return _check_not_empty(config, _plan_batches(config, encoded))
+    return _check_not_empty(config, _plan_batches(config, encoded, _make_noise(config, tokenizer)))
+
+
+def _make_noise(config: Config, tokenizer: Tokenizer) -> BatchNoise | None:
+    """Return what changes training pairs; None if nothing does."""
+    noise = config.data.noise
+    if not noise.is_on:
+        return None
+    tags = list_tags(config.data)
+    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
 
 
 def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
@@ -110,11 +122,14 @@ def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | 
     return batches if batches.pairs else None
 
 
-def _plan_batches(config: Config, encoded: EncodedCorpus) -> Batches:
+def _plan_batches(
+    config: Config, encoded: EncodedCorpus, noise: BatchNoise | None = None
+) -> Batches:
     training = config.training
     return Batches(
         encoded,
         row_lengths=training.row_lengths,
         positions=training.positions_per_update,
         seed=config.seed,
+        noise=noise,
     )

@@ -19,7 +19,7 @@ from nmt.inference.keras_engine import KerasEngine
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
     texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998), texts, str)
+    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, False, 0), texts, str)
 
 
 @pytest.fixture(scope="session")

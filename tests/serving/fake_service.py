@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 
+from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
 from nmt.serving.limits import Limits
@@ -66,23 +67,29 @@ class FakeTranslator:
         self.loading_gate.set()
         self.loading_error: Exception | None = None
 
-    def segment(self, text: str) -> list[str]:
-        return [segment for segment in text.split("|") if segment]
+    def segment(self, text: str) -> SegmentedText:
+        segments = (
+            Segment(np.zeros(len(part), np.int32), part) for part in text.split("|") if part
+        )
+        return SegmentedText(tuple(segments), "")
 
-    def join(self, segments: list[list[SimpleNamespace]], n_best: int) -> list[SimpleNamespace]:
-        if len(segments) == 1:
-            return segments[0]
-        text = " ".join(hypotheses[0].text for hypotheses in segments)
-        return [SimpleNamespace(text=text, log_prob=0.0, score=0.0, tokens=())]
+    def join(
+        self, segmented: SegmentedText, hypotheses: list[list[SimpleNamespace]], n_best: int
+    ) -> list[SimpleNamespace]:
+        if len(hypotheses) == 1:
+            return hypotheses[0]
+        text = " ".join(best.text for best, *_ in hypotheses)
+        return [SimpleNamespace(text=text, log_prob=0.0, score=0.0, tokens=(), lost_spans=())]
 
     def hypotheses(
-        self, segments: Sequence[str], *, beam_size: int, length_penalty: float, n_best: int
+        self, segments: Sequence[Segment], *, beam_size: int, length_penalty: float, n_best: int
     ) -> list[list[SimpleNamespace]]:
         options = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
-        self.calls.append((list(segments), options))
+        texts = [segment.text for segment in segments]
+        self.calls.append((texts, options))
         self.started.set()
         assert self.gate.wait(SOON)
-        if "fail" in segments:
+        if "fail" in texts:
             raise RuntimeError("asked to fail")
         return [
             [
@@ -91,10 +98,11 @@ class FakeTranslator:
                     log_prob=-1.0 - n,
                     score=-0.5 - n,
                     tokens=tuple(range(len(text.split()))),
+                    lost_spans=("12",) if text == "lose" else (),
                 )
                 for n in range(n_best)
             ]
-            for text in segments
+            for text in texts
         ]
 
     def english(self, text: str) -> str:

@@ -21,6 +21,7 @@ from nmt.inference.contract import BeamOptions, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.results import join_lines
+from nmt.inference.segments import show_spans
 from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.inference.translator import Translator
 
@@ -122,7 +123,8 @@ def record(
     model = translator.keras_engine("a search trace").model
     size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
     options = BeamOptions(1, 0.0) if size == 1 else BeamOptions(size, alpha, n_best=size)
-    ids = translator.segmenter.encode_whole(text)
+    segment = translator.segmenter.segment_whole(text)
+    ids = segment.ids
     source = np.append(ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
     limit = translator.pipeline.output_limit(len(ids), len(forced))
@@ -147,12 +149,15 @@ def record(
         if score is not None and is_possible(score)
     ]
     return Trace(
-        source=translator.tokenizer.pieces(source),
+        source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
         beam_size=size,
         length_penalty=options.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
-        texts=[join_lines(text) for text in translator.tokenizer.decode(ended)],
+        texts=[
+            show_spans(join_lines(text), segment.spans)
+            for text in translator.tokenizer.decode(ended)
+        ],
     )
 
 

@@ -1,0 +1,119 @@
+"""Packed training pairs as careless writers and other programs would write them.
+
+How a pair changes is a function of the seed, the batch and the place of the pair in it, so a batch
+remains a function of its address, and resuming changes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.tokenizer import UNK, Tokenizer
+from nmt.text.noise import TextNoise
+from nmt.text.spans import SLOTS
+
+_STREAM = 0x7E87  # keeps these draws apart from others with the same seed
+_JOINED = (2, 2, 3, 4)  # pairs that are joined: each entry is as likely as the others
+
+
+class PackedPair(NamedTuple):
+    """A pair in a row, without begin and end marks."""
+
+    source: np.ndarray  # int32 [S - 1]
+    target: np.ndarray  # int32 [T - 1]
+    weight: float = 1.0  # in the loss
+
+
+def count_tokens(pairs: Sequence[PackedPair]) -> tuple[int, int]:
+    """Return the tokens of pairs on both sides, end marks included."""
+    return (
+        sum(len(pair.source) + 1 for pair in pairs),
+        sum(len(pair.target) + 1 for pair in pairs),
+    )
+
+
+class BatchNoise:
+    """Changes pairs of a batch. A pair stays as it is if its row has no room for the change.
+
+    Args:
+        rates: kind of change, of `nmt.config.noise.NoiseConfig` -> share of pairs.
+        tokenizer: the tokenizer of the pairs.
+        languages: of source and target, BCP 47 tags.
+        tags: words that may begin a source and are not text, such as ``<2en>``.
+        seed: of all draws.
+    """
+
+    def __init__(
+        self,
+        rates: Mapping[str, float],
+        tokenizer: Tokenizer,
+        languages: tuple[str, str],
+        tags: Sequence[str],
+        seed: int,
+    ) -> None:
+        self._rates = {kind: rate for kind, rate in rates.items() if rate}
+        self._tokenizer = tokenizer
+        self._text = TextNoise(SLOTS[: tokenizer.slots], languages)
+        self._tag = re.compile("|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""]))
+        self._seed = seed
+
+    def change(
+        self, pairs: Sequence[PackedPair], length: int, address: Sequence[int]
+    ) -> list[PackedPair]:
+        """Return the pairs of a row, some of them changed or joined.
+
+        Args:
+            pairs: the pairs of the row.
+            length: tokens per side of the row, end marks included.
+            address: numbers that identify the row in its batch.
+        """
+        generator = np.random.default_rng([self._seed, _STREAM, *address])
+        drawn = generator.random((len(pairs), len(self._rates))) < list(self._rates.values())
+        seeds = generator.integers(1 << 62, size=len(pairs)).tolist()
+        tokens = count_tokens(pairs)
+        room = length - tokens[0], length - tokens[1]
+        changed: list[PackedPair] = []
+        first = 0
+        while first < len(pairs):
+            kinds = list(compress(self._rates, drawn[first]))
+            draw = random.Random(seeds[first])
+            count = draw.choice(_JOINED) if "joined" in kinds else 1
+            old = pairs[first : first + count]
+            new = self._change(old, kinds, draw) if kinds else old
+            before, after = count_tokens(old), count_tokens(new)
+            left = room[0] + before[0] - after[0], room[1] + before[1] - after[1]
+            if min(left) >= 0:
+                room = left
+                changed += new
+            else:
+                changed += old
+            first += count
+        return changed
+
+    def _change(
+        self, pairs: Sequence[PackedPair], kinds: Collection[str], draw: random.Random
+    ) -> Sequence[PackedPair]:
+        """Return one changed pair; all as they were if their tags or weights differ."""
+        if any(UNK in pair.source or UNK in pair.target for pair in pairs):
+            return pairs  # their text is not known
+        sources = self._tokenizer.decode([pair.source for pair in pairs])
+        tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
+        if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
+            return pairs
+        source, target = self._text.change(
+            " ".join(source.removeprefix(tags[0]) for source in sources),
+            " ".join(self._tokenizer.target.decode([pair.target for pair in pairs])),
+            kinds,
+            draw,
+        )
+        [source_ids] = self._tokenizer.encode([tags[0] + source])
+        [target_ids] = self._tokenizer.target.encode([target])
+        if not len(source_ids) or not len(target_ids):
+            return pairs
+        return [PackedPair(source_ids, target_ids, pairs[0].weight)]

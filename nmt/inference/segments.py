@@ -1,0 +1,199 @@
+"""Segments: what is translated in one go, and what it takes to write its translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.results import Translation, join_lines
+from nmt.text.case import LetterCase, apply_case, copy_unusual_case
+from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A sentence, or a part of one that is longer than the model translates in one go."""
+
+    ids: np.ndarray  # int32 [S - 1], without end mark; a tag of the text comes first
+    text: str  # cleaned, without the tag; kept spans are replaced by slots
+    spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
+    space: str = ""  # white space between it and the segment before it
+    case: LetterCase = LetterCase.ORDINARY  # of the source
+    is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
+
+    @property
+    def written(self) -> str:
+        """The text with its kept spans."""
+        return show_spans(self.text, self.spans)
+
+
+class SegmentedText(NamedTuple):
+    """A text in segments."""
+
+    segments: tuple[Segment, ...]
+    end: str  # white space after the last segment; without segments, all of the text's
+
+    @property
+    def spaces(self) -> list[str]:
+        """White space before each segment, and after the last."""
+        return [*(segment.space for segment in self.segments), self.end]
+
+
+def show_spans(text: str, spans: Sequence[str]) -> str:
+    """Return a text or a piece with kept spans in place of their slots, for display."""
+    for slot, span in zip(SLOTS, spans, strict=False):
+        text = text.replace(slot, span)
+    return text
+
+
+def copy_segment(segment: Segment) -> Translation:
+    """Return the translation of a segment that is copied: it costs no search and has no tokens."""
+    return Translation(segment.written, log_prob=0.0, score=0.0, tokens=())
+
+
+class SegmentWriter:
+    """Writes the outputs of a search as translations.
+
+    Args:
+        tokenizer: the tokenizer of their ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def write(
+        self,
+        engine: Engine,
+        segments: Sequence[Segment],
+        outputs: Sequence[Sequence[Hypothesis]],
+        prefix: str = "",
+    ) -> list[list[Translation]]:
+        """Return the translations of segments: one line each, with kept spans and letter case.
+
+        A kept span that an output lacks is inserted after the target word that is aligned to it.
+
+        Args:
+            engine: the engine that searched.
+            segments: the segments.
+            outputs: the hypotheses of each.
+            prefix: cleaned text that all outputs begin with.
+        """
+        pairs = [
+            (segment, hypothesis)
+            for segment, hypotheses in zip(segments, outputs, strict=True)
+            for hypothesis in hypotheses
+        ]
+        texts = [
+            join_lines(text)
+            for text in self._tokenizer.decode([hypothesis.tokens for _, hypothesis in pairs])
+        ]
+        lacking = [
+            number
+            for number, ((segment, _), text) in enumerate(zip(pairs, texts, strict=True))
+            if any(slot not in text for slot in SLOTS[: len(segment.spans)])
+        ]
+        weights = dict(zip(lacking, _align(engine, [pairs[i] for i in lacking]), strict=True))
+        translations = iter(
+            self._write(segment, hypothesis, text, prefix, weights.get(number))
+            for number, ((segment, hypothesis), text) in enumerate(zip(pairs, texts, strict=True))
+        )
+        return [[next(translations) for _ in hypotheses] for hypotheses in outputs]
+
+    def _write(
+        self,
+        segment: Segment,
+        hypothesis: Hypothesis,
+        text: str,
+        prefix: str,
+        weights: np.ndarray | None,
+    ) -> Translation:
+        """Return a translation.
+
+        Args:
+            segment: the segment.
+            hypothesis: an output of its search.
+            text: the decoded output, in one line.
+            prefix: what it begins with.
+            weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
+        """
+        lost: tuple[str, ...] = ()
+        count = len(segment.spans)
+        if self._tokenizer.slots and not is_intact(text, count):
+            place = self._placer(segment, hypothesis, weights)
+            text, lost = restore_spans(text, SLOTS[:count], place)
+            text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
+        begin = len(prefix) if text.startswith(prefix) else 0
+        text = text[:begin] + self._write_case(segment, text[begin:])
+        if count:
+            text = restore_spans(text, segment.spans)[0]
+        return Translation(
+            text,
+            hypothesis.log_prob,
+            hypothesis.score,
+            hypothesis.tokens,
+            lost_spans=tuple(segment.spans[SLOTS.index(slot)] for slot in lost),
+        )
+
+    def _write_case(self, segment: Segment, text: str) -> str:
+        """Return a translation in the letter case of its source; kept spans are not changed."""
+        if segment.case is LetterCase.ORDINARY:
+            return copy_unusual_case(segment.text, text)
+        parts: list[str] = []
+        end = 0
+        for first, last in [*find_spans(text), (len(text), len(text))]:
+            parts += [apply_case(text[end:first], segment.case), text[first:last]]
+            end = last
+        return "".join(parts)
+
+    def _placer(
+        self, segment: Segment, hypothesis: Hypothesis, weights: np.ndarray | None
+    ) -> Callable[[str, int], int] | None:
+        """Return what `restore_spans` asks where a slot belongs."""
+        if weights is None:
+            return None
+        pieces = self._tokenizer.pieces(segment.ids)
+
+        def place(text: str, number: int) -> int:
+            column = next(i for i, piece in enumerate(pieces) if SLOTS[number] in piece)
+            rows = weights[:-1, column]  # without the end mark
+            if not len(rows):
+                return 0
+            tokens = hypothesis.tokens[: int(rows.argmax()) + 1]
+            [before] = self._tokenizer.decode([tokens])
+            at = _find_end(text, _count_letters(before))
+            while at < len(text) and text[at].isalnum() and text[at - 1 : at].isalnum():
+                at += 1  # the whole word
+            return at
+
+        return place
+
+
+def _align(
+    engine: Engine, pairs: Sequence[tuple[Segment, Hypothesis]]
+) -> Sequence[np.ndarray | None]:
+    """Return the alignment of each output to its segment, float32 [T, S]; None: it is unknown."""
+    if not pairs or not hasattr(engine, "align"):
+        return [None] * len(pairs)
+    sources = [segment.ids for segment, _ in pairs]
+    targets = [np.asarray(hypothesis.tokens[:-1], np.int32) for _, hypothesis in pairs]
+    return engine.align(sources, targets)
+
+
+def _count_letters(text: str) -> int:
+    """Return the number of characters, white space and slots left out."""
+    return sum(not character.isspace() and character not in SLOTS for character in text)
+
+
+def _find_end(text: str, count: int) -> int:
+    """Return the index after ``count`` characters, white space and slots left out."""
+    at = 0
+    while at < len(text) and count:
+        count -= _count_letters(text[at])
+        at += 1
+    return at

@@ -1,0 +1,146 @@
+"""Sentences of a text: those of `sentencex`, with what it cuts wrongly mended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nmt.text.spans import find_spans
+
+_CONTEXT = 64  # characters before and after a cut that decide whether it is one
+_SPACE = re.compile(r"\s+")
+_CLOSING = "\"'”’»)\\]」』）】》〉"
+# What ends the piece before a cut: its last word and a dot.
+_DOTTED_WORD = re.compile(r"(?:^|[\s(«“\"¿¡/.-])((?:[^\W\d_]|ª)+)\.\s*$")
+_INITIALS = re.compile(r"(?:^|[\s(«“\"])(?:[^\W\d_]{1,2}\.[ \u00a0]?){2,}\s*$")  # a. m., EE. UU.
+_QUOTED = re.compile(f"[.!?…。！？][{_CLOSING}]+\\s*$")
+_ELLIPSIS = re.compile(r"(?:\.\.|…)\s*$")
+_SPEECH_END = re.compile(r"[!?…]\s*$")
+_DASH = re.compile(r"[—–―-]\s*")
+_ORDINAL = re.compile(
+    r"\b(?:der|die|das|den|dem|des|im|vom|zum|zur)\s+\d{1,2}\.\s*$", re.IGNORECASE
+)
+# What begins the piece after a cut: marks that never begin a sentence.
+_NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{_CLOSING}](?!\\w)|[ºª,;]|-\\w")
+_SPEAKS = "と"  # Japanese: he said
+# A cut that is missing where a span or "etc." ends a sentence.
+_MISSING = re.compile(rf"\.+[{_CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
+_AND_SO_ON = re.compile(r"\b(?:etc|ecc|usw)\b")
+
+# Abbreviations after which a sentence continues, in lower case, without their dots.
+_BEFORE_NUMBERS = frozenset(
+    """abb approx aprox apdo art arts bd bldg c ca cap caps cf ch cód ed eds fig figs fol kap lib ln
+    loc máx mín n nr nro nros núm núms p pag pág págs párr pos pp ref s sec sect sig ss t tel telf
+    tfno tít v vol vols vs""".split()
+)
+_BEFORE_WORDS = _BEFORE_NUMBERS | frozenset(
+    """adj admón adv atte av avda bzw cía cl co corp dept depto dgl dir dpto dr dra ej etc ex excmo
+    fdo fr gob gral hab hno hnos hr ilmo inc incl ing izq jr kg km lic lt ltd max mg min ml mm mons
+    mr mrs ms neg nat obj ob pdo pdte ph plza prof profa pról prov pta ptas rep resp rte rvdo seg
+    sr sra sras sres srta st sta sto trad ud uds usw vd vds vgl ing zzgl
+    """.split()
+)
+_BEFORE_NAMES = frozenset(
+    """avda dr dra dña fco gral hna hno ing lic mme mlle mons mr mrs ms mª prof profa sr sra sres
+    srta sta sto""".split()
+)
+_SHORT_TITLES = {"es": ("d", "dª"), "fr": ("m", "mm")}
+
+
+def split_sentences(text: str, language: str) -> list[str]:
+    """Return the sentences of a text, each with the white space after it.
+
+    Joined, they are the text. A line break ends a sentence, and white space at the beginning of the
+    text belongs to the first one. An empty text has no sentences.
+
+    Args:
+        text: text without lone surrogates.
+        language: BCP 47 tag; of an unknown language, the usual marks end sentences.
+    """
+    code = re.split("[-_]", language.lower())[0]
+    pieces: list[str] = []
+    space = ""  # before the first sentence
+    for line in text.splitlines(keepends=True):
+        content = line.strip()
+        begin = len(line) - len(line.lstrip())
+        if pieces:
+            pieces[-1] += line[:begin]
+        else:
+            space += line[:begin]
+        if content:
+            sentences = _split_line(content, code)
+            sentences[-1] += line[begin + len(content) :]
+            pieces += sentences
+    return [space + pieces[0], *pieces[1:]] if pieces else [space] * bool(space)
+
+
+def _split_line(line: str, language: str) -> list[str]:
+    """Return the sentences of a line without white space around it."""
+    import sentencex
+
+    spans = list(find_spans(line))
+    cuts = {len(line), *_missing_cuts(line, spans)}
+    end = 0
+    for piece in sentencex.segment(language, line):
+        end += len(piece)
+        space = _SPACE.match(line, end)  # belongs to the sentence before it
+        cuts.add(space.end() if space else end)
+    inside = iter(spans)
+    first = last = begin = 0
+    sentences = []
+    for cut in sorted(cuts):
+        while last <= cut and (span := next(inside, None)):
+            first, last = span
+        before, after = line[max(begin, cut - _CONTEXT) : cut], line[cut : cut + _CONTEXT]
+        if (
+            before
+            and not first < cut < last
+            and not (after and _continues(before, after, language))
+        ):
+            sentences.append(line[begin:cut])
+            begin = cut
+    return sentences
+
+
+def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield the ends of sentences that end with a span, or with "etc.", before a capital."""
+    # A number may be an ordinal: Am 3. Mai.
+    ends = [end for begin, end in spans if not line[begin:end].isdecimal()]
+    for end in ends + [match.end() for match in _AND_SO_ON.finditer(line)]:
+        match = _MISSING.match(line, end)
+        if match and _first_letter(line[match.end() : match.end() + _CONTEXT]).isupper():
+            yield match.end()
+
+
+def _continues(before: str, after: str, language: str) -> bool:
+    """Whether a sentence continues after a cut."""
+    first = after[0]
+    if _NEVER_FIRST.match(after) or (language == "ja" and first == _SPEAKS):
+        return True
+    is_glued = not before[-1].isspace()
+    word = _DOTTED_WORD.search(before)
+    dotted = word[1].lower() if word else ""
+    if is_glued and dotted:  # the dots of U.S.A., Node.js; not the missing space of Madrid.Luis
+        return len(dotted) < 3 or not (first in "¿¡" or _first_letter(after).isupper())
+    if first.islower():
+        return bool(
+            _ELLIPSIS.search(before)
+            or _QUOTED.search(before)
+            or _INITIALS.search(before)
+            or len(dotted) == 1
+            or dotted in _BEFORE_WORDS
+        )
+    if first.isdecimal():
+        return dotted in _BEFORE_NUMBERS and not _INITIALS.search(before)
+    if dash := _DASH.match(after):  # ¡Ven! —dijo él
+        return bool(_SPEECH_END.search(before)) and after[dash.end() : dash.end() + 1].islower()
+    if dotted in _SHORT_TITLES.get(language, ()) and not _INITIALS.search(before):
+        return True
+    if language == "de" and _ORDINAL.search(before):  # der 2. Weltkrieg
+        return True
+    return dotted in _BEFORE_NAMES
+
+
+def _first_letter(text: str) -> str:
+    """Return the first letter of a text; an empty string if marks other than quotes precede it."""
+    return text.lstrip('¿¡«“"(')[:1]

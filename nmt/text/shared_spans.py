@@ -1,0 +1,35 @@
+"""Kept spans that both sides of a training pair share, replaced by slots as they are in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+
+from nmt.text.spans import find_spans
+
+
+def keep_shared_spans(source: str, target: str, slots: Sequence[str]) -> tuple[str, str]:
+    """Return a pair in which a slot replaces each kept span that both sides have once.
+
+    Others, such as a number that the target writes in words, stay on both sides.
+
+    Args:
+        source: of the pair.
+        target: of the pair.
+        slots: that the tokenizer reserves, in the order in which they are used.
+    """
+    spans = [source[begin:end] for begin, end in find_spans(source)]
+    if not spans:
+        return source, target
+    target_spans = [target[begin:end] for begin, end in find_spans(target)]
+    shared = [span for span in spans if spans.count(span) == target_spans.count(span) == 1]
+    slot_of = dict(zip(shared, slots, strict=False))
+    return _substitute(source, slot_of), _substitute(target, slot_of)
+
+
+def _substitute(text: str, slot_of: Mapping[str, str]) -> str:
+    """Replace the kept spans of a text that have a slot."""
+    bounds = [0, *chain.from_iterable(find_spans(text)), len(text)]
+    parts = [text[begin:end] for begin, end in pairwise(bounds)]
+    parts[1::2] = [slot_of.get(span, span) for span in parts[1::2]]
+    return "".join(parts)

@@ -1,0 +1,151 @@
+"""Texts are cut into sentences, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt.text.sentences import split_sentences
+from nmt.text.spans import find_spans
+
+# "|" marks where a text is cut.
+SPANISH = [
+    "¡Hola! |¿Qué tal? |Bien... gracias.",
+    "¡Hola!|¿Qué tal?",
+    "Vale.|¿Y tú?",
+    "Ana vive en Madrid.|Luis no.",
+    "hoy hace frio. |mañana llueve. |no se",
+    "Hablé con la Dra. Pérez y el Sr. García. |No vino.",
+    "HABLÉ CON EL SR. GARCÍA. |NO VINO EL DR. PÉREZ.",
+    "hablé con el sr. garcía. |no vino",
+    "Fco. López y D. José. |Sta. Ana.",
+    "Vive en la Av. Juárez n.º 12, 2.º piso. |Es la 1.ª vez.",
+    "Vive en la Avda. Goya núm. 5. |Es alto.",
+    "Mide aprox. 3 m. de alto. |Véase la pág. 5 y el art. 7.",
+    "Son las 3 a. m. del lunes. |Son las 3 p.m. del martes. |Sí.",
+    "Son las 3 p. m. |Vamos.",
+    "Fruta, p. ej. manzanas. |P. ej. estas.",
+    "Los EE. UU. son grandes. |El EE.UU. de hoy.",
+    "Frutas, verduras, etc. |Luego nada.",
+    "Frutas, etc. y verduras.",
+    "—¿Vienes? |—No puedo. |—¿Por qué?",
+    "«¡Ven!» dijo ella. |—¡Ven! —dijo él.",
+    '"¿Vienes?", preguntó. |"No." |Se fue.',
+    '"¿Vienes?" preguntó ella. |Se fue.',
+    "Llegó (¡por fin!). |Comimos.",
+    "¿Cómo?, ¿por qué? |¡No!... |Sí.",
+    "Espera… no sé. |¿Sí?! |¡¡No!! |Vale.",
+    "Tengo 3 gatos. |5 perros son muchos.",
+    "Capítulo 3. |El rey.",
+    "Nació en el s. XIX. |Murió joven.",
+    "J. R. R. Tolkien escribió mucho. |A. Machado también.",
+    "Mira https://a.com/x?y=1. |Es útil.",
+    "Escribe a ana.perez@example.com. |¿Sí? |Gracias.",
+    "Lee informe.final.pdf. |Usa Node.js. |Luego responde.",
+    "Mide 1.80 m. |Cuesta 3.14 o 1.000,50 €. |Es alto.",
+    "Usa `a. B. c` siempre. |Hola {{nombre. Apellido}} y adiós.",
+    "😀 ¡Feliz cumpleaños! |😀 Sí.",
+    "1. |Abra la caja. |2. |Saque todo.",
+    "¡Hola!\n\n  |Adiós.\r\n|sin punto\u2028|fin",
+    "  dos espacios.  |Otra.\t|Fin. \n",
+]
+ENGLISH = [
+    "Mr. Smith met Dr. Jones. |He left.",
+    "At 3 p.m. we left. |At 3 p.m. |We left.",
+    "The U.S. is big. |It is.",
+    "Fruit, e.g. apples, i.e. these. |Apples vs. pears.",
+    'He said "Go!" and left. |"Stop." |She did.',
+    '"Really?" asked Tom. |"Yes."',
+    "I have 3.5 apples. |4 are left.",
+    "See Vol. 2 and approx. 5 pages. |See p. 7.",
+    "J. K. Rowling wrote it. |St. Paul too.",
+    "Wait... what? |Wait… what?",
+    "Is it? |yes it is. |no!",
+    "It costs $5. |Go to www.example.com. |Then pay.",
+    "Apples, pears, etc. |Then nothing.",
+    "Is v1.2.3 out? |Yes.",
+]
+OTHERS = [
+    ("de", "Das ist z. B. gut. |Am 3. Mai kam er. |Der 2. Weltkrieg war lang."),
+    ("de", "„Komm!“, sagte er. |Dr. Müller ging. |Er kam am 5. |Dann ging er."),
+    ("fr", "M. Dupont est là. |Mme. Curie aussi. |C'est ça ! |Oui ? |Non."),
+    ("fr", "« Viens ! » dit-il. |Il vécut en 50 av. J.-C. à Rome."),
+    ("zh-Hans", "你好。|世界！|真的吗？|是的……好。"),
+    ("zh_TW", "他有3.5元。|好。"),
+    ("ja", "こんにちは。|元気ですか？|「そうです。」と言った。|はい！"),
+    ("ar", "مرحبا. |كيف حالك؟ |جيد."),
+    ("hi", "नमस्ते। |आप कैसे हैं?"),
+    ("und", "Hola. |Hello! |你好。|世界。"),
+    ("xx-unknown", "Hola. |Hello!"),
+    ("", "Hola. |Hello!"),
+]
+
+
+@pytest.mark.parametrize(
+    ("language", "marked"),
+    [*(("es", text) for text in SPANISH), *(("en-GB", text) for text in ENGLISH), *OTHERS],
+)
+def test_a_text_is_cut_after_its_sentences(language: str, marked: str) -> None:
+    assert split_sentences(marked.replace("|", ""), language) == marked.split("|")
+
+
+def test_white_space_alone_is_one_piece_and_an_empty_text_has_none() -> None:
+    assert split_sentences("", "es") == []
+    assert split_sentences(" \n\t\r\n ", "es") == [" \n\t\r\n "]
+    assert split_sentences("\n\n Hola.\n\n", "es") == ["\n\n Hola.\n\n"]
+
+
+PARTS = (
+    list('aBñ1.!?…。¿¡ \n"»)]’-—ºª,:@`{}%/«“') + "n. Sr. etc. a.m. \u2028 \r\n \ufeff".split(" ")
+) + ["https://a.com", "x@y.es", "a. m. ", "😀", "\ue000", "3.14", "der 2. "]
+LANGUAGES = ["es", "en", "de", "fr", "zh", "ja", "und", "xx", ""]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(st.text(), st.lists(st.sampled_from(PARTS)).map("".join)),
+    st.sampled_from(LANGUAGES),
+)
+def test_pieces_joined_are_the_text_and_none_is_empty(text: str, language: str) -> None:
+    pieces = split_sentences(text, language)
+    assert "".join(pieces) == text
+    assert all(pieces)
+    if text.strip():
+        assert all(piece.strip() for piece in pieces)
+        assert not any(piece[0].isspace() for piece in pieces[1:])
+        assert all(len(piece.strip().splitlines()) == 1 for piece in pieces)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(PARTS)).map("".join), st.sampled_from(LANGUAGES))
+def test_no_span_is_cut(text: str, language: str) -> None:
+    line = text.replace("\n", "").replace("\r", "").replace("\u2028", "")
+    ends, end = set(), 0
+    for piece in split_sentences(line, language):
+        end += len(piece)
+        ends.add(end)
+    assert not [span for span in find_spans(line.strip()) if any(map(_within(line, span), ends))]
+
+
+def _within(line: str, span: tuple[int, int]):  # type: ignore[no-untyped-def]
+    begin = len(line) - len(line.lstrip())
+    return lambda end: span[0] + begin < end < span[1] + begin
+
+
+def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
+    """A mebibyte is the longest line of a file; quadratic work would take minutes."""
+    text = "Hoy hace frío. A las 12:30 voy al n.º 5. ¿Vienes? " * 20_000
+    begin = time.perf_counter()
+    pieces = split_sentences(text, "es")
+    assert time.perf_counter() - begin < 20
+    assert len(pieces) == 60_000
+
+
+def test_importing_loads_no_library() -> None:
+    code = "import sys, nmt.text.sentences; assert 'sentencex' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

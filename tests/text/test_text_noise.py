@@ -1,0 +1,138 @@
+"""Changed pairs still belong together, and only what a kind of change is for is different."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from unicodedata import combining, normalize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.noise import (
+    TextNoise,
+    change_case,
+    change_punctuation,
+    invent_name,
+    make_typo,
+    remove_accents,
+)
+from nmt.text.spans import SLOTS
+
+SENTENCE = "¿Dónde está el niño, pues? ¡Ven, Ana!"
+seeds = st.integers(0, 2**32)
+
+
+def draws(count: int = 200) -> list[random.Random]:
+    return [random.Random(seed) for seed in range(count)]
+
+
+@given(st.text(), seeds)
+def test_no_accent_is_left_and_nothing_else_changes(text: str, seed: int) -> None:
+    bare = remove_accents(text, random.Random(seed))
+    kept = [sign for sign in normalize("NFD", text) if not "\u0300" <= sign <= "\u036f"]
+    assert bare == (text if text.isascii() else normalize("NFC", "".join(kept)))
+
+
+def test_accents_of_spanish() -> None:
+    assert remove_accents(SENTENCE, random.Random(1)) == "¿Donde esta el nino, pues? ¡Ven, Ana!"
+
+
+def test_other_scripts_keep_their_vowel_signs() -> None:
+    hindi = "हिन्दी में"
+    assert remove_accents(hindi, random.Random(1)) == hindi
+    assert any(combining(sign) for sign in hindi)
+
+
+def test_every_way_of_changing_punctuation_occurs_and_words_stay() -> None:
+    results = {change_punctuation("¿Sí, o no?", draw) for draw in draws()}
+    assert {"Sí, o no", "Sí, o no?", "Sí o no", "¿Sí, o no??"} <= results
+    words = {"".join(sign for sign in result if sign.isalpha()) for result in results}
+    assert words == {"Síono"}
+
+
+@given(seeds)
+def test_a_typing_error_is_one_edit_inside_a_word(seed: int) -> None:
+    text = "Hoy no tenemos dinero."
+    changed = make_typo(text, random.Random(seed))
+    before, after = Counter(text), Counter(changed)
+    assert (before - after).total() <= 1
+    assert (after - before).total() <= 1
+    assert changed.startswith("Hoy no ")  # words of fewer than four letters stay
+    assert changed.endswith(".")
+
+
+def test_each_kind_of_typing_error_occurs() -> None:
+    results = {make_typo("casa", draw) for draw in draws(500)}
+    assert {"acsa", "csa", "ccasa", "xasa"} <= results
+    assert make_typo("a el y 12", random.Random(1)) == "a el y 12"
+
+
+def test_case_changes_letters_only() -> None:
+    assert {change_case("Hola, Ana", draw) for draw in draws()} == {
+        "HOLA, ANA",
+        "Hola, Ana",
+        "hola, ana",
+    }
+
+
+def test_invented_names_are_many_and_look_like_names() -> None:
+    names = [invent_name(draw) for draw in draws(500)]
+    assert len(set(names)) > 480
+    assert all(name.isalpha() and name[0].isupper() and name[1:].islower() for name in names)
+
+
+def test_a_name_that_both_sides_share_is_replaced_on_both() -> None:
+    noise = TextNoise((), ("es", "en"))
+    for draw in draws(50):
+        # Sources may be lower-cased.
+        source, target = noise.change("ana vive con tom.", "Ana lives with Tom.", ["names"], draw)
+        before, after = "ana vive con tom.".split(), source.rstrip(".").split()
+        [new] = set(after) - {word.rstrip(".") for word in before}
+        assert new in target
+        assert new.istitle()
+
+
+def test_a_pair_without_a_shared_name_stays() -> None:
+    noise = TextNoise((), ("es", "en"))
+    pair = ("Hace frío.", "It's cold.")
+    assert noise.change(*pair, ["names"], random.Random(1)) == pair
+
+
+@given(st.sampled_from(SLOTS), seeds)
+def test_slots_are_the_same_on_both_sides_and_occur_once(first: str, seed: int) -> None:
+    pairs = [
+        ("tengo tres gatos y dos perros.", "I have three cats and two dogs."),
+        ("¿dónde está ana?", "Where is Ana?"),
+        (f"llueve {first}.", f"It's raining {first}."),
+    ]
+    noise = TextNoise(SLOTS, ("es", "en"))
+    for pair in pairs:
+        source, target = noise.change(*pair, ["spans"], random.Random(seed))
+        counts = [Counter(sign for sign in text if sign in SLOTS) for text in (source, target)]
+        assert counts[0] == counts[1]
+        assert counts[0].total() > 0
+        assert set(counts[0].values()) == {1}
+
+
+def test_numbers_in_words_become_slots_where_both_languages_are_known() -> None:
+    source, target = "tengo tres gatos", "I have three cats"
+    known = [TextNoise(SLOTS, ("es", "en")).change(source, target, ["spans"], d) for d in draws(20)]
+    assert all("tres" not in text and "three" not in other for text, other in known)
+    unknown = [
+        TextNoise(SLOTS, ("es", "xx")).change(source, target, ["spans"], d) for d in draws(20)
+    ]
+    assert all("tres" in text and "three" in other for text, other in unknown)
+
+
+def test_without_slots_spans_are_left_alone() -> None:
+    pair = ("Ana tiene tres gatos.", "Ana has three cats.")
+    assert TextNoise((), ("es", "en")).change(*pair, ["spans"], random.Random(1)) == pair
+
+
+@pytest.mark.parametrize("kind", ["accents", "punctuation", "typos", "case"])
+def test_the_target_stays(kind: str) -> None:
+    for draw in draws(30):
+        _, target = TextNoise(SLOTS, ("es", "en")).change(SENTENCE, "Where?", [kind], draw)
+        assert target == "Where?"
