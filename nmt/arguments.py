@@ -76,8 +76,8 @@ def add_unit(parser: argparse._ActionsContainer, default: str) -> None:
     parser.add_argument(
         "--unit",
         choices=UNITS,
-        help="what is translated in one go: the sentences of a line, or the whole line unless it "
-        f"is too long ({default})",
+        help="sentence: cut texts into sentences; line: cut only those that are too long "
+        f"({default})",
     )
 
 

@@ -165,10 +165,10 @@ def _read_pairs(
 
 
 def describe_unit(unit: str, default: str) -> str:
-    """Return a line that says what is translated in one go, and whether `nmt.translate` does so.
+    """Return a line that names the unit, and the one of `nmt.translate` if that differs.
 
     Args:
-        unit: what is scored.
+        unit: the unit that is scored.
         default: the run's ``decoding.unit``.
     """
     line = f"unit: {unit}"

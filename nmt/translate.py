@@ -244,14 +244,9 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
     lost_spans = LostSpans()
 
     def format_texts(translations: list[list[Translation]]) -> list[str]:
+        keeps_lines = bool(arguments.sentences)
         return [
-            "\n".join(
-                format_lines(
-                    hypotheses[: arguments.nbest],
-                    arguments.scores,
-                    keeps_lines=bool(arguments.sentences),
-                )
-            )
+            "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores, keeps_lines))
             for hypotheses in translations
         ]
 
@@ -322,7 +317,7 @@ class LostSpans:
 
 
 def format_lines(
-    translations: Sequence[Translation], with_scores: bool, *, keeps_lines: bool = False
+    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool
 ) -> list[str]:
     """Return the output of one text, an item per translation; an empty text has one, too.
 

@@ -30,7 +30,7 @@ def load_run(run: Path) -> Translator:
 @cache
 def make_tokenizer(kind: str) -> Tokenizer:
     texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
-    return train_tokenizer(TokenizerConfig(kind, 500, 0, 0.9998), texts, str)
+    return train_tokenizer(TokenizerConfig(kind, 500, 0, 0.9998, False, 0), texts, str)
 
 
 class Untrained(NamedTuple):

@@ -71,6 +71,10 @@ def test_scores_of_anything_else_leave_those_of_training_alone(
         ((*files, "--score"), "scores_file_test.json"),
         (("--split", "dev", "--join", "2", "--score"), "scores_split_dev_joined_2.json"),
         ((*files, "--beam", "1", "--whole"), "evaluation_file_test_greedy_whole.json"),
+        (
+            (*files, "--beam", "1", "--unit", "sentence"),
+            "evaluation_file_test_greedy_by_sentence.json",
+        ),
         (("--split", "dev", "--beam", "1"), "evaluation_split_dev_greedy.json"),
         (
             ("--beam", "4", "--length-penalty", "0.25"),
@@ -83,6 +87,33 @@ def test_scores_of_anything_else_leave_those_of_training_alone(
         assert f"written to {path}" in printed(evaluate, "--run", tiny_run, *arguments)
         assert path.is_file()
         assert (tiny_run / "evaluation_test.json").read_bytes() == training_scores
+
+
+def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
+    """What is scored as one segment and how `nmt.translate` differs."""
+    source, reference, out = (tmp_path / name for name in ("source", "reference", "scores.json"))
+    source.write_text("Hoy hace frío. Mañana va a llover.\n", encoding="utf-8")
+    reference.write_text("It's cold. It will rain.\n", encoding="utf-8")
+    files = ("--source", source, "--reference", reference, "--output", out, "--beam", "1")
+    outputs = []
+    for options, unit, line in (
+        ((), "line", "unit: line (nmt.translate translates by sentence; --unit sentence scores"),
+        (("--unit", "line"), "line", "unit: line (nmt.translate"),
+        (("--unit", "sentence"), "sentence", "unit: sentence\n"),
+    ):
+        printout = printed(evaluate, "--run", tiny_run, *files, *options, "--compare", tiny_run)
+        assert line in printout.replace("\n--", " --")
+        content = json.loads(out.read_text(encoding="utf-8"))
+        assert content["unit"] == unit
+        assert content["compared"]["BLEU"]["difference"] == 0
+        outputs.append(content["outputs"][0]["output"])
+    translator = Translator.load(tiny_run)
+    assert outputs[0] == outputs[1] != outputs[2]
+    assert (
+        outputs[2] == translator.translate(["Hoy hace frío. Mañana va a llover."], beam_size=1)[0]
+    )
+    with pytest.raises(UserError, match=r"--length-penalty and --unit out"):
+        printed(evaluate, "--run", tiny_run, "--score", "--unit", "line")
 
 
 def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> None:

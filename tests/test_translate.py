@@ -19,6 +19,7 @@ from rich.console import Console
 
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
+from nmt.inference.results import Translation
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -113,6 +114,51 @@ def test_translate_a_file_with_scores_and_alternatives(
     greedy = translated(capsys, "--run", tiny_run, "--beam", "1", "Sí.", "--scores")
     score, log_prob, _ = greedy.split("\t")
     assert score == log_prob
+
+
+def test_line_breaks_of_an_argument_come_back_and_a_line_of_a_file_stays_one(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = " 12\n\nhttps://example.com\u2028😀 "
+    assert translated(capsys, "--run", tiny_run, text) == f"{text}\n"
+    path = tmp_path / "in.txt"
+    path.write_text("12\u202813\n  \n😀 --- 😀\n", encoding="utf-8")
+    assert translated(capsys, "--run", tiny_run, "--file", path) == "12 13\n  \n😀 --- 😀\n"
+
+
+def test_sentences_or_lines_are_translated_in_one_go(
+    tiny_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def output(text: str, *options: str) -> str:
+        return translated(capsys, "--run", tiny_run, "--beam", "1", *options, text)[:-1]
+
+    first, second, both = (
+        "Hoy hace frío.",
+        "Mañana va a llover.",
+        "Hoy hace frío. Mañana va a llover.",
+    )
+    parts = f"{output(first)} {output(second)}"
+    assert output(both) == output(both, "--unit", "sentence") == parts
+    assert output(both, "--unit", "line") == output(both, "--whole") != parts
+
+
+def test_spans_that_a_model_leaves_out_are_counted_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Losing:
+        def run(self, texts: list[str], request: object) -> list[list[Translation]]:
+            return [[Translation(text, 0.0, 0.0, (), tuple(text.split()))] for text in texts]
+
+    for texts, warning in (
+        (["12 13", "14"], "left out 3 spans that a translation must keep, such as '12'"),
+        ([" "], ""),
+    ):
+        arguments = translate.make_parser().parse_args(texts)
+        translate.translate(arguments, Losing(), translate.make_request(arguments))  # type: ignore[arg-type]
+        captured = capsys.readouterr()
+        assert captured.out == "".join(f"{text}\n" for text in texts)
+        assert captured.err.count("\n") == bool(warning)
+        assert warning in captured.err
 
 
 SOURCE = "Hoy hace frío.\n\nSí.\n¿Qué hora es?\nNo.\nMe gusta.\nAna vive aquí.\n¿Y tú?\n"
@@ -309,6 +355,8 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--quantization", "int8", "--attention", "a.png", "Hola."], "--attention needs Keras"),
     (["--quantization", "int8", "--mbr", "3", "Hola."], "--mbr needs Keras"),
     (["--run", "RUN", "--quantization", "int8", "--engine", "keras", "Hola."], "leave it out"),
+    (["--whole", "--unit", "sentence", "Hola."], "leave --unit sentence out"),
+    (["--unit", "word", "Hola."], "invalid choice"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
     (["--sample", "--beam", "3", "Hola."], "leave --beam and --coverage-penalty out"),
     (["--top-p", "0.9", "Hola."], "need --sample or --mbr"),

@@ -15,8 +15,8 @@ UNITS = ("sentence", "line")
 class DecodingConfig:
     """The search for translations after training."""
 
-    # What is translated in one go: "sentence" cuts texts into sentences; "line" takes a text as it
-    # is given, for models that were trained on longer texts.
+    # sentence: texts are cut into sentences; line: a text is one segment unless it is too long, for
+    # models that were trained on longer texts.
     unit: str = MISSING
     beam_size: int = MISSING  # 1 is greedy
     length_penalty: float = MISSING  # alpha of Wu et al. 2016, equation 14

@@ -79,22 +79,23 @@ class BatchNoise:
         tokens = count_tokens(pairs)
         room = length - tokens[0], length - tokens[1]
         changed: list[PackedPair] = []
-        first = 0
-        while first < len(pairs):
-            kinds = list(compress(self._rates, drawn[first]))
-            draw = random.Random(seeds[first])
-            count = draw.choice(_JOINED) if "joined" in kinds else 1
-            old = pairs[first : first + count]
-            new = self._change(old, kinds, draw) if kinds else old
+        first = 0  # pair that is not in `changed` yet
+        for number in np.flatnonzero(drawn.any(axis=1)).tolist():
+            if number < first:  # joined to one before
+                continue
+            kinds = list(compress(self._rates, drawn[number]))
+            draw = random.Random(seeds[number])
+            end = number + (draw.choice(_JOINED) if "joined" in kinds else 1)
+            old = pairs[number:end]
+            new = self._change(old, kinds, draw)
             before, after = count_tokens(old), count_tokens(new)
             left = room[0] + before[0] - after[0], room[1] + before[1] - after[1]
-            if min(left) >= 0:
-                room = left
-                changed += new
-            else:
-                changed += old
-            first += count
-        return changed
+            if min(left) < 0:
+                continue
+            room = left
+            changed += [*pairs[first:number], *new]
+            first = end
+        return [*changed, *pairs[first:]]
 
     def _change(
         self, pairs: Sequence[PackedPair], kinds: Collection[str], draw: random.Random

@@ -57,6 +57,8 @@ def export_run(
     translator = Translator.from_config(Engines(KerasEngine(model)), tokenizer, config)
     probes = config.training.probes or []
     sources = read_samples(run.samples, probes, tokenizer, max(config.training.row_lengths))
+    # Not all formats cut texts into sentences.
+    sources = [text for text in sources if len(translator.segmenter.segment(text).segments) == 1]
     scores = {name: score["value"] for name, score in run.test_scores().items()}
     with replace_folder(output) as partial:
         details, comparison = _write(

@@ -6,6 +6,7 @@ tokenizer, so the tokenizer is a separate file.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DecodingConfig
-from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
-from nmt.inference.contract import BeamOptions
+from nmt.inference.contract import BeamOptions, Hypothesis
 from nmt.inference.programs import search_in_graph
-from nmt.inference.results import Translation, join_lines
+from nmt.inference.results import Translation
+from nmt.inference.segmenting import Segmenter
+from nmt.inference.segments import Segment, SegmentWriter, copy_segment
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
 
@@ -94,7 +96,10 @@ def write(
 
 
 def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
-    """Translate with a model, loaded as its users load it; longer texts than it holds are cut."""
+    """Translate with a model, loaded as its users load it.
+
+    Each text is one segment; of a text that is longer than the model holds, the end is left out.
+    """
     import tensorflow as tf
 
     tokenizer = load_tokenizer(folder)
@@ -103,20 +108,22 @@ def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
         interpreter = tf.lite.Interpreter(str(folder / MODEL_FILE))
     run = interpreter.get_signature_runner(SIGNATURE)
     positions = run.get_input_details()["source"]["shape"][1]
+    segmenter = Segmenter(tokenizer, sys.maxsize, unit="line")
+    writer = SegmentWriter(tokenizer)
     translated = []
-    for ids in tokenizer.encode([clean_text(text) for text in texts]):
+    for text in segmenter.segment_all(texts):
+        [segment] = text.segments or [Segment(np.zeros(0, np.int32), "")]
+        if segment.is_copied:
+            translated.append(copy_segment(segment))
+            continue
         source = np.full((1, positions), PAD, np.int32)
-        cut = ids[: positions - 1]
+        cut = segment.ids[: positions - 1]
         source[0, : len(cut) + 1] = [*cut, EOS]
         outputs = run(source=source)
         tokens = outputs["tokens"]
         tokens = tokens[: int(np.argmax(tokens == EOS)) + 1]
-        translated.append(
-            Translation(
-                join_lines(tokenizer.decode([tokens])[0]),
-                float(outputs["log_prob"]),
-                float(outputs["score"]),
-                tuple(map(int, tokens)),
-            )
+        hypothesis = Hypothesis(
+            tuple(map(int, tokens)), float(outputs["log_prob"]), float(outputs["score"])
         )
+        translated += writer.write(None, [segment], [[hypothesis]])[0]
     return translated

@@ -226,7 +226,9 @@ class Engine(Protocol):
             targets: ids without end mark, T - 1 of them, one per source.
 
         Returns:
-            float32 [T, S] per pair: row t is that of the token written at t, and sums to 1. End
-            marks are the last row and column.
+            float32 [T, S] per pair, end marks last; rows sum to 1.
+
+        Raises:
+            UserError: the model has no attention.
         """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from nmt.inference.contract import Engine
 from nmt.inference.results import Attention, PairScore
 from nmt.inference.segmenting import clean_input
 from nmt.inference.segments import show_spans
+from nmt.text.shared_spans import keep_shared_spans, list_shared_spans
+from nmt.text.spans import SLOTS
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -21,18 +23,29 @@ if TYPE_CHECKING:  # loads Keras
 Result = TypeVar("Result")
 
 
-def _encode_pairs(
-    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the ids of the sources, and of the targets."""
-    sources, targets = ([clean_input(pair[side]) for pair in pairs] for side in (0, 1))
-    return tokenizer.encode(sources), tokenizer.target.encode(targets)
+class _Pairs(NamedTuple):
+    sources: list[np.ndarray]  # ids without end mark
+    targets: list[np.ndarray]
+    spans: list[list[str]]  # of each pair, the kept spans that slots stand for on both sides
+
+
+def _encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> _Pairs:
+    """Encode pairs as in training: slots stand for kept spans that both sides share."""
+    slots = SLOTS[: tokenizer.slots]
+    cleaned = [(clean_input(source), clean_input(target)) for source, target in pairs]
+    spans = [list_shared_spans(*pair)[: len(slots)] if slots else [] for pair in cleaned]
+    kept = [keep_shared_spans(*pair, slots) if slots else pair for pair in cleaned]
+    return _Pairs(
+        tokenizer.encode([source for source, _ in kept]),
+        tokenizer.target.encode([target for _, target in kept]),
+        spans,
+    )
 
 
 def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
     """Return the tokens of the longer side of each pair, end mark included."""
-    sides = zip(*_encode_pairs(tokenizer, pairs), strict=True)
-    return [max(len(source), len(target)) + 1 for source, target in sides]
+    encoded = zip(*_encode_pairs(tokenizer, pairs), strict=True)
+    return [max(len(source), len(target)) + 1 for source, target, _ in encoded]
 
 
 def score_pairs(
@@ -43,12 +56,14 @@ def score_pairs(
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = _encode_pairs(tokenizer, pairs)
+    encoded = _encode_pairs(tokenizer, pairs)
+    scores = _in_batches(engine.score, engine, encoded, batch_size)
     return [
-        PairScore(tokenizer.pieces([*target, EOS]), [float(value) for value in values])
-        for target, values in zip(
-            sides[1], _in_batches(engine.score, engine, sides, batch_size), strict=True
+        PairScore(
+            [show_spans(piece, spans) for piece in tokenizer.pieces([*target, EOS])],
+            [float(value) for value in values],
         )
+        for target, spans, values in zip(encoded.targets, encoded.spans, scores, strict=True)
     ]
 
 
@@ -60,11 +75,11 @@ def attend_pairs(
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    sides = _encode_pairs(tokenizer, pairs)
-    attention = _in_batches(engine.attention, engine, sides, batch_size)
+    encoded = _encode_pairs(tokenizer, pairs)
+    attention = _in_batches(engine.attention, engine, encoded, batch_size)
     return [
-        label_attention(engine, tokenizer, source, target, EOS, weights)
-        for source, target, weights in zip(*sides, attention, strict=True)
+        label_attention(engine, tokenizer, source, target, EOS, weights, spans)
+        for source, target, spans, weights in zip(*encoded, attention, strict=True)
     ]
 
 
@@ -108,10 +123,11 @@ def label_attention(
 def _in_batches(
     work: Callable[..., list[Result]],
     engine: Engine,
-    sides: tuple[list[np.ndarray], list[np.ndarray]],
+    encoded: _Pairs,
     batch_size: int,
 ) -> list[Result]:
     """Return the results of ``work`` for all pairs, run in batches of similar length."""
+    sides = (encoded.sources, encoded.targets)
     lengths = [(len(source), len(target)) for source, target in zip(*sides, strict=True)]
     most = engine.max_length - 1
     for number, pair_lengths in enumerate(lengths, start=1):

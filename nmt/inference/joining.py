@@ -32,7 +32,7 @@ def join_texts(
         language: BCP 47 tag. If it is unknown, the characters around each joint decide whether a
             space belongs there.
         spaces: white space of the source before each segment and after the last. Line breaks are
-            kept; spaces are kept where the language needs one. None: there is none.
+            kept; spaces are kept where the language needs one. None: no white space.
     """
     if spaces is None:
         spaces = [""] * (len(texts) + 1)

@@ -189,8 +189,8 @@ class Pipeline:
         others = sorted(searched.difference(prefixed))
         groups = [(prefixed, plan.prefix, plan.prefix_ids), (others, "", plan.prefix_ids[:0])]
         jobs = [
-            pool.submit(search, [indices[i] for i in batch], *prefix)
-            for indices, *prefix in groups
+            pool.submit(search, [indices[i] for i in batch], prefix, prefix_ids)
+            for indices, prefix, prefix_ids in groups
             for batch in plan_batches(
                 [len(segments[i].ids) for i in indices],
                 self._decoding.batch_size,

@@ -65,7 +65,7 @@ class Segmenter:
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment. The
             language codes of a `PairedTokenizer` are repeated as well.
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
-            only what is longer than ``max_tokens``.
+            only texts longer than ``max_tokens``.
         language: BCP 47 tag of the texts, whose rules decide where sentences end.
     """
 

@@ -1,4 +1,4 @@
-"""Segments: what is translated in one go, and what it takes to write its translation."""
+"""Segments of texts, and how their translations are written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
@@ -69,7 +70,7 @@ class SegmentWriter:
 
     def write(
         self,
-        engine: Engine,
+        engine: Engine | None,
         segments: Sequence[Segment],
         outputs: Sequence[Sequence[Hypothesis]],
         prefix: str = "",
@@ -79,7 +80,7 @@ class SegmentWriter:
         A kept span that an output lacks is inserted after the target word that is aligned to it.
 
         Args:
-            engine: the engine that searched.
+            engine: the engine that searched; None: it cannot align.
             segments: the segments.
             outputs: the hypotheses of each.
             prefix: cleaned text that all outputs begin with.
@@ -175,14 +176,17 @@ class SegmentWriter:
 
 
 def _align(
-    engine: Engine, pairs: Sequence[tuple[Segment, Hypothesis]]
+    engine: Engine | None, pairs: Sequence[tuple[Segment, Hypothesis]]
 ) -> Sequence[np.ndarray | None]:
     """Return the alignment of each output to its segment, float32 [T, S]; None: it is unknown."""
-    if not pairs or not hasattr(engine, "align"):
+    if not pairs or engine is None or not hasattr(engine, "align"):
         return [None] * len(pairs)
     sources = [segment.ids for segment, _ in pairs]
     targets = [np.asarray(hypothesis.tokens[:-1], np.int32) for _, hypothesis in pairs]
-    return engine.align(sources, targets)
+    try:
+        return engine.align(sources, targets)
+    except UserError:  # without attention: an ensemble
+        return [None] * len(pairs)
 
 
 def _count_letters(text: str) -> int:

@@ -32,8 +32,8 @@ class Translator:
         decoding: defaults of the search.
         longest: tokens, end mark included, of the longest sequence in training: longer texts are
             translated in segments. None: as many as the preferred engine has positions.
-        unit: one of `nmt.config.decoding.UNITS`: what is translated in one go; None: that of
-            ``decoding``.
+        unit: one of `nmt.config.decoding.UNITS`: whether texts are cut into sentences; None: that
+            of ``decoding``.
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
@@ -120,8 +120,8 @@ class Translator:
                 other requests.
             quantization: what CTranslate2 computes with, "float32" or "int8"; only valid where
                 CTranslate2 searches. None: the run's ``decoding.quantization``.
-            unit: "sentence" or "line": what is translated in one go; None: the run's
-                ``decoding.unit``.
+            unit: "sentence" cuts texts into sentences, "line" only those that are too long; None:
+                the run's ``decoding.unit``.
             whole: translate texts in one go, also if they are longer than any of training, up to
                 ``model.max_length``. Not every model does well there: docs/training.md.
             log: called with the name of the engine that was loaded.

@@ -75,7 +75,7 @@ class Hypothesis(BaseModel):
     lost_spans: list[str] | None = Field(
         None,
         description="URLs, numbers and other spans that the model left out and that were inserted; "
-        "absent: there are none",
+        "absent without any",
     )
     score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
     log_prob: float | None = Field(None, description="of the whole translation, in nats")

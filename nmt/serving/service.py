@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.serving.segments import SegmentTranslator
 
 _HEALTH_TEXT = "a"
+_IN_PARTS = "the text was translated in parts"
 _STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ class Service:
         future_attention = _submit(self._attention_batcher, pairs, None)
         computed = iter(await self._wait(future_attention, request, deadline, failure))
         attentions = [
-            (next(computed) if attend else None) or _explain_missing_attention(text)
+            (next(computed) if attend else None) or _explain_missing_attention(text) or _IN_PARTS
             for text, attend in zip(segmented, attends, strict=True)
         ]
         return await asyncio.to_thread(encode_answer, hypotheses, attentions, body.scores)
@@ -262,7 +263,7 @@ def _explain_missing_attention(text: SegmentedText) -> str:
     if not text.segments:
         return "the text is empty"
     if len(text.segments) > 1:
-        return "the text was translated in parts"
+        return _IN_PARTS
     return "the text was copied" if text.segments[0].is_copied else ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from unicodedata import normalize
 
 Pair = tuple[str, str]  # source and target
@@ -195,6 +196,7 @@ def _replace(word: str, replacement: str, text: str) -> str:
     return _whole_word(word).sub(replacement, text)
 
 
+@lru_cache(10_000)
 def _whole_word(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-]){word}(?![\w-])", re.IGNORECASE)
 

@@ -23,8 +23,9 @@ _ORDINAL = re.compile(
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{_CLOSING}](?!\\w)|[ºª,;]|-\\w")
 _SPEAKS = "と"  # Japanese: he said
-# A cut that is missing where a span or "etc." ends a sentence.
+# Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{_CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
+_OPENING = re.compile(rf"[.!?…][{_CLOSING}]*\s+(?=[¿¡])")
 _AND_SO_ON = re.compile(r"\b(?:etc|ecc|usw)\b")
 
 # Abbreviations after which a sentence continues, in lower case, without their dots.
@@ -103,7 +104,8 @@ def _split_line(line: str, language: str) -> list[str]:
 
 
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Yield the ends of sentences that end with a span, or with "etc.", before a capital."""
+    """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
+    yield from (match.end() for match in _OPENING.finditer(line))
     # A number may be an ordinal: Am 3. Mai.
     ends = [end for begin, end in spans if not line[begin:end].isdecimal()]
     for end in ends + [match.end() for match in _AND_SO_ON.finditer(line)]:

@@ -18,13 +18,19 @@ def keep_shared_spans(source: str, target: str, slots: Sequence[str]) -> tuple[s
         target: of the pair.
         slots: that the tokenizer reserves, in the order in which they are used.
     """
+    slot_of = dict(zip(list_shared_spans(source, target), slots, strict=False))
+    if not slot_of:
+        return source, target
+    return _substitute(source, slot_of), _substitute(target, slot_of)
+
+
+def list_shared_spans(source: str, target: str) -> list[str]:
+    """Return the kept spans that both sides have once, in the order of the source."""
     spans = [source[begin:end] for begin, end in find_spans(source)]
     if not spans:
-        return source, target
+        return []
     target_spans = [target[begin:end] for begin, end in find_spans(target)]
-    shared = [span for span in spans if spans.count(span) == target_spans.count(span) == 1]
-    slot_of = dict(zip(shared, slots, strict=False))
-    return _substitute(source, slot_of), _substitute(target, slot_of)
+    return [span for span in spans if spans.count(span) == target_spans.count(span) == 1]
 
 
 def _substitute(text: str, slot_of: Mapping[str, str]) -> str:

@@ -192,7 +192,7 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         for side in line.split("\t")
     ]
     trained = [
-        train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995), texts, log=lambda _: None)
+        train_tokenizer(TokenizerConfig(kind, 600, 0, 0.9995, False, 0), texts, log=lambda _: None)
         for kind in ("unigram", "bpe")
     ]
     pieces = ["[PAD]", "[BOS]", "[EOS]", "[UNK]", "▁casa", "▁", *"abc", "##a", "##b", "##casa"]
@@ -210,9 +210,9 @@ def prepare_tokenizer(folder: Path) -> Prepared:
         assert len(spans) == len(ids)
         covered = {index for begin, end in spans for index in range(begin, end)}
         assert covered == set(range(len(text))), "a character belongs to no token"
-        segments = Segmenter(tokenizer, room).segment(raw)
-        assert all(0 < len(segment) <= room for segment in segments)
-        joined = "".join(tokenizer.decode(segments))
+        segments = Segmenter(tokenizer, room).segment(raw).segments
+        assert all(segment.is_copied or 0 < len(segment.ids) <= room for segment in segments)
+        joined = "".join(tokenizer.decode([segment.ids for segment in segments]))
         assert joined.replace(" ", "").replace("\ufffd", "") or "\ufffd" in joined or not text
         words = tokenizers.split_words(text)
         assert "".join(words) == (" " + text if text else "").replace(" ", "▁")

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import gc
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from conftest import corpus_lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from nmt.config import TokenizerConfig
+from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
 from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
+from nmt.text.case import LetterCase
+from nmt.text.spans import SLOTS, is_intact
 
 pytest_plugins = ("random_translator",)
 
 
+def cut(
+    tokenizer: Tokenizer, room: int, text: str, tags: Sequence[str] = (), unit: str = "line"
+) -> list[np.ndarray]:
+    """Return the ids of the segments of a text."""
+    segmenter = Segmenter(tokenizer, room, tags, unit=unit, language="es")
+    return [segment.ids for segment in segmenter.segment(text).segments]
+
+
 def test_a_long_text_is_cut_into_few_parts_with_one_warning(tokenizer: Tokenizer) -> None:
-    segmenter = Segmenter(tokenizer, 63)
+    segmenter = Segmenter(tokenizer, 63, unit="line")
     line = " ".join(["Hoy hace buen tiempo. ¿Vamos a la playa?"] * 625)  # 5,000 words
     gc.collect()  # what earlier tests left open warns when it is found
     with pytest.warns(UserWarning, match="translated in segments") as caught:
-        segments, again = map(segmenter.segment, [line, line])
+        segments, again = (
+            [segment.ids for segment in text.segments] for text in segmenter.segment_all([line] * 2)
+        )
     assert len(caught) == 1
     assert [list(segment) for segment in again] == [list(segment) for segment in segments]
     assert all(0 < len(segment) <= segmenter.max_tokens for segment in segments)
@@ -29,14 +49,16 @@ def test_a_long_text_is_cut_into_few_parts_with_one_warning(tokenizer: Tokenizer
 
 
 def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tokenizer: Tokenizer) -> None:
-    segmenter = Segmenter(tokenizer, len(tokenizer.encode(["No sé si hoy va a llover,"])[0]))
+    room = len(tokenizer.encode(["No sé si hoy va a llover,"])[0])
     with pytest.warns(UserWarning, match="in segments"):
-        segments = segmenter.segment(
+        segments = cut(
+            tokenizer,
+            room,
             "Hoy hace frío. ¿Vamos? No sé si hoy va a llover, pero ayer hizo sol; "
-            "mañana mañana mañana mañana mañana mañana mañana mañana mañana mañana"
+            "mañana mañana mañana mañana mañana mañana mañana mañana mañana mañana",
         )
     texts = tokenizer.decode(segments)
-    assert all(0 < len(segment) <= segmenter.max_tokens for segment in segments)
+    assert all(0 < len(segment) <= room for segment in segments)
     assert (
         " ".join(texts).split()
         == (
@@ -50,23 +72,26 @@ def test_long_texts_are_cut_after_sentences_then_clauses_then_words(tokenizer: T
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_a_word_longer_than_the_room_is_cut_too(tokenizer: Tokenizer) -> None:
-    segmenter = Segmenter(tokenizer, 7)
-    segments = segmenter.segment("z" * 50)
-    assert max(map(len, segments)) == segmenter.max_tokens
+    segments = cut(tokenizer, 7, "z" * 50)
+    assert max(map(len, segments)) == 7
     assert "".join(tokenizer.decode(segments)) == "z" * 50
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_what_is_empty_has_no_parts_and_what_fits_has_one(tokenizer: Tokenizer) -> None:
     segmenter = Segmenter(tokenizer, 63)
-    assert segmenter.segment(" \u200b\n") == []
-    [ids] = segmenter.segment("  Hoy\u00a0hace frío. ")
+    assert segmenter.segment(" \u200b\n") == ((), " \n")
+    text = segmenter.segment("  Hoy\u00a0hace frío. ")
+    [ids] = [segment.ids for segment in text.segments]
+    assert text.spaces == ["  ", " "]
     assert ids.tolist() == tokenizer.encode(["Hoy hace frío."])[0].tolist()
     assert segmenter.encode_whole("Hoy hace frío.").tolist() == ids.tolist()
     with pytest.raises(UserError, match="the sentence is empty"):
         segmenter.encode_whole(" ")
-    with pytest.raises(UserError, match="longer than the 63 tokens"):
-        segmenter.encode_whole("Hoy hace frío. " * 50)
+    with pytest.raises(UserError, match="one sentence of at most 63 tokens"):
+        segmenter.encode_whole("Hoy hace frío. " * 2)
+    with pytest.raises(UserError, match="'12' has no words"):
+        segmenter.encode_whole(" 12")
 
 
 CHARACTER_TOKENS = 3  # of a Chinese character, which the tokenizer spells in bytes
@@ -77,7 +102,7 @@ CHARACTER_TOKENS = 3  # of a Chinese character, which the tokenizer spells in by
 def test_marks_of_many_scripts_end_a_sentence(tokenizer: Tokenizer, mark: str) -> None:
     sentence = f"今天很冷{mark}"
     text = (sentence * 12).strip()
-    segments = tokenizer.decode(Segmenter(tokenizer, 40).segment(text))
+    segments = tokenizer.decode(cut(tokenizer, 40, text))
     assert len(segments) > 1
     assert all(len(segment) % len(sentence) in (0, len(sentence.strip())) for segment in segments)
     assert all(segment.endswith(mark.strip()) for segment in segments)
@@ -88,7 +113,7 @@ def test_marks_of_many_scripts_end_a_sentence(tokenizer: Tokenizer, mark: str) -
 @pytest.mark.parametrize("mark", "、，；：､،؛፣፤፥၊")
 def test_marks_of_many_scripts_end_a_clause(tokenizer: Tokenizer, mark: str) -> None:
     text = f"今天很冷{mark}" * 12
-    segments = tokenizer.decode(Segmenter(tokenizer, 40).segment(text))
+    segments = tokenizer.decode(cut(tokenizer, 40, text))
     assert len(segments) > 1
     assert all(segment.endswith(mark) for segment in segments)
     assert "".join(segments) == text
@@ -97,11 +122,7 @@ def test_marks_of_many_scripts_end_a_clause(tokenizer: Tokenizer, mark: str) -> 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_numbers_and_names_are_not_cut(tokenizer: Tokenizer) -> None:
     text = "Son las 12:30 y cuesta 3.14, según ejemplo.com y otros. " * 6
-    words = {
-        word
-        for segment in Segmenter(tokenizer, 16).segment(text)
-        for word in word_list(tokenizer, segment)
-    }
+    words = {word for segment in cut(tokenizer, 16, text) for word in word_list(tokenizer, segment)}
     assert words == set(text.split())
 
 
@@ -114,7 +135,7 @@ def word_list(tokenizer: Tokenizer, ids: np.ndarray) -> list[str]:
 def test_no_character_is_cut(tokenizer: Tokenizer, room: int) -> None:
     """Chinese has no spaces, and this tokenizer spells its characters in three bytes each."""
     text = "今天天气很好我们去公园散步" * 4
-    segments = Segmenter(tokenizer, room).segment(text)
+    segments = cut(tokenizer, room, text)
     assert all(0 < len(segment) <= room for segment in segments)
     decoded = tokenizer.decode(segments)
     assert "".join(decoded) == text
@@ -124,16 +145,15 @@ def test_no_character_is_cut(tokenizer: Tokenizer, room: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_what_belongs_to_a_character_stays_with_it(tokenizer: Tokenizer) -> None:
-    family, letter = "👩\u200d👩\u200d👧", "कि"  # joined emoji; a letter with its vowel sign
-    segmenter = Segmenter(tokenizer, 40)
-    for character in (family, letter):
-        for segment in tokenizer.decode(segmenter.segment(character * 20)):
+    letter, joined = "कि", "क\u200dष"  # a letter with its vowel sign; joined letters
+    for character in (letter, joined):
+        for segment in tokenizer.decode(cut(tokenizer, 40, character * 20)):
             assert segment == character * (len(segment) // len(character))
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_a_character_of_more_tokens_than_fit_is_cut_all_the_same(tokenizer: Tokenizer) -> None:
-    segments = Segmenter(tokenizer, 2).segment("今天")
+    segments = cut(tokenizer, 2, "今天")
     assert [len(segment) for segment in segments] == [2, 2, 2, 2]
     assert tokenizer.decode([np.concatenate(segments[:2])]) == ["今"]
 
@@ -162,36 +182,161 @@ def test_translations_are_joined_as_the_target_is_written(
     assert join_texts(segments, language) == joined
 
 
+@pytest.mark.parametrize(
+    ("texts", "spaces", "language", "joined"),
+    [
+        (["Hello.", "World."], ["\n ", "\n\n", " "], "en", "\n Hello.\n\nWorld. "),
+        (["Hello.", "World."], ["", "  ", ""], "en", "Hello.  World."),
+        (["Hello.", "World."], ["", "", ""], "en", "Hello. World."),
+        (["你好。", "世界。"], ["", " ", ""], "zh", "你好。世界。"),
+        (["你好。", "世界。"], ["", "\n", ""], "zh", "你好。\n世界。"),
+        (["Hello.", "", "World."], ["", "\n", "\n", ""], "en", "Hello.\n\nWorld."),
+        (["Hello.", "", "World."], ["", " ", " ", ""], "en", "Hello. World."),
+        ([], [" \n"], "en", " \n"),
+    ],
+)
+def test_white_space_of_the_source_is_kept(
+    texts: list[str], spaces: list[str], language: str, joined: str
+) -> None:
+    assert join_texts(texts, language, spaces) == joined
+
+
 @pytest.mark.filterwarnings("ignore:a text of")
-def test_a_tag_is_repeated_in_every_part(tokenizer: Tokenizer) -> None:
+@pytest.mark.parametrize("unit", ["line", "sentence"])
+def test_a_tag_is_repeated_in_every_part(tokenizer: Tokenizer, unit: str) -> None:
     tags = ["<2en>", "<2fr>"]
-    segmenter = Segmenter(tokenizer, 24, tags)
     text = "Hoy hace frío. ¿Vamos a la playa? " * 6
-    segments = segmenter.segment(f"<2fr> {text}")
+    segments = cut(tokenizer, 24, f"<2fr> {text}", tags, unit)
     tag = tokenizer.encode(["<2fr>"])[0].tolist()
     assert len(segments) > 1
     assert all(segment[: len(tag)].tolist() == tag for segment in segments)
-    assert all(len(segment) <= segmenter.max_tokens for segment in segments)
-    untagged = Segmenter(tokenizer, 24 - len(tag)).segment(text)
+    assert all(len(segment) <= 24 for segment in segments)
     assert [segment[len(tag) :].tolist() for segment in segments] == [
-        segment.tolist() for segment in untagged
+        segment.tolist() for segment in cut(tokenizer, 24 - len(tag), text, unit=unit)
     ]
     # A short text stays unchanged, and other words are not tags.
-    assert (
-        segmenter.encode_whole("<2fr> Sí.").tolist() == tokenizer.encode(["<2fr> Sí."])[0].tolist()
-    )
-    others = tokenizer.decode(segmenter.segment(f"<2es> {text}"))
+    [short] = cut(tokenizer, 24, "\ufeff <2fr>\tSí.", tags, unit)
+    assert short.tolist() == tokenizer.encode(["<2fr> Sí."])[0].tolist()
+    others = tokenizer.decode(cut(tokenizer, 24, f"<2es> {text}", tags, unit))
     assert sum("<2es>" in segment for segment in others) == 1
-    assert (
-        sum("<2fr>" in segment for segment in tokenizer.decode(segmenter.segment(f"<2fr>{text}")))
-        == 1
-    )
+    glued = tokenizer.decode(cut(tokenizer, 24, f"<2fr>{text}", tags, unit))
+    assert sum("<2fr>" in segment for segment in glued) == 1
+    assert Segmenter(tokenizer, 24, tags, unit=unit).segment(" <2fr> \n") == ((), " ")
 
 
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_a_tag_that_leaves_no_room_is_text(tokenizer: Tokenizer) -> None:
     tag = "<2en>"
     room = len(tokenizer.encode([tag])[0])
-    segments = Segmenter(tokenizer, room, [tag]).segment(f"{tag} Hoy hace frío.")
+    segments = cut(tokenizer, room, f"{tag} Hoy hace frío.", [tag])
     assert all(0 < len(segment) <= room for segment in segments)
     assert "".join(tokenizer.decode(segments)).replace(" ", "") == "<2en>Hoyhacefrío."
+
+
+@pytest.fixture(scope="module")
+def slotted() -> Tokenizer:
+    """A tokenizer with three slots, which lower-cases sources."""
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), texts, str)
+
+
+def test_a_text_is_cut_into_sentences_with_the_white_space_between_them(
+    tokenizer: Tokenizer,
+) -> None:
+    segmenter = Segmenter(tokenizer, 63, language="es")
+    text = segmenter.segment("\n Hoy hace\t frío.  ¿Vamos?\u00a0Sí.\n\n\u200b\n12\n")
+    assert [segment.text for segment in text.segments] == ["Hoy hace frío.", "¿Vamos?", "Sí.", "12"]
+    assert text.spaces == ["\n ", "  ", "\u00a0", "\n\n\n", "\n"]
+    assert [segment.is_copied for segment in text.segments] == [False, False, False, True]
+    line = Segmenter(tokenizer, 63, unit="line").segment("\n Hoy hace frío.\n\n¿Vamos? ")
+    assert [segment.text for segment in line.segments] == ["Hoy hace frío. ¿Vamos?"]
+    assert line.spaces == ["\n ", " "]
+
+
+@pytest.mark.parametrize("text", ["12", "😀", "https://a.com/b", "---", "3, 4 y@x.es", "`a b`"])
+def test_what_has_no_words_is_copied(tokenizer: Tokenizer, slotted: Tokenizer, text: str) -> None:
+    for each in (tokenizer, slotted):
+        [segment] = Segmenter(each, 5).segment(text * 40).segments
+        assert segment.is_copied
+        assert segment.written == text * 40
+        [longer] = Segmenter(each, 63).segment(f"{text} o más").segments
+        assert not longer.is_copied
+
+
+def test_kept_spans_become_slots_while_there_are_any(
+    tokenizer: Tokenizer, slotted: Tokenizer
+) -> None:
+    text = "Tengo 3 libros, 4 gatos, 5 perros y 6 más."
+    [segment] = Segmenter(slotted, 63).segment(text).segments
+    assert segment.spans == ("3", "4", "5")
+    assert segment.text == f"Tengo {SLOTS[0]} libros, {SLOTS[1]} gatos, {SLOTS[2]} perros y 6 más."
+    assert segment.written == text
+    assert segment.ids.tolist() == slotted.encode([segment.text])[0].tolist()
+    [plain] = Segmenter(tokenizer, 63).segment(text).segments
+    assert plain.spans == ()
+    assert plain.text == text
+
+
+def test_a_tag_is_no_kept_span(slotted: Tokenizer) -> None:
+    [segment] = Segmenter(slotted, 63, ["<2en>"]).segment("<2en> Tengo 3 libros.").segments
+    assert segment.spans == ("3",)
+    assert segment.ids.tolist() == slotted.encode([f"<2en> {segment.text}"])[0].tolist()
+    [copied] = Segmenter(slotted, 63, ["<2en>"]).segment("<2en> 12").segments
+    assert copied.is_copied
+    assert copied.written == "12"
+
+
+@pytest.mark.filterwarnings("ignore:a text of")
+@pytest.mark.parametrize("room", [4, 9, 20])
+def test_a_long_sentence_is_not_cut_inside_of_kept_spans(slotted: Tokenizer, room: int) -> None:
+    url = "https://example.com/" + "a/" * 200
+    text = f"Mira {url} hoy o `a; b, c d` y ven el 3/4/2026, 12:30 o 15:00 a {url} sin falta"
+    segments = Segmenter(slotted, room).segment(text).segments
+    assert len(segments) > 1
+    assert all(len(segment.ids) <= room for segment in segments)
+    spans = [span for segment in segments for span in segment.spans]
+    assert spans == [url, "`a; b, c d`", "3/4/2026", "12:30", "15:00", url]
+    assert "".join(segment.written for segment in segments).replace(" ", "") == text.replace(
+        " ", ""
+    )
+    for segment in segments:
+        assert is_intact(segment.text, len(segment.spans))
+
+
+@pytest.mark.parametrize(
+    ("text", "case", "read"),
+    [
+        (
+            "HOY HACE FRÍO EN https://A.com/B.",
+            LetterCase.UPPER,
+            "Hoy hace frío en https://A.com/B.",
+        ),
+        ("Hoy Hace Mucho Frío", LetterCase.TITLE, "Hoy hace mucho frío"),
+        ("Hoy hace frío en Osaka.", LetterCase.ORDINARY, "Hoy hace frío en Osaka."),
+    ],
+)
+def test_letter_case_is_recognised_and_rewritten_where_the_model_does_not_lower_it(
+    tokenizer: Tokenizer, slotted: Tokenizer, text: str, case: LetterCase, read: str
+) -> None:
+    [plain] = Segmenter(tokenizer, 63).segment(text).segments
+    assert plain.case is case
+    assert plain.text == read
+    [lowered] = Segmenter(slotted, 63).segment(text).segments
+    assert lowered.case is case
+    assert lowered.written == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(), st.sampled_from(["sentence", "line"]))
+def test_the_segments_of_any_text_are_the_text(
+    tokenizer: Tokenizer, slotted: Tokenizer, text: str, unit: str
+) -> None:
+    for each in (tokenizer, slotted):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cut_text = Segmenter(each, 12, unit=unit, language="es").segment(text)
+        segments = cut_text.segments
+        if all(segment.case is LetterCase.ORDINARY for segment in segments):
+            parts = [part for segment in segments for part in (segment.space, segment.written)]
+            shown = clean_text("".join([*parts, cut_text.end]))
+            assert shown.replace(" ", "") == clean_text(text).replace(" ", "")

@@ -18,6 +18,6 @@ DECODING = DecodingConfig(
 )
 
 
-def renew(translator: Translator) -> Translator:
+def renew(translator: Translator, unit: str = "sentence") -> Translator:
     """Return a translator that has not warned yet, over the same engine."""
-    return Translator(translator.engines, translator.tokenizer, translator.decoding)
+    return Translator(translator.engines, translator.tokenizer, translator.decoding, unit=unit)

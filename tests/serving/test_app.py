@@ -163,6 +163,12 @@ def test_attention_of_the_best_translation(service: Running) -> None:
     assert second == {"text": "world hello!"}
 
 
+def test_spans_that_the_model_left_out_are_named(service: Running) -> None:
+    [lost], [whole] = service.translate(["lose", "Hola"])
+    assert lost == {"text": "LOSE", "lost_spans": ["12"]}
+    assert whole == {"text": "hello"}
+
+
 def test_why_there_is_no_attention() -> None:
     with serving() as running:
         (empty,), (cut,) = running.translate(["", "one two three"], attention=True)

@@ -28,17 +28,35 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
     translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, longest=6)
     served = SegmentTranslator(translator)
     texts = ["hola", "", "holaholaholahola"]
-    segments = [served.segment(text) for text in texts]
-    assert [len(ids) for ids in segments] == [1, 0, 4]
+    segmented = [served.segment(text) for text in texts]
+    assert [len(text.segments) for text in segmented] == [1, 0, 4]
     search = {"beam_size": 2, "length_penalty": 0.6, "n_best": 2}
-    hypotheses = [[served.hypotheses([i], **search)[0] for i in ids] for ids in segments]
+    hypotheses = [
+        [served.hypotheses([segment], **search)[0] for segment in text.segments]
+        for text in segmented
+    ]
     together = translator.hypotheses(texts, n_best=2)
-    for translated_segments, expected in zip(hypotheses, together, strict=True):
-        joined = served.join(translated_segments, 2)
+    for text, translated, expected in zip(segmented, hypotheses, together, strict=True):
+        joined = served.join(text, translated, 2)
         assert [best.text for best in joined] == [best.text for best in expected]
         assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
     assert translator.segmenter.max_tokens == 5, "the translator is as it was"
     assert translator.hypotheses(["hola"])[0][0].text == hypotheses[0][0][0].text
+
+
+def test_white_space_between_sentences_is_kept() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+    )
+    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding)
+    served = SegmentTranslator(translator)
+    text = served.segment(" hola\n\nadios\n")
+    hypotheses = served.hypotheses(text.segments)
+    [joined] = served.join(text, hypotheses, 1)
+    assert joined == translator.hypotheses([" hola\n\nadios\n"])[0][0]
+    assert joined.text.count("\n") == 3
+    assert served.attention("hola\nadios", joined) is None
 
 
 def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
@@ -54,8 +72,8 @@ def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     texts = ["hola", "adios", "holahola"]
 
     def search(served: SegmentTranslator) -> list[list[Translation]]:
-        ids = [segment for text in texts for segment in served.segment(text)]
-        return served.hypotheses(ids, beam_size=2, length_penalty=0.6, n_best=2)
+        segments = [segment for text in texts for segment in served.segment(text).segments]
+        return served.hypotheses(segments, beam_size=2, length_penalty=0.6, n_best=2)
 
     def attend(served: SegmentTranslator) -> list[np.ndarray]:
         return [attention.cross for text in texts if (attention := served.attention(text, best))]

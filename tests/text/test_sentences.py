@@ -18,6 +18,7 @@ SPANISH = [
     "¡Hola! |¿Qué tal? |Bien... gracias.",
     "¡Hola!|¿Qué tal?",
     "Vale.|¿Y tú?",
+    "bien.  |¡gracias! |«¿Y tú?» |¿¡Cómo!?",
     "Ana vive en Madrid.|Luis no.",
     "hoy hace frio. |mañana llueve. |no se",
     "Hablé con la Dra. Pérez y el Sr. García. |No vino.",

@@ -168,7 +168,7 @@ def translate_sentence(folder: RunFolder, sentence: str) -> SentenceResult:
     finally:
         gc.collect()  # frees the previous model
     if attention is None:
-        return SentenceResult(kinds, reason="the sentence is empty, or too long for the model")
+        return SentenceResult(kinds, reason="it is not one sentence, or too long for the model")
     return SentenceResult(kinds, hypotheses[0].text, attention)
 
 

@@ -88,7 +88,9 @@ def _read_attention(
 ) -> Attention:
     attention = None if translation is None else translator.attention(sentence, translation)
     if attention is None:
-        raise UserError(f"sentence {number} is too long to be drawn")
+        raise UserError(
+            f"sentence {number} cannot be drawn: give one sentence that is translated in one go"
+        )
     return attention
 
 

@@ -7,7 +7,7 @@ The search is the one that translates (`nmt.inference.search`), run one position
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,12 +17,12 @@ from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
-from nmt.inference.contract import BeamOptions, SearchRequest
+from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
 from nmt.inference.programs import make_algorithm, start_state
-from nmt.inference.results import join_lines
-from nmt.inference.segments import show_spans
 from nmt.inference.search import FREE, Constraints, is_possible
+from nmt.inference.segmenting import clean_input
+from nmt.inference.segments import SegmentWriter, show_spans
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
@@ -124,23 +124,21 @@ def record(
     size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
     options = BeamOptions(1, 0.0) if size == 1 else BeamOptions(size, alpha, n_best=size)
     segment = translator.segmenter.segment_whole(text)
-    ids = segment.ids
-    source = np.append(ids, EOS).astype(np.int32)
+    source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
-    limit = translator.pipeline.output_limit(len(ids), len(forced))
+    limit = translator.pipeline.output_limit(len(segment.ids), len(forced))
     constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
         ops.convert_to_tensor([forced if len(forced) else [FREE]], "int32"),
         options.parameters,
     )
     algorithm = _record_logits(make_algorithm(model, options.static_options))
+    sources = ops.convert_to_tensor(source[None])
     start = _Recorded(
-        inner=start_state(
-            model, ops.convert_to_tensor(source[None]), options.static_options, limit
-        ),
+        inner=start_state(model, sources, options.static_options, limit),
         logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
     )
-    prefixes = _Prefixes(translator)
+    prefixes = _Prefixes(translator, segment.spans)
     for progress in _search_by_position(algorithm, start, constraints, limit):
         prefixes.add_position(algorithm, progress)
     ended = [
@@ -148,29 +146,34 @@ def record(
         for tokens, _, score in _list_hypotheses(algorithm, progress)
         if score is not None and is_possible(score)
     ]
+    hypotheses = [Hypothesis(tokens, 0.0, 0.0) for tokens in ended]
+    [written] = SegmentWriter(translator.tokenizer).write(
+        translator.engine, [segment], [hypotheses], clean_input(prefix)
+    )
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
         beam_size=size,
         length_penalty=options.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
-        texts=[
-            show_spans(join_lines(text), segment.spans)
-            for text in translator.tokenizer.decode(ended)
-        ],
+        texts=[translation.text for translation in written],
     )
 
 
 class _Prefixes:
     """The prefixes that were in the beam so far, as the nodes of a tree.
 
+    Args:
+        translator: the translator that searches.
+        spans: kept spans of the source, which pieces show in place of their slots.
+
     Attributes:
         nodes: parents before their children; 0 is the root.
         by_tokens: index of each node, by the ids of its prefix.
     """
 
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
+    def __init__(self, translator: Translator, spans: Sequence[str]) -> None:
+        self._translator, self._spans = translator, spans
         self.nodes = [Node(None, 0, BOS, translator.tokenizer.pieces([BOS])[0], 0.0, 0.0, None)]
         self.by_tokens: dict[tuple[int, ...], int] = {(): 0}
         self._live: list[tuple[int, ...] | None] = [()]  # by row of the beam; None: impossible
@@ -197,7 +200,9 @@ class _Prefixes:
                     parent=self.by_tokens[tokens[:-1]],
                     depth=index,
                     token=tokens[-1],
-                    piece=self._translator.tokenizer.pieces(tokens[-1:])[0],
+                    piece=show_spans(
+                        self._translator.tokenizer.pieces(tokens[-1:])[0], self._spans
+                    ),
                     log_prob=float(log_probs_after[tokens[:-1]][tokens[-1]]),
                     total=total,
                     score=score,

@@ -67,7 +67,7 @@ def test_what_cannot_be_drawn_is_said_before_any_work(
 
 
 def test_what_goes_wrong_later_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="sentence 2 is too long to be drawn"):
+    with pytest.raises(UserError, match="sentence 2 cannot be drawn"):
         draw(["La casa.", "muy " * 50], tmp_path / "page.html")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"page\.html: cannot be written"):

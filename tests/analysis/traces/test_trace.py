@@ -177,7 +177,10 @@ def test_what_is_shown_names_every_end(traced: Callable[[str, int], Trace]) -> N
         assert ("greedy and beam" in shown) == (size > 1)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("a" * 40, "longer than the 23")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "is empty"), ("a" * 40, "one sentence of at most 23 tokens")],
+)
 @pytest.mark.filterwarnings("ignore:a text of")
 def test_what_is_no_single_sentence_is_refused(
     letters: Translator, text: str, message: str

@@ -1,0 +1,59 @@
+"""Given translations are scored as in training: slots stand for the kept spans of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import corpus_lines
+
+from nmt.config import TokenizerConfig
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
+from nmt.inference.forcing import count_pair_tokens, score_pairs
+from nmt.text.spans import SLOTS
+
+
+class Recording:
+    """An engine that keeps what it scores."""
+
+    max_length = 64
+    parallel = 1
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[list[int], list[int]]] = []
+
+    def score(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        self.pairs += [(s.tolist(), t.tolist()) for s, t in zip(sources, targets, strict=True)]
+        return [np.full(len(target) + 1, -0.5, np.float32) for target in targets]
+
+
+URL = "https://a.com/b"
+
+
+@pytest.mark.parametrize(
+    ("slots", "number", "url"), [(0, "37", URL), (1, SLOTS[0], URL), (3, SLOTS[0], SLOTS[1])]
+)
+def test_slots_stand_for_shared_spans_and_pieces_show_them(
+    slots: int, number: str, url: str
+) -> None:
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 500, 0, 0.9998, True, slots)
+    tokenizer: Tokenizer = train_tokenizer(config, texts, str)
+    engine: Any = Recording()
+    pair = (f"Tengo 37 libros y {URL}.", f"I have 37 books and {URL}.")
+    [score] = score_pairs(engine, tokenizer, [pair], batch_size=4)
+    [(source, target)] = engine.pairs
+    texts = [f"Tengo {number} libros y {url}.", f"I have {number} books and {url}."]
+    assert source == tokenizer.encode(texts[:1])[0].tolist()
+    assert target == tokenizer.target.encode(texts[1:])[0].tolist()
+    assert len(score.pieces) == len(score.log_probs) == len(target) + 1
+    assert ("37" in score.pieces) == (slots > 0)
+    assert (URL in score.pieces) == (slots > 1)
+    assert count_pair_tokens(tokenizer, [pair]) == [max(len(source), len(target)) + 1]
+    assert target[-1] != EOS

@@ -1,0 +1,224 @@
+"""From outputs of a search to translations: kept spans, letter case and white space come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import corpus_lines
+from translator_inputs import DECODING
+
+from nmt import Translator
+from nmt.config import TokenizerConfig
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
+from nmt.errors import UserError
+from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions, SearchRequest
+from nmt.inference.engines import Engines
+from nmt.inference.segments import show_spans
+from nmt.text.spans import SLOTS
+
+A, B, C = SLOTS[:3]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    """Lower-cases sources, and has three slots."""
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    return train_tokenizer(TokenizerConfig("unigram", 500, 0, 0.9998, True, 3), texts, str)
+
+
+class Rewriting:
+    """An engine whose outputs are its sources, rewritten; it aligns words in reverse order."""
+
+    max_length = 64
+    parallel = 1
+    keras_engine = None
+
+    def __init__(self, tokenizer: Tokenizer, rewrite: Callable[[str], str]) -> None:
+        self.tokenizer, self.rewrite = tokenizer, rewrite
+        self.sources: list[str] = []
+        self.aligned: list[tuple[str, str]] = []
+
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
+        return True
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: BeamOptions | SamplingOptions,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        texts = self.tokenizer.decode(sources)
+        self.sources += texts
+        begin = self.tokenizer.decode([prefix])[0]
+        outputs = self.tokenizer.target.encode(
+            [f"{begin} {self.rewrite(text)}".strip() for text in texts]
+        )
+        return [
+            [Hypothesis((*map(int, ids), EOS), -1.0 - n, -0.5 - n) for n in range(options.n_best)]
+            for ids in outputs
+        ]
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        self.aligned += zip(
+            self.tokenizer.decode(sources), self.tokenizer.decode(targets), strict=True
+        )
+        weights = []
+        for source, target in zip(sources, targets, strict=True):
+            words, target_words = (
+                np.cumsum([piece.startswith("▁") for piece in self.tokenizer.pieces([*ids, EOS])])
+                for ids in (source, target)
+            )
+            count = target_words[-1]
+            weights.append(target_words[:, None] + np.minimum(words, count) == count + 1)
+        return [np.asarray(rows, np.float32) for rows in weights]
+
+
+class Unaligned(Rewriting):
+    """An engine without attention."""
+
+    def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
+        raise UserError("no attention")
+
+
+def translator_of(
+    tokenizer: Tokenizer,
+    rewrite: Callable[[str], str] = str,
+    kind: type[Rewriting] = Rewriting,
+    **options: Any,
+) -> tuple[Translator, Any]:
+    engine = kind(tokenizer, rewrite)
+    options = {"languages": ("es", "en"), "unit": "sentence"} | options
+    return Translator(Engines(engine), tokenizer, DECODING, **options), engine
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hola.",
+        "  hola. \n\n ¿qué tal?\r\nbien.  ¡gracias! \n",
+        "tengo 3 gatos en https://Example.com/Ab_c?d=1. escribe a Ana.P@x.es antes del 3/4/2026.",
+        "hola {name}, tienes %d mensajes. 😀 sí.\n\n12\n---\n",
+        "",
+        " \n\t",
+    ],
+)
+def test_an_engine_that_copies_gives_the_text_back(tokenizer: Tokenizer, text: str) -> None:
+    translator, engine = translator_of(tokenizer)
+    assert translator.translate([text]) == [text]
+    assert all("12" not in source and "http" not in source for source in engine.sources)
+    assert [translations[0].lost_spans for translations in translator.hypotheses([text])] == [()]
+    assert engine.aligned == []
+
+
+def test_sentences_are_searched_one_by_one_and_lines_in_one_go(tokenizer: Tokenizer) -> None:
+    text = "hoy hace frío. mañana va a llover.\n¿vamos?"
+    by_sentence, engine = translator_of(tokenizer)
+    assert by_sentence.translate([text]) == [text]
+    assert sorted(engine.sources) == ["hoy hace frío.", "mañana va a llover.", "¿vamos?"]
+    by_line, engine = translator_of(tokenizer, unit="line")
+    assert by_line.translate([text]) == [text.replace("\n", " ")]
+    assert engine.sources == [text.replace("\n", " ")]
+
+
+def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    texts = ["12", " 😀 ", "https://example.com", "---"]
+    assert translator.translate(texts) == texts
+    assert engine.sources == []
+    [[copied]] = translator.hypotheses(["12"], beam_size=4, n_best=4)
+    assert (copied.score, copied.log_prob, copied.tokens) == (0.0, 0.0, ())
+    assert [sample.text for sample in translator.samples(["12"], 3)[0]] == ["12"] * 3
+
+
+def test_a_lost_span_is_put_after_the_word_that_is_aligned_to_it(tokenizer: Tokenizer) -> None:
+    def lose(text: str) -> str:
+        return " ".join(word for word in text.split() if word not in (A, B))
+
+    translator, engine = translator_of(tokenizer, lose)
+    text = "12 me gusta"
+    [[translation]] = translator.hypotheses([text])
+    [(source, target)] = engine.aligned
+    assert (source, target) == (f"{A} me gusta", "me gusta")
+    # By the weights, the last target word is aligned to the first source word.
+    assert translation.text == "me gusta 12"
+    assert translation.lost_spans == ("12",)
+    [[translation]] = translator.hypotheses(["me gusta el 12"])
+    assert translation.text == "me 12 gusta el"
+    [[translation]] = translator.hypotheses(["13 gusta mucho mucho gustaría y 12"])
+    assert translation.text == "gusta 12 mucho mucho gustaría y 13"
+    assert translation.lost_spans == ("13", "12")
+
+
+def test_without_alignments_a_lost_span_goes_to_the_end(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.replace(A, ""), Unaligned)
+    [[translation]] = translator.hypotheses(["el 12 me gusta"])
+    assert translation.text == "el me gusta 12"
+
+
+def test_repeated_and_invented_slots_are_removed(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: f"{text} {A} y {C} o {B}")
+    [[translation]] = translator.hypotheses(["tengo 12."])
+    assert translation.text == "tengo 12. y o"
+    assert translation.lost_spans == ()
+    assert translator.translate(["sí."]) == ["sí. y o"]
+
+
+def test_lost_spans_of_all_sentences_are_reported(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.replace(A, ""), Unaligned)
+    [[translation]] = translator.hypotheses(["tengo 12 y 13.\nTengo 14."])
+    assert translation.lost_spans == ("12", "14")
+    assert translation.text.splitlines()[1].endswith("14")
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "expected"),
+    [
+        ("HOLA A TODOS EN https://a.com/b.", str.lower, "HOLA A TODOS EN https://a.com/b."),
+        ("Hoy Hace Mucho Frío", str.lower, "Hoy Hace Mucho Frío"),
+        ("Mi iPhone es bueno.", str.lower, "mi iPhone es bueno."),
+        ("HOLA A TODOS. adiós.", lambda text: text, "HOLA A TODOS. adiós."),
+    ],
+)
+def test_the_letter_case_of_a_sentence_comes_back(
+    tokenizer: Tokenizer, text: str, output: Callable[[str], str], expected: str
+) -> None:
+    translator, engine = translator_of(tokenizer, output)
+    assert translator.translate([text]) == [expected]
+    assert all(source == source.lower() for source in engine.sources)
+
+
+def test_a_prefix_begins_the_first_sentence_that_is_searched(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer)
+    [text] = translator.translate(["12\nHOY HACE FRÍO.\nsí."], prefix="Es que")
+    assert text == "12\nEs que HOY HACE FRÍO.\nsí."
+
+
+def test_alternatives_and_samples_of_several_sentences_keep_the_white_space(
+    tokenizer: Tokenizer,
+) -> None:
+    translator, _ = translator_of(tokenizer)
+    text = "\nhola.  12\n\nadiós.\n"
+    [hypotheses] = translator.hypotheses([text], beam_size=4, n_best=3)
+    assert [translation.text for translation in hypotheses] == [text] * 3
+    assert [translation.score for translation in hypotheses] == [-1.0, -2.0, -2.0]
+    assert [translation.text for translation in translator.samples([text], 3)[0]] == [text] * 3
+
+
+def test_thousands_of_sentences_take_time_in_proportion(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    text = "hola. " * 20_000
+    [[translation]] = translator.run([text], SearchRequest(beam_size=1))
+    assert translation.text == text
+    assert len(engine.sources) == 20_000
+
+
+def test_slots_are_shown_as_the_spans(tokenizer: Tokenizer) -> None:
+    assert show_spans(f"▁{A}x{B}{C}", ["1", "2"]) == f"▁1x2{C}"
