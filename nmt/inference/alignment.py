@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.tokenizer import EOS
+from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.lexicon import Lexicon
-from nmt.text.words import Span, assign_to_words
+from nmt.text.spans import SLOTS
 
 Array = NDArray[Any]
 
@@ -103,25 +104,52 @@ def weigh_words(weights: Array, source: Array, target: Array) -> Array:
     return (target / target.sum(0)).T @ weights[..., :-1, :] @ columns
 
 
-def link_words(
-    weights: Array,
-    source_tokens: Sequence[Span],
-    target_tokens: Sequence[Span],
-    source_words: Sequence[Span],
-    target_words: Sequence[Span],
-) -> list[int | None]:
-    """Return for every target word the index of the source word it comes from; None: of none.
+def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[int]]:
+    """Return the text of target tokens, and the index of the token that wrote each character.
 
     Args:
-        weights: [T, S], see `Aligner.align`.
-        source_tokens: characters of each source token, without end mark.
-        target_tokens: characters of each target token, without end mark.
-        source_words: characters of each source word, at least one.
-        target_words: characters of each target word, at least one.
+        tokenizer: of the target.
+        tokens: ids without end mark.
     """
-    by_word = weigh_words(
-        weights,
-        assign_to_words(source_tokens, source_words),
-        assign_to_words(target_tokens, target_words),
-    )
-    return [int(word) if word < len(source_words) else None for word in by_word.argmax(1)]
+    if not len(tokens):
+        return "", []
+    texts = tokenizer.decode([tokens[:count] for count in range(1, len(tokens) + 1)])
+    text, owners = texts[-1], []
+    for index, part in enumerate(texts):
+        # A piece that ends inside of a character, as bytes do, may count as one more.
+        owners += [index] * (min(len(part), len(text)) - len(owners))
+    return text, owners
+
+
+def match_characters(text: str, other: str) -> list[int]:
+    """Return for every character of a text the index of its counterpart in another one, or -1.
+
+    White space has none. The texts may differ in letter case, white space and a few insertions.
+    """
+    sides = text, other
+    first, second = ([i for i, sign in enumerate(side) if not sign.isspace()] for side in sides)
+    folded = [
+        [side[i].lower()[:1] for i in indices]
+        for side, indices in zip(sides, (first, second), strict=True)
+    ]
+    matched = [-1] * len(text)
+    if folded[0] == folded[1]:
+        blocks = [(0, 0, len(first))]
+    else:
+        blocks = [*map(tuple, SequenceMatcher(None, *folded, autojunk=False).get_matching_blocks())]
+    for at, other_at, length in blocks:
+        for offset in range(length):
+            matched[first[at + offset]] = second[other_at + offset]
+    return matched
+
+
+def expand_slots(text: str, spans: Sequence[str]) -> tuple[str, list[int]]:
+    """Return a text with kept spans in place of their slots, and where each character came from.
+
+    Args:
+        text: with slots.
+        spans: the kept spans, by number of their slot.
+    """
+    values = dict(zip(SLOTS, spans, strict=False))
+    parts = [values.get(sign, sign) for sign in text]
+    return "".join(parts), [i for i, part in enumerate(parts) for _ in part]

@@ -13,7 +13,7 @@ from nmt.errors import UserError
 from nmt.files import replace_atomically
 
 LEXICON_FILE = "lexicon.npz"  # in a run folder
-_PAIRS = 40_000  # pairs that suffice: with all 111,000 of Tatoeba alignments are no better
+MOST_PAIRS = 40_000  # pairs that suffice: with all 111,000 of Tatoeba alignments are no better
 _ITERATIONS = 5
 _LEAST = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
@@ -44,8 +44,8 @@ class Lexicon:
     ) -> Lexicon:
         """Learn from pairs of ids without end marks; from a random sample if there are many."""
         chosen = np.arange(len(sources))
-        if len(chosen) > _PAIRS:
-            chosen = np.random.default_rng(seed).choice(len(chosen), _PAIRS, replace=False)
+        if len(chosen) > MOST_PAIRS:
+            chosen = np.random.default_rng(seed).choice(len(chosen), MOST_PAIRS, replace=False)
         keys, rows = [], []
         row = 0
         for index in chosen.tolist():

@@ -82,5 +82,3 @@ def test_words_of_several_tokens() -> None:
     target = np.array([[1, 0], [0, 1], [0, 1.0]])
     expected = [[0.3, 0.6, 0.1], [0.3, 0.3, 0.4]]
     np.testing.assert_allclose(weigh_words(weights, source, target), expected)
-    spans = [(0, 2), (2, 4), (5, 7)], [(0, 1), (2, 3), (3, 5)]
-    assert link_words(weights, *spans, [(0, 4), (5, 7)], [(0, 1), (2, 5)]) == [1, None]

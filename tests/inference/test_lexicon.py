@@ -41,7 +41,7 @@ def test_an_unknown_target_token_is_a_copy() -> None:
 
 
 def test_a_sample_of_many_pairs_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "_PAIRS", 100)
+    monkeypatch.setattr(lexicon, "MOST_PAIRS", 100)
     sources, targets = translated_pairs()
     learned = Lexicon.train(sources, targets)
     same = Lexicon.train(sources, targets)
