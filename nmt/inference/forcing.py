@@ -29,9 +29,10 @@ class _Pairs(NamedTuple):
     spans: list[list[str]]  # of each pair, the kept spans that slots stand for on both sides
 
 
-def _encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> _Pairs:
-    """Encode pairs as in training: slots stand for kept spans that both sides share."""
-    slots = SLOTS[: tokenizer.slots]
+def _encode_pairs(
+    tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], slots: Sequence[str] = ()
+) -> _Pairs:
+    """Encode pairs; slots stand for kept spans that both sides share, as in training."""
     cleaned = [(clean_input(source), clean_input(target)) for source, target in pairs]
     spans = [list_shared_spans(*pair)[: len(slots)] if slots else [] for pair in cleaned]
     kept = [keep_shared_spans(*pair, slots) if slots else pair for pair in cleaned]
@@ -43,9 +44,13 @@ def _encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> _Pa
 
 
 def count_pair_tokens(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the tokens of the longer side of each pair, end mark included."""
-    encoded = zip(*_encode_pairs(tokenizer, pairs), strict=True)
-    return [max(len(source), len(target)) + 1 for source, target, _ in encoded]
+    """Return the tokens of the longer side of each pair, end mark included.
+
+    The same pair may have more or fewer tokens with slots than without: the larger number counts.
+    """
+    ways = [_encode_pairs(tokenizer, pairs, slots) for slots in ((), SLOTS[: tokenizer.slots])]
+    sides = zip(*(side for way in ways for side in way[:2]), strict=True)
+    return [max(map(len, all_ids)) + 1 for all_ids in sides]
 
 
 def score_pairs(
@@ -56,7 +61,7 @@ def score_pairs(
     Raises:
         UserError: a text has more tokens than the model positions.
     """
-    encoded = _encode_pairs(tokenizer, pairs)
+    encoded = _encode_pairs(tokenizer, pairs, SLOTS[: tokenizer.slots])
     scores = _in_batches(engine.score, engine, encoded, batch_size)
     return [
         PairScore(
@@ -78,8 +83,8 @@ def attend_pairs(
     encoded = _encode_pairs(tokenizer, pairs)
     attention = _in_batches(engine.attention, engine, encoded, batch_size)
     return [
-        label_attention(engine, tokenizer, source, target, EOS, weights, spans)
-        for source, target, spans, weights in zip(*encoded, attention, strict=True)
+        label_attention(engine, tokenizer, source, target, EOS, weights)
+        for source, target, weights in zip(*encoded[:2], attention, strict=True)
     ]
 
 

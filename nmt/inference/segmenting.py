@@ -51,9 +51,11 @@ class _Sentence(NamedTuple):
     """A sentence to translate."""
 
     text: str  # cleaned, in the letter case that the model reads, without tag
+    kept: Kept  # the text with slots, as many as the tokenizer has
     tag: str  # of the text, with the space after it, if any
     space: str  # white space before it
     case: LetterCase
+    is_copied: bool
 
 
 class Segmenter:
@@ -98,11 +100,10 @@ class Segmenter:
         """Return the segments of each text."""
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
-        kept = [self._keep(sentence.text) for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + text for sentence, (text, _) in zip(sentences, kept, strict=True)]
+            [sentence.tag + sentence.kept.text for sentence in sentences]
         )
-        segments = map(self._cut, sentences, kept, encoded)
+        segments = map(self._cut, sentences, encoded)
         return [
             SegmentedText(tuple(chain.from_iterable(islice(segments, len(sentences)))), end)
             for sentences, end in split_texts
@@ -167,22 +168,24 @@ class Segmenter:
 
     def _read(self, text: str, tag: str, space: str) -> _Sentence:
         """Return a sentence in the letter case that the model reads."""
-        masked = keep_spans(text, list(find_spans(text)))
+        spans = list(find_spans(text))
+        masked = keep_spans(text, spans) if spans else Kept(text, ())
         case = recognize_case(masked.text)
         if case is not LetterCase.ORDINARY and not self._tokenizer.lowercases:
             text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
-        return _Sentence(text, tag, space, case)
+            spans = list(find_spans(text))
+        is_copied = not _has_letters(text, spans)
+        return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
 
-    def _keep(self, text: str) -> Kept:
+    def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
         """Return a text with slots, as many as the tokenizer has."""
-        if not self._slots:
+        if not self._slots or not spans:
             return Kept(text, ())
-        return keep_spans(text, list(find_spans(text)), self._slots)
+        return keep_spans(text, spans, self._slots)
 
-    def _cut(self, sentence: _Sentence, kept: Kept, ids: np.ndarray) -> list[Segment]:
-        is_copied = not _has_letters(sentence.text)
-        if len(ids) <= self.max_tokens or is_copied:
-            return [Segment(ids, *kept, sentence.space, sentence.case, is_copied)]
+    def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
+        if len(ids) <= self.max_tokens or sentence.is_copied:
+            return [Segment(ids, *sentence.kept, sentence.space, sentence.case, sentence.is_copied)]
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "
@@ -209,10 +212,12 @@ class Segmenter:
             if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
-            kept, ids = self._keep(part), self._encode(part)
+            part_spans = list(find_spans(part))
+            kept, ids = self._keep(part, part_spans), self._encode(part)
             begin += end
-            if len(ids) <= room or not _has_letters(part):
-                yield kept, ids, not _has_letters(part)
+            is_copied = not _has_letters(part, part_spans)
+            if len(ids) <= room or is_copied:
+                yield kept, ids, is_copied
                 continue
             # Only a single character, or a span without a slot, can have more tokens than fit.
             for first in range(0, len(ids), room):
@@ -223,8 +228,7 @@ class Segmenter:
         for cut in _CUTS:
             ends = self._drop_inner([match.end() for match in cut.finditer(text)], text)
             clauses = [text[begin:end].strip() for begin, end in pairwise([0, *ends])]
-            kept = [self._keep(clause).text for clause in clauses]
-            sizes = np.cumsum([len(ids) for ids in self._tokenizer.encode(kept)])
+            sizes = np.cumsum([len(self._encode(clause)) for clause in clauses])
             # Encoded together they hardly ever have more tokens than encoded one by one.
             for end in reversed(ends[: np.searchsorted(sizes, room, side="right")]):
                 if self._fits(text[:end], room):
@@ -244,7 +248,8 @@ class Segmenter:
         return len(self._encode(text)) <= room
 
     def _encode(self, text: str) -> np.ndarray:
-        return self._tokenizer.encode([self._keep(text.strip()).text])[0]
+        text = text.strip()
+        return self._tokenizer.encode([self._keep(text, list(find_spans(text))).text])[0]
 
 
 def _replace_surrogates(text: str) -> str:
@@ -252,10 +257,10 @@ def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _has_letters(text: str) -> bool:
+def _has_letters(text: str, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a text has letters outside of kept spans."""
     end = 0
-    for first, last in find_spans(text):
+    for first, last in spans:
         if any(map(str.isalpha, text[end:first])):
             return True
         end = last

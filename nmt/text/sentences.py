@@ -26,7 +26,8 @@ _SPEAKS = "と"  # Japanese: he said
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{_CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{_CLOSING}]*\s+(?=[¿¡])")
-_AND_SO_ON = re.compile(r"\b(?:etc|ecc|usw)\b")
+_AND_SO_ON = ("etc", "ecc", "usw")
+_AND_SO_ON_WORD = re.compile(rf"\b(?:{'|'.join(_AND_SO_ON)})\b")
 
 # Abbreviations after which a sentence continues, in lower case, without their dots.
 _BEFORE_NUMBERS = frozenset(
@@ -79,17 +80,27 @@ def _split_line(line: str, language: str) -> list[str]:
     """Return the sentences of a line without white space around it."""
     import sentencex
 
+    pieces = sentencex.segment(language, line)
     spans = list(find_spans(line))
-    cuts = {len(line), *_missing_cuts(line, spans)}
+    cuts = {*_missing_cuts(line, spans)}
+    if len(pieces) == 1 and not cuts:
+        return [line]
+    cuts.add(len(line))
     end = 0
-    for piece in sentencex.segment(language, line):
+    for piece in pieces:
         end += len(piece)
         space = _SPACE.match(line, end)  # belongs to the sentence before it
         cuts.add(space.end() if space else end)
+    return list(_merge(line, sorted(cuts), spans, language))
+
+
+def _merge(
+    line: str, cuts: Sequence[int], spans: Sequence[tuple[int, int]], language: str
+) -> Iterator[str]:
+    """Yield the sentences between those cuts that end one."""
     inside = iter(spans)
     first = last = begin = 0
-    sentences = []
-    for cut in sorted(cuts):
+    for cut in cuts:
         while last <= cut and (span := next(inside, None)):
             first, last = span
         before, after = line[max(begin, cut - _CONTEXT) : cut], line[cut : cut + _CONTEXT]
@@ -98,17 +109,19 @@ def _split_line(line: str, language: str) -> list[str]:
             and not first < cut < last
             and not (after and _continues(before, after, language))
         ):
-            sentences.append(line[begin:cut])
+            yield line[begin:cut]
             begin = cut
-    return sentences
 
 
 def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Yield the ends of sentences before ¿ and ¡, and of those with a span or "etc." at the end."""
-    yield from (match.end() for match in _OPENING.finditer(line))
+    if "¿" in line or "¡" in line:
+        yield from (match.end() for match in _OPENING.finditer(line))
     # A number may be an ordinal: Am 3. Mai.
     ends = [end for begin, end in spans if not line[begin:end].isdecimal()]
-    for end in ends + [match.end() for match in _AND_SO_ON.finditer(line)]:
+    if any(word in line for word in _AND_SO_ON):
+        ends += [match.end() for match in _AND_SO_ON_WORD.finditer(line)]
+    for end in ends:
         match = _MISSING.match(line, end)
         if match and _first_letter(line[match.end() : match.end() + _CONTEXT]).isupper():
             yield match.end()

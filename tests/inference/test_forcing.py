@@ -55,5 +55,6 @@ def test_slots_stand_for_shared_spans_and_pieces_show_them(
     assert len(score.pieces) == len(score.log_probs) == len(target) + 1
     assert ("37" in score.pieces) == (slots > 0)
     assert (URL in score.pieces) == (slots > 1)
-    assert count_pair_tokens(tokenizer, [pair]) == [max(len(source), len(target)) + 1]
+    plain = [*tokenizer.encode(pair[:1]), *tokenizer.target.encode(pair[1:])]
+    assert count_pair_tokens(tokenizer, [pair]) == [max(map(len, [*plain, source, target])) + 1]
     assert target[-1] != EOS
