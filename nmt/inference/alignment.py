@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,7 +114,8 @@ def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[
     if not len(tokens):
         return "", []
     texts = tokenizer.decode([tokens[:count] for count in range(1, len(tokens) + 1)])
-    text, owners = texts[-1], []
+    text = texts[-1]
+    owners: list[int] = []
     for index, part in enumerate(texts):
         # A piece that ends inside of a character, as bytes do, may count as one more.
         owners += [index] * (min(len(part), len(text)) - len(owners))
@@ -128,15 +129,14 @@ def match_characters(text: str, other: str) -> list[int]:
     """
     sides = text, other
     first, second = ([i for i, sign in enumerate(side) if not sign.isspace()] for side in sides)
-    folded = [
-        [side[i].lower()[:1] for i in indices]
+    ours, theirs = (
+        "".join(side[i].lower()[:1] for i in indices)
         for side, indices in zip(sides, (first, second), strict=True)
-    ]
+    )
     matched = [-1] * len(text)
-    if folded[0] == folded[1]:
-        blocks = [(0, 0, len(first))]
-    else:
-        blocks = [*map(tuple, SequenceMatcher(None, *folded, autojunk=False).get_matching_blocks())]
+    blocks = [Match(0, 0, len(first))]
+    if ours != theirs:
+        blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     for at, other_at, length in blocks:
         for offset in range(length):
             matched[first[at + offset]] = second[other_at + offset]

@@ -103,6 +103,7 @@ class SearchRequest:
     coverage_penalty: float = 0.0
     n_best: int = 1
     prefix: str = ""
+    quality: bool = False  # whether translations get `confidence` and `words`
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
         """Return beam size and length penalty, where unset those of ``decoding``.

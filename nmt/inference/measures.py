@@ -12,7 +12,6 @@ from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.inference.alignment import expand_slots, find_owners, match_characters
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.lexicon import Lexicon
-from nmt.inference.metrics import sentence_scores
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.text.words import Span, assign_to_words, find_words
@@ -175,6 +174,8 @@ def _compare(
     others = [hypothesis for i, hypothesis in enumerate(hypotheses) if i != number]
     if not others:
         return 1.0, 1.0, 0.0
+    from nmt.inference.metrics import sentence_scores  # loads sacreBLEU
+
     text, *texts = tokenizer.decode([each.tokens for each in (hypotheses[number], *others)])
     agreement = np.array(sentence_scores([text] * len(texts), texts)) / 100
     differences = [other.log_prob - hypotheses[number].log_prob for other in others]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.files import write_json
+from nmt.inference.alignment import match_characters
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.lexicon import Lexicon
 from nmt.inference.measures import (
@@ -23,7 +26,8 @@ from nmt.inference.measures import (
     measure,
 )
 from nmt.inference.results import Translation, Word
-from nmt.inference.segments import Segment
+from nmt.inference.segments import Segment, copy_segment
+from nmt.text.words import Span, find_words
 
 Array = NDArray[Any]
 
@@ -32,6 +36,7 @@ _VERSION = 1
 _RIDGE = 30.0  # pseudo-observations that pull the weights to 0
 _WIDEST = 4.0  # standard deviations: measures beyond are cut
 _NEWTON_STEPS = 25
+_TAG = 40  # characters that a text may have before a segment
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,94 @@ class QualityModel:
         """Return the confidence [N] of sentences with these measures [N, M]."""
         knots, values = zip(*self.curve, strict=True)
         return np.interp(self.sentence.predict(measures), knots, values)
+
+
+class StoredQuality:
+    """The confidence of a run, which is read when it is first requested.
+
+    Args:
+        folder: of the run; None: there is no run.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    @cached_property
+    def model(self) -> QualityModel | None:
+        """The model; None, with a warning, if the run has none.
+
+        Raises:
+            UserError: as `QualityModel.load`.
+        """
+        model = QualityModel.load(self._folder) if self._folder else None
+        if model is None:
+            run = f"--run {self._folder}" if self._folder else "of a run"
+            warnings.warn(
+                f"confidence is unknown, as there is no {QUALITY_FILE}: make it by "
+                f"python -m nmt.inspect quality {run}",
+                stacklevel=1,
+            )
+        return model
+
+
+def copy_with_confidence(segment: Segment) -> Translation:
+    """Return the translation of a segment that is copied: see `copy_segment`."""
+    words = (Word(*span, 1.0, (span,)) for span in find_words(segment.written))
+    return replace(copy_segment(segment), confidence=1.0, words=tuple(words))
+
+
+def locate_sources(
+    text: str, segments: Sequence[Segment], translations: Sequence[Sequence[Translation]]
+) -> list[list[Translation]]:
+    """Return translations whose words refer to the characters of a text.
+
+    Args:
+        text: a source text.
+        segments: its segments.
+        translations: of each segment; their words refer to the characters of `Segment.written`.
+    """
+    located = []
+    begin = 0
+    for segment, hypotheses in zip(segments, translations, strict=True):
+        matched = _match_segment(segment.written, text, begin)
+        begin = max([begin, *(at + 1 for at in matched)])
+        located.append(
+            [
+                replace(
+                    translation,
+                    words=tuple(
+                        replace(word, sources=_move(word.sources, matched))
+                        for word in translation.words
+                    ),
+                )
+                for translation in hypotheses
+            ]
+        )
+    return located
+
+
+def _match_segment(written: str, text: str, begin: int) -> list[int]:
+    """Return for every character of a segment its index in the text, or -1: `match_characters`."""
+    count = sum(not sign.isspace() for sign in written)
+    end = begin
+    while end < len(text) and count:
+        count -= not text[end].isspace()
+        end += 1
+    matched = match_characters(written, text[begin:end])
+    if any(at < 0 < len(sign.strip()) for at, sign in zip(matched, written, strict=True)):
+        # A tag that begins the text is not a part of the segment, or cleaning removed characters.
+        matched = match_characters(written, text[begin : end + _TAG])
+    return [at + begin if at >= 0 else -1 for at in matched]
+
+
+def _move(spans: Sequence[Span], matched: Sequence[int]) -> tuple[Span, ...]:
+    """Return the spans of matched characters; a span without any is left out."""
+    moved = []
+    for begin, end in spans:
+        ends = [at for at in matched[begin:end] if at >= 0]
+        if ends:
+            moved.append((min(ends), max(ends) + 1))
+    return tuple(moved)
 
 
 def sigmoid(values: Array) -> Array:

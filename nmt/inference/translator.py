@@ -16,6 +16,7 @@ from nmt.inference.engines import Engines
 from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
 from nmt.inference.joining import UNKNOWN_LANGUAGE, Joiner
 from nmt.inference.pipeline import Pipeline, Request
+from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
 
@@ -37,6 +38,7 @@ class Translator:
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
+        quality: gives confidence to requests that ask for it; None: there is none.
 
     Attributes:
         engine: the preferred engine of `engines`.
@@ -55,6 +57,7 @@ class Translator:
         unit: str | None = None,
         tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
+        quality: StoredQuality | None = None,
     ) -> None:
         self.engine = engine = engines.preferred
         self.engines = engines
@@ -65,7 +68,10 @@ class Translator:
             tokenizer, max_tokens, tags, unit=unit or decoding.unit, language=languages[0]
         )
         self.joiner = Joiner(languages[1])
-        self.pipeline = Pipeline(engines, tokenizer, self.segmenter, self.joiner, decoding)
+        self.quality = quality or StoredQuality()
+        self.pipeline = Pipeline(
+            engines, tokenizer, self.segmenter, self.joiner, decoding, self.quality
+        )
 
     @classmethod
     def from_config(
@@ -77,6 +83,7 @@ class Translator:
         longest: int | None = None,
         unit: str | None = None,
         whole: bool = False,
+        quality: StoredQuality | None = None,
     ) -> Translator:
         """Return a translator with the settings of a run.
 
@@ -87,6 +94,7 @@ class Translator:
             longest: see `Translator`; None: the longest sequence that the run was trained on.
             unit: see `Translator`.
             whole: translate a text in one go, up to the positions of the engine, whatever the unit.
+            quality: see `Translator`.
         """
         return cls(
             engines,
@@ -96,6 +104,7 @@ class Translator:
             unit="line" if whole else unit,
             tags=list_tags(config.data),
             languages=config.data.languages,
+            quality=quality,
         )
 
     @classmethod
@@ -143,6 +152,7 @@ class Translator:
             longest=min(max(folder.config.training.row_lengths) for folder in folders),
             unit=unit,
             whole=whole,
+            quality=StoredQuality(folders[0].path),
         )
 
     def keras_engine(self, feature: str = "this") -> KerasEngine:
@@ -175,6 +185,7 @@ class Translator:
             unit=self.segmenter.unit,
             tags=self.segmenter.tags,
             languages=(self.segmenter.language, self.joiner.language),
+            quality=self.quality,
         )
 
     def translate(

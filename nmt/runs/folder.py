@@ -8,6 +8,8 @@ checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), 
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
+lexicon.npz       translations of pieces, for alignments: see `nmt.inference.lexicon`
+quality.json      how confidence is computed: see `nmt.inference.quality`
 evaluation_*.json scores and translations of a split or a file
 """
 
