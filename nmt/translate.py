@@ -292,9 +292,7 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
         pipe = open_pipe(arguments.file, arguments.encoding)
     with contextlib.ExitStack() as files:
         out = files.enter_context(open_output(arguments.output, begin=begin))
-        quality = QualityLines(
-            files.enter_context(open_output(arguments.quality)) if arguments.quality else None
-        )
+        quality = QualityLines(arguments.quality, files)
 
         def write(translations: list[list[Translation]]) -> None:
             lost_spans.add(translations)
@@ -314,7 +312,8 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
                 encoding=encoding,
             )
         else:
-            [translations] = stream([arguments.sentences])
+            [texts] = quality.watch([arguments.sentences])
+            translations = translator.run(texts, request)
             write(translations)
             if arguments.attention:
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]

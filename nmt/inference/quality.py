@@ -137,7 +137,7 @@ class QualityModel:
                 len(WORD_MEASURES),
             ):
                 raise ValueError("other measures")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{path} cannot be used ({error}): make it again by python -m nmt.inspect quality"
             ) from error

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from contextlib import ExitStack
+from pathlib import Path
 
 from nmt.files import format_json_line
 from nmt.inference.results import Translation
+from nmt.inference.text_files import open_output
 
 
 class QualityLines:
     """Writes the confidence of each text, whatever pace translations come at.
 
     Args:
-        out: takes the lines; None: nothing is written.
+        path: of the file; None: nothing is written.
+        resources: closes the file.
+
+    Raises:
+        UserError: the file cannot be written.
     """
 
-    def __init__(self, out: TextIO | None) -> None:
-        self._out = out
+    def __init__(self, path: Path | None, resources: ExitStack) -> None:
+        self._out = resources.enter_context(open_output(path)) if path else None
         self._sources: deque[str] = deque()
 
     def watch(self, chunks: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.inference.alignment import Aligner, link_words, measure_layers, weigh_words
+from nmt.inference.alignment import (
+    Aligner,
+    expand_slots,
+    find_owners,
+    match_characters,
+    measure_layers,
+    weigh_words,
+)
 from nmt.inference.lexicon import Lexicon
+from nmt.text.spans import SLOTS
 
 
 def make_lexicon(entries: dict[tuple[int, int], float], layer: int | None = None) -> Lexicon:
@@ -82,3 +93,41 @@ def test_words_of_several_tokens() -> None:
     target = np.array([[1, 0], [0, 1], [0, 1.0]])
     expected = [[0.3, 0.6, 0.1], [0.3, 0.3, 0.4]]
     np.testing.assert_allclose(weigh_words(weights, source, target), expected)
+
+
+class Halves:
+    """Tokens are digits: each decodes to two letters, but 0 to half a character of bytes."""
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        parts = "0", "ab ", "cd ", "ef"
+        texts = ["".join(parts[i] for i in ids) for ids in sequences]
+        return [text.replace("00", "ñ").replace("0", "\ufffd").strip() for text in texts]
+
+
+def test_the_token_of_each_character() -> None:
+    tokenizer: Any = Halves()
+    assert find_owners(tokenizer, [1, 2, 3]) == ("ab cd ef", [0, 0, 1, 1, 1, 2, 2, 2])
+    # The second byte completes the character that the first one began.
+    assert find_owners(tokenizer, [1, 0, 0, 2]) == ("ab ñcd", [0, 0, 1, 1, 3, 3])
+    assert find_owners(tokenizer, []) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "matched"),
+    [
+        ("a b", "  A   b", [2, -1, 6]),
+        ("ab", "ab", [0, 1]),
+        ("a x b", "a b", [0, -1, -1, -1, 2]),  # x was inserted
+        ("ab", "<2en> ab", [6, 7]),
+        ("", "a", []),
+        ("a", "", [-1]),
+    ],
+)
+def test_characters_of_two_texts(text: str, other: str, matched: list[int]) -> None:
+    assert match_characters(text, other) == matched
+
+
+def test_slots_become_spans_of_any_length() -> None:
+    a, b = SLOTS[:2]
+    assert expand_slots(f"x{b}{a}", ["12", "3"]) == ("x312", [0, 1, 2, 2])
+    assert expand_slots(f"x{a}", []) == (f"x{a}", [0, 1])
