@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from nmt.arguments import (
     Parser,
@@ -26,6 +27,7 @@ from nmt.arguments import (
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
+from nmt.inference.quality_lines import QualityLines
 from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.text_files import (
@@ -68,6 +70,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_search(parser)
     _add_sampling(parser)
+    parser.add_argument(
+        "--quality",
+        type=Path,
+        metavar="FILE",
+        help="write how sure the model is as JSON Lines: confidence of each text and word, 0 to 1, "
+        "the source words that each word comes from, and lost spans",
+    )
     parser.add_argument(
         "--attention",
         type=Path,
@@ -139,6 +148,8 @@ def check(arguments: argparse.Namespace) -> None:
     _check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     check_not_input(arguments.output, source)
+    if arguments.quality:
+        _check_quality(arguments, source)
     if arguments.attention:
         from nmt.analysis.pictures.attention_files import check_output
 
@@ -155,6 +166,19 @@ def _check_resumable(arguments: argparse.Namespace) -> None:
         raise UserError(f"--resume cannot read the pipe {arguments.file} again: save it as a file")
     if arguments.nbest > 1:
         raise UserError("--resume counts one line per sentence: leave --nbest out")
+
+
+def _check_quality(arguments: argparse.Namespace, source: Path | BinaryIO | None) -> None:
+    if arguments.resume or arguments.sample or arguments.mbr:
+        raise UserError(
+            "--quality describes a search of the whole input: leave --resume, --sample and --mbr "
+            "out"
+        )
+    if len(run_folders(arguments)) > 1:
+        raise UserError("--quality needs a single run: give --run once")
+    check_not_input(arguments.quality, source)
+    if arguments.output and arguments.quality.resolve() == arguments.output.resolve():
+        raise UserError("--quality and --output need different files")
 
 
 def _check_decoded(sentences: Sequence[str], prefix: str) -> None:
@@ -244,6 +268,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
         arguments.nbest,
         arguments.prefix,
         arguments.no_repeat_ngram,
+        quality=arguments.quality is not None,
     )
 
 
@@ -264,7 +289,7 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
         ]
 
     def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
-        return translator.stream(chunks, request)
+        return translator.stream(quality.watch(chunks), request)
 
     done, begin = 0, None
     if arguments.resume and arguments.output.exists():
@@ -278,10 +303,13 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
     if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
         # Before the output is opened, which an input in another encoding must not overwrite.
         pipe = open_pipe(arguments.file, arguments.encoding)
-    with open_output(arguments.output, begin=begin) as out:
+    with contextlib.ExitStack() as files:
+        out = files.enter_context(open_output(arguments.output, begin=begin))
+        quality = QualityLines(arguments.quality, files)
 
         def write(translations: list[list[Translation]]) -> None:
             lost_spans.add(translations)
+            quality.write(translations)
             print("\n".join(format_texts(translations)), file=out, flush=True)
 
         if pipe is not None:
@@ -297,7 +325,8 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
                 encoding=encoding,
             )
         else:
-            translations = translator.run(arguments.sentences, request)
+            [texts] = quality.watch([arguments.sentences])
+            translations = translator.run(texts, request)
             write(translations)
             if arguments.attention:
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]

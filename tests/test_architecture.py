@@ -21,6 +21,7 @@ ROOMS = {
     "files": {"errors"},
     "startup": {"errors"},
     "model": set[str](),
+    "text": set[str](),
     "config": {"errors", "model"},
     "data": {"config", "errors", "files", "startup"},
     "preparing": {"config", "data", "errors", "files", "startup"},
@@ -38,7 +39,7 @@ ROOMS = {
         "runs",
         "startup",
     }
-    | {"viewer"},
+    | {"text", "viewer"},
     "analysis": set[str](),
     "analysis.anatomy": {"analysis", "model"},
     "analysis.pictures": {"data", "errors", "inference", "analysis.anatomy", "model", "viewer"},
@@ -49,6 +50,7 @@ ROOMS = {
         "analysis",
         "analysis.pictures",
         "model",
+        "text",
     },
     "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
     | {"viewer"},
@@ -259,7 +261,7 @@ def test_a_cycle_is_found() -> None:
 from typing import TYPE_CHECKING
 import nmt.config, json
 if TYPE_CHECKING:
-    from nmt.analysis.heads.words import Span
+    from nmt.analysis.heads.report import Span
 """
     lazy = "def f():\n    from nmt.analysis.pictures import grids"
     example = [

@@ -97,7 +97,9 @@ def test_one_line_of_links_per_pair(
     lines = captured.out.split("\n")
     assert len(lines) == len(SOURCES) + 1
     assert lines[1] == ""
-    assert captured.err == "links by mean of layers, mean of heads, plain\n"
+    assert captured.err == ""
+    inspected(*options, "--mean")
+    assert capsys.readouterr().err == "links by mean of layers, mean of heads, plain\n"
     words = [(5, 5), (0, 0), (7, 6), (2, 2)]
     for line, (source, target) in zip(lines, words, strict=False):
         links = [tuple(map(int, link.split("-"))) for link in line.split()]

@@ -22,7 +22,7 @@ from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
-from nmt.text.words import SourceWords
+from nmt.text.source_words import SourceWords
 
 MANIFEST_FILE = "prepared.json"
 BEGUN_FILE = "begun.json"  # the inputs; written at the start of a preparation

@@ -15,6 +15,7 @@ from nmt.errors import UserError
 from nmt.formats.comparison import Rescore
 from nmt.formats.manifest import check_files
 from nmt.formats.weights.ctranslate2 import NotConvertibleError, check_supported, write_model
+from nmt.inference.alignment import Aligner
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.engines import Engines
 from nmt.inference.results import Translation
@@ -39,7 +40,8 @@ def write(
         name: np.asarray(ops.convert_to_numpy(weight))
         for name, weight in model.named_weights().items()
     }
-    write_model(weights, folder, sizes, tokenizer, folder, quantization)
+    layer = Aligner().choose_layer(sizes.decoder_layers)
+    write_model(weights, folder, sizes, tokenizer, folder, quantization, layer)
     tokenizer.save(folder)
     files.save(config, folder / CONFIG_FILE)
 

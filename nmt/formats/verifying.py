@@ -20,7 +20,7 @@ from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
-from nmt.text.words import WORDS_FILE
+from nmt.text.source_words import WORDS_FILE
 
 _REQUIRED = (CONFIG_FILE, CORPUS_FILE)
 _EXPORTS = "exports/"  # verified by their manifests

@@ -12,6 +12,7 @@ import numpy as np
 
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
+from nmt.inference.alignment import Aligner
 from nmt.inference.contract import NEVER, BeamOptions, Hypothesis, SamplingOptions
 from nmt.startup.devices import cores
 
@@ -29,7 +30,8 @@ _Candidates = dict[tuple[int, ...], float]  # log-probabilities of the hypothese
 
 
 class CTranslate2Engine:
-    """Searches with CTranslate2, one worker thread per core; neither samples nor shows attention.
+    """Searches with CTranslate2, one worker thread per core; neither samples nor returns the
+    attention of single heads.
 
     Its beam search differs from that of the Keras engine in details, see `search`;
     log-probabilities agree within 1e-4 in float32.
@@ -40,6 +42,7 @@ class CTranslate2Engine:
         max_length: positions of the model.
         threads: cores to use; None: all that this process may run on.
         quantization: precision of the computation, "float32" or "int8"; None: that of the files.
+        aligner: makes alignments of the attention that the model returns; None: without a lexicon.
 
     Raises:
         UserError: the model is not a CTranslate2 model.
@@ -55,12 +58,14 @@ class CTranslate2Engine:
         *,
         threads: int | None = None,
         quantization: str | None = None,
+        aligner: Aligner | None = None,
     ) -> None:
         import ctranslate2
 
         self.parallel = threads or cores()
         self.quantization = quantization or "as it was written"
         self.max_length = max_length
+        self._aligner = aligner or Aligner()
         self._pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         name, files = (str(model), None) if isinstance(model, Path) else ("the model", model)
@@ -134,6 +139,29 @@ class CTranslate2Engine:
             self._tokens(sources), [self._spell(target) for target in targets], max_input_length=0
         )
         return [np.array(result.log_probs, np.float32) for result in results]
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Return how much target tokens are aligned to source tokens: see `Engine.align`.
+
+        CTranslate2 returns the attention of the layer that `write_model` was given.
+        """
+        results = self._translator.translate_batch(
+            self._tokens(sources),
+            target_prefix=[self._spell(target) for target in targets],
+            beam_size=1,
+            max_input_length=0,
+            min_decoding_length=0,
+            # One token more than the longest prefix: its row is that of the end mark.
+            max_decoding_length=max(map(len, targets)) + 1,
+            return_end_token=True,
+            return_attention=True,
+        )
+        return [
+            self._aligner.align(np.array(result.attention[0])[: len(target) + 1], source, target)
+            for result, source, target in zip(results, sources, targets, strict=True)
+        ]
 
     def _search_limited(
         self,

@@ -88,6 +88,17 @@ def attend_pairs(
     ]
 
 
+def align_pairs(
+    engine: Engine, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], *, batch_size: int
+) -> list[np.ndarray]:
+    """Return the alignment [T, S] of given translations: see `Engine.align`.
+
+    Raises:
+        UserError: a text has more tokens than the model positions, or the model has no attention.
+    """
+    return _in_batches(engine.align, engine, _encode_pairs(tokenizer, pairs), batch_size)
+
+
 def label_attention(
     engine: KerasEngine,
     tokenizer: Tokenizer,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.results import LINE_ENDS, Translation, Word
 
 UNKNOWN_LANGUAGE = "und"
 # Languages written without spaces between sentences: first subtags of BCP 47. For an unknown
@@ -140,12 +140,43 @@ class Joiner:
 
     def _join(self, segments: Sequence[Translation], spaces: Sequence[str] | None) -> Translation:
         text = join_texts([segment.text for segment in segments], self.language, spaces)
+        confidence, words = _join_quality(segments, text)
         if len(segments) == 1:
-            return replace(segments[0], text=text)
+            return replace(segments[0], text=text, words=words)
         return Translation(
             text,
             log_prob=sum(segment.log_prob for segment in segments),
             score=sum(segment.score for segment in segments),
             tokens=tuple(token for segment in segments for token in segment.tokens),
             lost_spans=tuple(span for segment in segments for span in segment.lost_spans),
+            confidence=confidence,
+            words=words,
         )
+
+
+def _join_quality(
+    segments: Sequence[Translation], text: str
+) -> tuple[float | None, tuple[Word, ...]]:
+    """Return the confidence of a text, its segments weighted by their tokens, and its words.
+
+    Args:
+        segments: the translations of its segments.
+        text: them joined.
+    """
+    words: list[Word] = []
+    known: list[tuple[int, float]] = []  # tokens and confidence
+    end = 0
+    for segment in segments:
+        begin = text.index(segment.text, end)
+        end = begin + len(segment.text)
+        words += [
+            replace(word, begin=word.begin + begin, end=word.end + begin) for word in segment.words
+        ]
+        if segment.confidence is not None:
+            known.append((len(segment.tokens), segment.confidence))
+    if not known or len(known) < len(segments):
+        return None, tuple(words)
+    total = sum(tokens for tokens, _ in known)
+    if not total:  # all are copied
+        return min(confidence for _, confidence in known), tuple(words)
+    return sum(tokens * confidence for tokens, confidence in known) / total, tuple(words)

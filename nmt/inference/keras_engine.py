@@ -11,6 +11,8 @@ import numpy as np
 from keras import ops
 
 from nmt.data.tokenizer import BOS, EOS, PAD
+from nmt.errors import UserError
+from nmt.inference.alignment import Aligner
 from nmt.inference.compiled import compile_over
 from nmt.inference.contract import BeamOptions, Hypothesis, SamplingOptions
 from nmt.inference.programs import (
@@ -29,10 +31,12 @@ class KerasEngine:
 
     Args:
         model: the model; the weights are read at every call.
+        aligner: makes alignments of its attention; None: without a lexicon.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, aligner: Aligner | None = None) -> None:
         self.model = model
+        self._aligner = aligner or Aligner()
         on_tensorflow = keras.config.backend() == "tensorflow"
         self.parallel = cores() if on_tensorflow and not gpus() else 1
         self.max_length = model.max_length
@@ -117,6 +121,20 @@ class KerasEngine:
                 }
             )
         return weights
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Return how much target tokens are aligned to source tokens: see `Engine.align`."""
+        names = [kind.name for kind in self.model.attention_kinds if kind.is_cross]
+        if not names:
+            raise UserError("alignments need attention, which an ensemble lacks: give one run")
+        layers = self._attention(*self._forced(sources, targets)[:2])[names[0]]
+        weights = np.asarray(layers[self._aligner.choose_layer(len(layers))]).mean(1)  # [B, T, S]
+        return [
+            self._aligner.align(row[: len(target) + 1, : len(source) + 1], source, target)
+            for row, source, target in zip(weights, sources, targets, strict=True)
+        ]
 
     def _forced(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 from nmt.config.decoding import ENGINES
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.alignment import Aligner
 from nmt.inference.engines import Engines
+from nmt.inference.lexicon import Lexicon
 from nmt.runs.folder import RunFolder
 from nmt.startup.quiet import quiet_start
 
@@ -55,7 +57,7 @@ def load_engines(
         with quiet_start():
             from nmt.inference.keras_engine import KerasEngine
 
-            return KerasEngine(folder.load_model())
+            return KerasEngine(folder.load_model(), Aligner(Lexicon.load(folder.path)))
 
     reason = ""
     if name == "keras":
@@ -118,11 +120,14 @@ def _load_ctranslate2(
     from nmt.inference.ctranslate2_engine import CTranslate2Engine
 
     config = folder.config
+    aligner = Aligner(Lexicon.load(folder.path))
+    layer = aligner.choose_layer(config.model.decoder_layers)
     return CTranslate2Engine(
-        load_or_convert(folder, tokenizer),
+        load_or_convert(folder, tokenizer, layer),
         tokenizer,
         config.model.max_length,
         quantization=quantization or config.decoding.quantization,
+        aligner=aligner,
     )
 
 

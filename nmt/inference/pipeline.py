@@ -24,6 +24,12 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
+from nmt.inference.quality import (
+    QualityModel,
+    StoredQuality,
+    copy_with_confidence,
+    locate_sources,
+)
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
@@ -40,6 +46,8 @@ class _Plan(NamedTuple):
     options: BeamOptions | SamplingOptions
     prefix: str  # cleaned text that every translation begins with
     prefix_ids: np.ndarray  # int32 [P]
+    n_best: int  # translations of each segment
+    quality: QualityModel | None = None  # None: no confidence
 
 
 class Pipeline:
@@ -51,6 +59,7 @@ class Pipeline:
         segmenter: cuts texts.
         joiner: joins the translations of segments.
         decoding: defaults of requests, limits of outputs, and the batch size.
+        quality: of the run, for requests with `SearchRequest.quality`.
     """
 
     def __init__(
@@ -60,6 +69,7 @@ class Pipeline:
         segmenter: Segmenter,
         joiner: Joiner,
         decoding: DecodingConfig,
+        quality: StoredQuality | None = None,
     ) -> None:
         self._engines = engines
         self._tokenizer = tokenizer
@@ -67,6 +77,7 @@ class Pipeline:
         self._joiner = joiner
         self._decoding = decoding
         self._writer = SegmentWriter(tokenizer)
+        self._quality = quality or StoredQuality()
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: Request
@@ -120,7 +131,16 @@ class Pipeline:
         prefix = clean_input(request.prefix)
         ids = self.encode_prefix(prefix)
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
-        return _Plan(self._engines.supporting(options), options, prefix, ids)
+        quality = None
+        if isinstance(options, BeamOptions) and isinstance(request, SearchRequest):
+            quality = self._quality.model if request.quality else None
+        plan = _Plan(
+            self._engines.supporting(options), options, prefix, ids, options.n_best, quality
+        )
+        if quality is None or not isinstance(options, BeamOptions):
+            return plan
+        # How far the hypotheses of a beam agree is a part of confidence.
+        return plan._replace(options=options._replace(n_best=options.size))
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
@@ -138,10 +158,13 @@ class Pipeline:
 
         def wait() -> list[list[Translation]]:
             translations = iter(pending())
-            return [
-                self._assemble(text, [next(translations) for _ in text.segments], request)
-                for text in segmented_texts
-            ]
+            assembled = []
+            for source, text in zip(texts, segmented_texts, strict=True):
+                hypotheses = [next(translations) for _ in text.segments]
+                if plan.quality is not None:
+                    hypotheses = locate_sources(source, text.segments, hypotheses)
+                assembled.append(self._assemble(text, hypotheses, request))
+            return assembled
 
         return wait
 
@@ -169,8 +192,9 @@ class Pipeline:
             pool: runs the batches.
         """
         count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
+        copy = copy_segment if plan.quality is None else copy_with_confidence
         translations: list[list[Translation]] = [
-            [copy_segment(segment)] * count if segment.is_copied else [] for segment in segments
+            [copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
 
         def search(indices: list[int], prefix: str, prefix_ids: np.ndarray) -> None:
@@ -180,7 +204,12 @@ class Pipeline:
             outputs = search_without_loops(
                 plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
             )
-            written = self._writer.write(plan.engine, batch, outputs, prefix)
+            best = [hypotheses[: plan.n_best] for hypotheses in outputs]
+            written = self._writer.write(plan.engine, batch, best, prefix)
+            if plan.quality is not None:
+                written = plan.quality.estimate(
+                    plan.engine, self._tokenizer, batch, outputs, written
+                )
             for i, hypotheses in zip(indices, written, strict=True):
                 translations[i] = hypotheses
 

@@ -21,6 +21,16 @@ def join_lines(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word of a translation."""
+
+    begin: int  # characters [begin, end) of the translation
+    end: int
+    confidence: float  # probability that a reference has the word, 0 to 1
+    sources: tuple[tuple[int, int], ...]  # characters [begin, end) of the words it comes from
+
+
+@dataclass(frozen=True)
 class Translation:
     """One translation of a text."""
 
@@ -30,6 +40,8 @@ class Translation:
     # Target ids, end mark included; empty for copied text, such as "12" or an emoji.
     tokens: tuple[int, ...]
     lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted
+    confidence: float | None = None  # expected chrF2++ / 100; None: not requested, or unknown
+    words: tuple[Word, ...] = ()  # with their confidence, if it is requested
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook."""

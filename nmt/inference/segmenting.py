@@ -20,8 +20,8 @@ from nmt.errors import UserError
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.sentences import split_sentences
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, Kept, find_spans, keep_spans, restore_spans
-from nmt.text.words import SourceWords
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.

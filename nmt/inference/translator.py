@@ -16,9 +16,10 @@ from nmt.inference.engines import Engines
 from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
 from nmt.inference.joining import UNKNOWN_LANGUAGE, Joiner
 from nmt.inference.pipeline import Pipeline, Request
+from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
-from nmt.text.words import SourceWords
+from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -39,6 +40,7 @@ class Translator:
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
         words: of the training sources, for typing errors and unseen names; None: not known.
+        quality: gives confidence to requests that ask for it; None: there is none.
 
     Attributes:
         engine: the preferred engine of `engines`.
@@ -58,6 +60,7 @@ class Translator:
         tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
         words: SourceWords | None = None,
+        quality: StoredQuality | None = None,
     ) -> None:
         self.engine = engine = engines.preferred
         self.engines = engines
@@ -73,7 +76,10 @@ class Translator:
             words=words,
         )
         self.joiner = Joiner(languages[1])
-        self.pipeline = Pipeline(engines, tokenizer, self.segmenter, self.joiner, decoding)
+        self.quality = quality or StoredQuality()
+        self.pipeline = Pipeline(
+            engines, tokenizer, self.segmenter, self.joiner, decoding, self.quality
+        )
 
     @classmethod
     def from_config(
@@ -86,6 +92,7 @@ class Translator:
         unit: str | None = None,
         whole: bool = False,
         words: SourceWords | None = None,
+        quality: StoredQuality | None = None,
     ) -> Translator:
         """Return a translator with the settings of a run.
 
@@ -97,6 +104,7 @@ class Translator:
             unit: see `Translator`.
             whole: translate a text in one go, up to the positions of the engine, whatever the unit.
             words: see `Translator`.
+            quality: see `Translator`.
         """
         return cls(
             engines,
@@ -107,6 +115,7 @@ class Translator:
             tags=list_tags(config.data),
             languages=config.data.languages,
             words=words,
+            quality=quality,
         )
 
     @classmethod
@@ -155,6 +164,7 @@ class Translator:
             unit=unit,
             whole=whole,
             words=folders[0].load_source_words(),
+            quality=StoredQuality(folders[0].path),
         )
 
     def keras_engine(self, feature: str = "this") -> KerasEngine:
@@ -188,6 +198,7 @@ class Translator:
             tags=self.segmenter.tags,
             languages=(self.segmenter.language, self.joiner.language),
             words=self.segmenter.words,
+            quality=self.quality,
         )
 
     def translate(

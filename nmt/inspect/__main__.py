@@ -12,6 +12,7 @@ from nmt.inspect import (
     average,
     compare,
     project,
+    quality,
     report,
     summary,
     trace,
@@ -30,6 +31,7 @@ SUBCOMMANDS = (
     report,
     align,
     compare,
+    quality,
     verify,
     average,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
-    from nmt.analysis.heads.alignment import Method
+    from nmt.analysis.heads.alignment import Array, Method, Sentences
     from nmt.inference.translator import Translator
 
 _SAMPLED = 256  # pairs by which a head is chosen
@@ -36,7 +37,7 @@ def add(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "align",
         help="word alignments: which source word became which target word",
-        description="Word alignments from cross-attention, one line per pair in Pharaoh format: "
+        description="Word alignments, one line per pair in Pharaoh format: "
         "0-0 2-1 links source words 0 and 2 to target words 0 and 1. Words are separated by white "
         "space; a punctuation mark is a separate word.",
     )
@@ -65,8 +66,11 @@ def add(subcommands: Subcommands) -> None:
     )
     method = parser.add_argument_group(
         "method",
-        "Default: the mean of all layers and heads.",
+        "Default: cross-attention of one layer, without what all words attend to, weighed by the "
+        "run's lexicon of translated pieces. The options below read plain cross-attention; without "
+        "--head and --best-head as the mean of heads, without --layer of all layers.",
     )
+    method.add_argument("--mean", action="store_true", help="the mean of all layers and heads")
     method.add_argument("--layer", type=int, metavar="N", help="this layer, from 1")
     method.add_argument("--head", type=int, metavar="N", help="this head of it, from 1")
     method.add_argument(
@@ -91,21 +95,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.source is not None:
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
     with quiet_start():
-        from nmt.analysis.heads.alignment import (
-            Sentences,
-            align,
-            choose_most_informative,
-            find_links,
-            format_links,
-            select,
-        )
+        from nmt.analysis.heads.alignment import Sentences, find_links, format_links
         from nmt.inference.translator import Translator
 
-        translator = Translator.load(folder.path, engine="keras")
+        has_heads = arguments.gold is not None or _names_heads(arguments)
+        translator = Translator.load(folder.path, engine="keras" if has_heads else "auto")
     if arguments.gold is not None:
         compare_with_gold(arguments, translator, console)
         return
-    candidates = list_candidates(arguments, translator)
+    candidates = list_candidates(arguments, translator) if has_heads else []
     if arguments.sentences:
         outputs = translator.translate(arguments.sentences)
         pairs = [Pair(*both) for both in zip(arguments.sentences, outputs, strict=True)]
@@ -114,14 +112,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with open_output(arguments.output) as out:
         # No bar between the lines of the output if both go to the terminal.
         shown = out is not sys.stdout or not out.isatty()
-        steps = track(align(translator, texts), len(texts), "aligning", notes, shown=shown)
-        first = list(islice(steps, _SAMPLED))
-        sample = [weights for weights in first if weights is not None]
-        method = choose_most_informative(sample, candidates)
-        notes.print(f"links by {method}")
+        steps = track(
+            weigh(translator, texts, candidates, notes), len(texts), "aligning", notes, shown=shown
+        )
         too_long = 0
-        for pair, weights in zip(texts, chain(first, steps), strict=True):
-            links = frozenset() if weights is None else find_links(select(weights, method))
+        for pair, weights in zip(texts, steps, strict=True):
+            links = frozenset() if weights is None else find_links(weights)
             too_long += weights is None and bool(pair.source_words and pair.target_words)
             line = format_links(links)
             if arguments.words:
@@ -133,6 +129,41 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             "the model: their lines have no links",
             stacklevel=1,
         )
+
+
+def weigh(
+    translator: Translator,
+    pairs: Sequence[Sentences],
+    candidates: Sequence[Method],
+    notes: Console,
+) -> Iterator[Array | None]:
+    """Yield the weights [target words, source words + 1] of each pair: see `align`.
+
+    Args:
+        translator: aligns, or returns the attention of heads if there are candidates.
+        pairs: sentences to align.
+        candidates: methods to read plain attention, of which the most informative is chosen.
+        notes: where the chosen method is printed.
+    """
+    from nmt.analysis.heads.alignment import align, align_heads, choose_most_informative, select
+
+    if not candidates:
+        yield from align(translator, pairs)
+        return
+    heads = align_heads(translator, pairs)
+    first = list(islice(heads, _SAMPLED))
+    sample = [weights for weights in first if weights is not None]
+    method = choose_most_informative(sample, candidates)
+    notes.print(f"links by {method}")
+    for weights in chain(first, heads):
+        yield None if weights is None else select(weights, method)
+
+
+def _names_heads(arguments: argparse.Namespace) -> bool:
+    """Whether the options ask for plain attention."""
+    return bool(
+        arguments.mean or arguments.layer is not None or arguments.best_head or arguments.shifted
+    )
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
@@ -153,11 +184,10 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise UserError(f"--head {arguments.head} needs --layer")
     if arguments.head is not None and arguments.best_head:
         raise UserError("give --head or --best-head, not both")
-    has_method = arguments.layer is not None or arguments.best_head or arguments.shifted
-    if arguments.gold is not None and (has_method or arguments.words):
+    if arguments.gold is not None and (_names_heads(arguments) or arguments.words):
         raise UserError(
-            "--gold compares all methods: leave --layer, --head, --best-head, --shifted and "
-            "--words out"
+            "--gold compares all methods: leave --mean, --layer, --head, --best-head, --shifted "
+            "and --words out"
         )
     check_not_input(arguments.output, arguments.source, arguments.reference, arguments.gold)
 
@@ -198,19 +228,20 @@ def compare_with_gold(
         UserError: the file is malformed, has fewer than two pairs, or a pair is too long for the
             model.
     """
-    from nmt.analysis.heads.alignment import align
+    from nmt.analysis.heads.alignment import align, align_heads
     from nmt.analysis.heads.gold import Comparison, read_gold
 
     gold = read_gold(arguments.gold)
     if len(gold) < 2:
         raise UserError(f"{arguments.gold} has one pair: cross-validation needs at least two")
+    sentences = [pair.sentences for pair in gold]
     weights = []
-    aligned = align(translator, [pair.sentences for pair in gold])
-    for number, pair_weights in enumerate(aligned, start=1):
+    for number, pair_weights in enumerate(align_heads(translator, sentences), start=1):
         if pair_weights is None:
             raise UserError(f"{arguments.gold}: pair {number} is too long for the model")
         weights.append(pair_weights)
-    comparison = Comparison(gold, weights)
+    aligned = [each for each in align(translator, sentences) if each is not None]
+    comparison = Comparison(gold, weights, aligned)
     print_listings(comparison.tabulate(), console)
     if arguments.output is not None:
         write_json(arguments.output, comparison.as_json())

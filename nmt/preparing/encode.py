@@ -28,7 +28,7 @@ from nmt.preparing.files import read_gzip, read_json, write_json
 from nmt.preparing.pool import Task
 from nmt.preparing.split import SAMPLE_FILE, STATES_FILE
 from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, CleanShard, PairState, Preparation
-from nmt.text.words import SourceWords
+from nmt.text.source_words import SourceWords
 
 _CHUNK = 20_000  # pairs encoded in one call
 

@@ -8,6 +8,8 @@ checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), 
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
+lexicon.npz       translations of pieces, for alignments: see `nmt.inference.lexicon`
+quality.json      how confidence is computed: see `nmt.inference.quality`
 evaluation_*.json scores and translations of a split or a file
 """
 
@@ -30,7 +32,7 @@ from nmt.config import Config
 from nmt.errors import UserError, suggest
 from nmt.files import digest_file, format_json, write_inside
 from nmt.runs.metrics import MALFORMED, MetricsFile
-from nmt.text.words import SourceWords
+from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # imported in methods: a wrong path is reported before seconds of imports
     import numpy as np

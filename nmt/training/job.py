@@ -125,7 +125,7 @@ def train(config: Config, console: Console) -> Run:
         from nmt.training.defaults import resolve_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.process_group import make_process_group
-        from nmt.training.scoring import score_run
+        from nmt.training.scoring import fit_confidence, score_run
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: seeding invalidates existing ones
@@ -145,6 +145,8 @@ def train(config: Config, console: Console) -> Run:
             is_complete = trainer.train()
         is_scored = is_complete and not session.position.behind
         tests = score_run(session, corpus) if is_scored else {}
+        if is_scored and process_group.is_main_process:
+            fit_confidence(session, corpus)
     evaluation = tests[TEST].evaluation if TEST in tests else None
     return Run(
         folder,

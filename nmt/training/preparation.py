@@ -23,7 +23,7 @@ from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
-from nmt.text.words import SourceWords
+from nmt.text.source_words import SourceWords
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:

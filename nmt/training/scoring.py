@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,3 +64,14 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
             file = TEST_SCORES_FILE if name == TEST else f"evaluation_test_{name}.json"
             folder.write_json(file, content)
     return scores
+
+
+def fit_confidence(session: Session, corpus: Corpus) -> None:
+    """Fit the confidence and the lexicon of a complete run: see `fit_run`."""
+    from nmt.inference.quality_fitting import fit_run
+
+    began = time.monotonic()
+    engine = "keras" if gpus() else "auto"
+    if fit_run(session.folder, corpus, session.console.print, engine) is not None:
+        seconds = time.monotonic() - began
+        session.console.print(f"confidence fitted on the dev split in {seconds:.0f} s")

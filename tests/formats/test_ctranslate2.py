@@ -20,9 +20,12 @@ from nmt.data.tokenizer import BOS, EOS, PAD, load_tokenizer
 from nmt.errors import UserError
 from nmt.formats import ctranslate2
 from nmt.formats.comparison import read_samples
+from nmt.formats.weights.ctranslate2 import write_model
+from nmt.inference.alignment import Aligner
 from nmt.inference.contract import BeamOptions, Hypothesis
 from nmt.inference.ctranslate2_engine import CTranslate2Engine
 from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.lexicon import Lexicon
 from nmt.model.sizes import RecurrentSizes
 from nmt.model.transformer import Transformer
 from nmt.runs.folder import RunFolder
@@ -127,6 +130,33 @@ def test_log_probabilities_are_the_models_own(
     expected = forced(model, sources, [[*target, EOS] for target in targets])
     for ours, theirs in zip(scores, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("heads", ["split", "own"])
+@pytest.mark.parametrize("layer", [0, 1])
+def test_alignments_are_those_of_keras(
+    config: Config, tmp_path: Path, layer: int, heads: str
+) -> None:
+    """Multi-query heads too; and with a lexicon, which does the same to both."""
+    model = random_model(heads=heads, key_value_heads=1, decoder_layers=2)
+    keys = np.array([5 << 32 | 9, 8 << 32 | 12])
+    lexicon = Lexicon(keys, np.array([0.5, 0.9], np.float32), layer)
+    weights = {name: np.asarray(value) for name, value in model.named_weights().items()}
+    tokenizer = Words()
+    write_model(weights, tmp_path, model.sizes, tokenizer, tmp_path, alignment_layer=layer)
+    sources, targets = zip(*PAIRS, strict=True)
+    targets = [np.array(target, np.int32) for target in targets]
+    aligner = Aligner(lexicon)
+    fast = CTranslate2Engine(tmp_path, tokenizer, model.max_length, aligner=aligner)
+    expected = KerasEngine(model, aligner).align(sources, targets)
+    for ours, theirs, source, target in zip(
+        fast.align(sources, targets), expected, sources, targets, strict=True
+    ):
+        assert ours.shape == (len(target) + 1, len(source) + 1)
+        assert ours.dtype == theirs.dtype == np.float32
+        np.testing.assert_allclose(ours, theirs, atol=1e-3)
+        np.testing.assert_allclose(ours.sum(1), 1, atol=1e-5)
+    assert expected[0][0].argmax() == 0  # as the lexicon says
 
 
 def test_small_activations_are_normalized_alike(engine_of: Any) -> None:

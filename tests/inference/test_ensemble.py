@@ -139,3 +139,9 @@ def test_a_mean_of_different_models_is_refused(
     with pytest.raises(UserError, match="has another tokenizer"):
         average([tiny_run, parrot_run], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
+
+
+def test_it_has_no_alignments() -> None:
+    ensemble = engine(make_model(1), make_model(2))
+    with pytest.raises(UserError, match="alignments need attention"):
+        ensemble.align(SOURCES, SOURCES)

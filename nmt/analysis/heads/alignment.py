@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.analysis.heads.statistics import diagonal, entropy
-from nmt.analysis.heads.words import Span, assign_to_words, find_words
-from nmt.inference.forcing import count_pair_tokens
+from nmt.inference.alignment import weigh_words
+from nmt.inference.forcing import align_pairs, count_pair_tokens
 from nmt.inference.translator import Translator
+from nmt.text.words import Span, assign_to_words, find_words
 
 Array = NDArray[Any]
 Links = frozenset[tuple[int, int]]  # (source word, target word), from 0
@@ -65,11 +66,8 @@ def list_methods(layers: int, heads: int, *, shifted: bool) -> list[Method]:
     return [*methods, Method(None, None, shifted)]
 
 
-def weigh_words(cross: Array, source: NDArray[np.float64], target: NDArray[np.float64]) -> Array:
-    """Turn weights between tokens into weights between words.
-
-    The weight of a target and a source word is the sum over the tokens of the source word, and the
-    mean over the tokens of the target word.
+def weigh_rows(cross: Array, source: Array, target: Array) -> Array:
+    """Return the weights between words of both rows of each target token.
 
     Args:
         cross: [layers, H, T, S], end marks included.
@@ -80,20 +78,41 @@ def weigh_words(cross: Array, source: NDArray[np.float64], target: NDArray[np.fl
         [2, layers, H, target words, source words + 1]: the rows that write (0) and the rows that
         read (1) a target word. The last column is the end mark; every row sums to 1.
     """
-    tokens, words = source.shape
-    columns = np.zeros((tokens + 1, words + 1))
-    columns[:tokens, :words] = source
-    columns[tokens, words] = 1
-    rows = np.stack([cross[..., :-1, :], cross[..., 1:, :]])  # [2, layers, H, T - 1, S]
-    return (target / target.sum(0)).T @ rows @ columns
+    written = weigh_words(cross, source, target)
+    # `weigh_words` leaves the last row out: here the first one, which reads the begin mark.
+    read = weigh_words(np.roll(cross, -1, axis=-2), source, target)
+    return np.stack([written, read])
 
 
 def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
-    """Yield `weigh_words` pair by pair.
+    """Yield the weights between words by `Engine.align`, pair by pair: see `weigh_words`.
 
-    It is None for a pair that cannot be aligned: one side has no words, or more tokens than the
+    They are None for a pair that cannot be aligned: one side has no words, or more tokens than the
     model has positions.
     """
+
+    def weigh(fitting: Sequence[tuple[str, str]]) -> list[Array]:
+        size = translator.decoding.batch_size
+        return align_pairs(translator.engine, translator.tokenizer, fitting, batch_size=size)
+
+    return _align(translator, pairs, weigh, weigh_words)
+
+
+def align_heads(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array | None]:
+    """Yield `weigh_rows` of the attention of every head, pair by pair; None as `align`."""
+
+    def weigh(fitting: Sequence[tuple[str, str]]) -> list[Array]:
+        return [attention.cross for attention in translator.attentions(fitting)]
+
+    return _align(translator, pairs, weigh, weigh_rows)
+
+
+def _align(
+    translator: Translator,
+    pairs: Sequence[Sentences],
+    weigh_tokens: Callable[[Sequence[tuple[str, str]]], list[Array]],
+    to_words: Callable[[Array, Array, Array], Array],
+) -> Iterator[Array | None]:
     tokenizer = translator.tokenizer
     for start in range(0, len(pairs), _BATCH):
         batch = pairs[start : start + _BATCH]
@@ -103,13 +122,13 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
             for pair, length in zip(batch, lengths, strict=True)
         ]
         fitting = [(pair.source, pair.target) for pair, fit in zip(batch, fits, strict=True) if fit]
-        attentions = iter(translator.attentions(fitting))
+        weights = iter(weigh_tokens(fitting))
         for pair, fit in zip(batch, fits, strict=True):
             yield (
                 None
                 if not fit
-                else weigh_words(
-                    next(attentions).cross,
+                else to_words(
+                    next(weights),
                     assign_to_words(tokenizer.spans(pair.source), pair.source_words),
                     assign_to_words(tokenizer.target.spans(pair.target), pair.target_words),
                 )
@@ -117,7 +136,7 @@ def align(translator: Translator, pairs: Sequence[Sentences]) -> Iterator[Array 
 
 
 def select(weights: Array, method: Method) -> Array:
-    """Return one method's weights [target words, source words + 1] out of `weigh_words`."""
+    """Return one method's weights [target words, source words + 1] out of `weigh_rows`."""
     layers = weights[int(method.shifted)]  # [layers, H, target words, source words + 1]
     heads = layers.mean(0) if method.layer is None else layers[method.layer - 1]
     return heads.mean(0) if method.head is None else heads[method.head - 1]
@@ -163,7 +182,7 @@ def choose_most_informative(pairs: Iterable[Array], candidates: Sequence[Method]
     """Return the method with the largest mean `information`; manual alignments are not needed.
 
     Args:
-        pairs: `weigh_words` of some pairs.
+        pairs: `weigh_rows` of some pairs.
         candidates: at least one method.
     """
     pairs = list(pairs)

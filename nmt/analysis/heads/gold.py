@@ -18,10 +18,10 @@ from nmt.analysis.heads.alignment import (
     list_methods,
     select,
 )
-from nmt.analysis.heads.words import join_words
 from nmt.analysis.tables import Listing
 from nmt.data.cleaning import clean_text
 from nmt.errors import UserError
+from nmt.text.words import join_words
 
 _LINK = re.compile(r"(\d+)([-?])(\d+)")
 
@@ -128,10 +128,13 @@ class Comparison:
 
     Args:
         gold: at least two sentence pairs.
-        weights: `weigh_words` of each pair.
+        weights: `weigh_rows` of each pair.
+        aligned: weights of each pair by `Engine.align`.
     """
 
-    def __init__(self, gold: Sequence[Gold], weights: Sequence[Array]) -> None:
+    def __init__(
+        self, gold: Sequence[Gold], weights: Sequence[Array], aligned: Sequence[Array]
+    ) -> None:
         self._weights = weights
         _, self.layers, self.heads = weights[0].shape[:3]
         self.methods = [
@@ -146,6 +149,10 @@ class Comparison:
             ]
             for method in self.methods
         }
+        self.aligned = add(
+            compare(find_links(pair_weights), pair)
+            for pair_weights, pair in zip(aligned, gold, strict=True)
+        )
         self.diagonal = add(
             compare(link_diagonally(*map(len, pair.sentences.words())), pair) for pair in gold
         )
@@ -170,7 +177,7 @@ class Comparison:
 
     def rows(self) -> list[tuple[str, Counts]]:
         """Return names and counts of the methods of the first table."""
-        rows = [("plain diagonal", self.diagonal)]
+        rows = [("default", self.aligned), ("plain diagonal", self.diagonal)]
         means = [method for method in self.methods if method.head is None]
         rows += [(str(method), self.counts(method)) for method in means]
         for label, shifted in (("plain", False), ("shifted", True)):
@@ -190,7 +197,8 @@ class Comparison:
         rates = Listing(
             "Alignment error rate",
             "AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), links A, sure S and possible P by hand "
-            "(Och & Ney 2003); lower is better. Plain: the position that writes a word. Shifted: "
+            "(Och & Ney 2003); lower is better. Default: with the run's lexicon if it "
+            "has one. Plain: the position that writes a word. Shifted: "
             "the one that reads it. Most informative: chosen without the links by hand. Best of "
             "the other half: chosen by hand-made links of every other pair, measured on the rest, "
             "both ways.",

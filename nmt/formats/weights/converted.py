@@ -24,13 +24,15 @@ from nmt.runs.checkpoint import DAMAGE, digest_arrays
 from nmt.runs.folder import RunFolder
 
 CONVERTED_FILE = "best.ctranslate2"
-_VERSION = "1"  # of the conversion
+_VERSION = "2"  # of the conversion
 _ORIGIN = "made_from"  # archive member that identifies the weights that were converted
 _MAX_CACHE_BYTES = 2 << 30  # of all converted weights in the user's cache
 _PARTIAL_SECONDS = 24 * 3600  # a partial file older than this has no writer any more
 
 
-def load_or_convert(run: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
+def load_or_convert(
+    run: RunFolder, tokenizer: Tokenizer, alignment_layer: int = -1
+) -> dict[str, bytes]:
     """Return the files of a CTranslate2 model with the run's best weights, by name.
 
     Converted weights are stored beside the checkpoint or, if that folder is read-only, in the
@@ -39,6 +41,7 @@ def load_or_convert(run: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
     Args:
         run: the run folder.
         tokenizer: the run's tokenizer.
+        alignment_layer: see `write_model`.
 
     Raises:
         NotConvertibleError: the run has no best weights yet; or see `check_supported`.
@@ -50,7 +53,7 @@ def load_or_convert(run: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
         raise NotConvertibleError("the run has no best weights yet")
     checkpoints = [path for path in (best, run.checkpoints.start) if path.is_file()]
     digests = [digest_arrays(path) for path in checkpoints]
-    origin = json.dumps([_VERSION, *digests, tokenizer.fingerprint, repr(sizes)])
+    origin = json.dumps([_VERSION, *digests, tokenizer.fingerprint, repr(sizes), alignment_layer])
     in_run = best.with_name(CONVERTED_FILE)
     in_cache = _user_cache() / f"{hashlib.sha256(origin.encode()).hexdigest()}.ctranslate2"
     for path in (in_run, in_cache):
@@ -60,7 +63,7 @@ def load_or_convert(run: RunFolder, tokenizer: Tokenizer) -> dict[str, bytes]:
             return files
     weights = choose_weights(run.load_weights()[0])
     with tempfile.TemporaryDirectory() as folder:
-        write_model(weights, best, sizes, tokenizer, Path(folder))
+        write_model(weights, best, sizes, tokenizer, Path(folder), alignment_layer=alignment_layer)
         files = {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
     for path in (in_run, in_cache):
         try:

@@ -68,6 +68,7 @@ def write_model(
     tokenizer: Tokenizer,
     folder: Path,
     quantization: str = "float32",
+    alignment_layer: int = -1,
 ) -> None:
     """Write a model that `ctranslate2.Translator` loads.
 
@@ -78,6 +79,8 @@ def write_model(
         tokenizer: its tokenizer.
         folder: an existing folder.
         quantization: of the weights: "float32", "int8" or "float16".
+        alignment_layer: index of the decoder layer whose attention CTranslate2 returns, as the mean
+            of all heads.
 
     Raises:
         UserError: weights do not fit the sizes.
@@ -89,6 +92,8 @@ def write_model(
     spec.config.unk_token = tokens[UNK]
     spec.config.bos_token = spec.config.decoder_start_token = tokens[BOS]
     spec.config.eos_token = tokens[EOS]
+    spec.decoder.alignment_layer = np.int16(alignment_layer)
+    spec.decoder.alignment_heads = np.int16(sizes.num_heads)
     spec.config.layer_norm_epsilon = sizes.norm_epsilon
     spec.validate()
     spec.optimize(quantization)

@@ -12,6 +12,7 @@ from nmt.analysis.heads.alignment import (
     Method,
     Sentences,
     align,
+    align_heads,
     choose_most_informative,
     find_links,
     format_links,
@@ -19,7 +20,7 @@ from nmt.analysis.heads.alignment import (
     link_diagonally,
     list_methods,
     select,
-    weigh_words,
+    weigh_rows,
 )
 
 pytest_plugins = ("translators",)
@@ -37,7 +38,7 @@ def test_weights_of_words_are_sums_over_source_and_means_over_target_pieces() ->
             [0.2, 0.2, 0.2, 0.4],
         ]
     )[None, None]
-    plain, shifted = weigh_words(cross, source, target)[:, 0, 0]
+    plain, shifted = weigh_rows(cross, source, target)[:, 0, 0]
     np.testing.assert_allclose(plain, [[0.3, 0.3, 0.4], [0.35, 0.65, 0.0]])
     np.testing.assert_allclose(shifted, [[0.6, 0.4, 0.0], [0.25, 0.55, 0.2]])
 
@@ -88,15 +89,19 @@ def test_a_model_aligns_every_pair_that_has_words(tiny_run: Path) -> None:
         ("Sí.", "Yes."),
     ]
     pairs = [Sentences.of(source.strip(), target) for source, target in texts]
-    aligned = list(align(translator, pairs))
+    aligned = list(align_heads(translator, pairs))
+    by_engine = list(align(translator, pairs))
+    assert [weights is None for weights in by_engine] == [weights is None for weights in aligned]
     assert [weights is None for weights in aligned] == [False, True, False, True, True, False]
     layers = translator.keras_engine("attention").model.attention_layers("cross")
-    for pair, weights in zip(pairs, aligned, strict=True):
-        if weights is None:
+    for pair, weights, engine_weights in zip(pairs, aligned, by_engine, strict=True):
+        if weights is None or engine_weights is None:
             continue
         source, target = pair.words()
         shape = (2, len(layers), layers[0].num_heads, len(target), len(source) + 1)
         assert weights.shape == shape
+        assert engine_weights.shape == shape[-2:]
+        np.testing.assert_allclose(engine_weights.sum(-1), 1, atol=1e-5)
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
     # Words that are one piece each have the rows of that piece.
     source, target = pairs[-1].words()

@@ -109,11 +109,12 @@ def test_a_comparison_finds_the_head_that_aligns() -> None:
     assert pair.sentences.words() == words
     first = np.tile([1.0, 0, 0, 0], (3, 1))
     weights = np.stack([[[first, first]], [[first, np.eye(4)[2::-1]]]])  # [2, 1, 2, 3, 4]
-    comparison = Comparison([pair] * 4, [weights] * 4)
+    comparison = Comparison([pair] * 4, [weights] * 4, [np.eye(4)[2::-1]] * 4)
     assert comparison.counts(Method(1, 2, True)).error_rate == 0
     assert comparison.counts(Method(1, 1, True)).error_rate == pytest.approx(1 - 2 / 6)
     assert comparison.diagonal.error_rate == pytest.approx(1 - 2 / 6)
     rows = dict(comparison.rows())
+    assert rows["default"] == Counts(12, 12, 12, 12)
     assert rows["most informative head: layer 1, head 2, shifted"].error_rate == 0
     assert rows["best head of the other half, shifted"] == Counts(12, 12, 12, 12)
     assert rows["best head of the other half, plain"].error_rate == pytest.approx(1 - 2 / 6)
@@ -135,6 +136,6 @@ def test_what_is_chosen_on_one_half_is_measured_on_the_other() -> None:
     even, odd = (
         np.array([[[first, second]]] * 2) for first, second in ((right, wrong), (wrong, right))
     )
-    comparison = Comparison([pair] * 4, [even, odd, even, odd])
+    comparison = Comparison([pair] * 4, [even, odd, even, odd], [right] * 4)
     assert comparison.counts(Method(1, 1, False)).error_rate == 0.5
     assert dict(comparison.rows())["best head of the other half, plain"].error_rate == 1

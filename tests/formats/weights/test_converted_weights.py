@@ -69,6 +69,13 @@ def test_it_is_made_anew_when_the_checkpoint_changes(run: RunFolder) -> None:
     assert files_of(run) == changed
 
 
+def test_it_is_made_anew_for_the_attention_of_another_layer(run: RunFolder) -> None:
+    tokenizer = run.load_tokenizer()
+    first, second = (load_or_convert(run, tokenizer, layer) for layer in (0, 1))
+    assert first["model.bin"] != second["model.bin"]
+    assert load_or_convert(run, tokenizer, 1) == second
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
 

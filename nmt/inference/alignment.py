@@ -1,0 +1,155 @@
+"""Which source tokens, words and characters a translation comes from. No Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import Match, SequenceMatcher
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.inference.lexicon import Lexicon
+from nmt.text.spans import SLOTS
+
+Array = NDArray[Any]
+
+_DISCOUNT = 0.75  # of source tokens, by the attention that they receive from all positions
+_LEAST_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
+_LEAST_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow attention
+
+
+class Aligner(NamedTuple):
+    """Turns cross-attention, as the mean of the heads of one layer, into an alignment.
+
+    Attributes:
+        lexicon: the run's; None: attention decides alone.
+    """
+
+    lexicon: Lexicon | None = None
+
+    def choose_layer(self, layers: int) -> int:
+        """Return the index of the layer to read, of a decoder with this many.
+
+        Without a measurement it is the last one, or of more than three the one before the last
+        (Garg et al. 2019, Jointly Learning to Align and Translate).
+        """
+        if self.lexicon is not None and self.lexicon.layer is not None:
+            return self.lexicon.layer
+        return layers - (2 if layers > 3 else 1)
+
+    def align(self, attention: Array, source: np.ndarray, target: np.ndarray) -> Array:
+        """Return how much each target token is aligned to each source token.
+
+        Args:
+            attention: [T, S], row t of the position that writes target token t.
+            source: ids without end mark [S - 1].
+            target: ids without end mark [T - 1].
+
+        Returns:
+            float32 [T, S]; rows sum to 1.
+        """
+        # Source tokens that every position attends to, such as the end mark, count less.
+        weights = attention / np.maximum(attention.sum(0), 1e-9) ** _DISCOUNT
+        weights /= np.maximum(weights.sum(1, keepdims=True), 1e-9)
+        if self.lexicon is not None:
+            known = self.lexicon.weigh(np.append(source, EOS), np.append(target, EOS))
+            weights = (weights + _LEAST_ATTENTION) * (known + _LEAST_PROBABILITY)
+        return (weights / np.maximum(weights.sum(1, keepdims=True), 1e-9)).astype(np.float32)
+
+
+def measure_layers(
+    attentions: Sequence[Array],
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    lexicon: Lexicon,
+) -> int:
+    """Return the index of the decoder layer whose attention agrees best with a lexicon.
+
+    Args:
+        attentions: per pair the weights [layers, H, T, S].
+        sources: ids of each without end mark.
+        targets: ids of each without end mark.
+        lexicon: learned from other pairs.
+    """
+    agreement = np.zeros(len(attentions[0]))
+    for attention, source, target in zip(attentions, sources, targets, strict=True):
+        known = lexicon.weigh(np.append(source, EOS), np.append(target, EOS))
+        agreement += [
+            (Aligner().align(weights.mean(0), source, target) * known).sum()
+            for weights in attention
+        ]
+    return int(agreement.argmax())
+
+
+def weigh_words(weights: Array, source: Array, target: Array) -> Array:
+    """Turn weights between tokens into weights between words.
+
+    The weight of a target and a source word is the sum over the tokens of the source word, and the
+    mean over the tokens of the target word.
+
+    Args:
+        weights: [..., T, S], end marks included.
+        source: [S - 1, source words], see `assign_to_words`.
+        target: [T - 1, target words].
+
+    Returns:
+        [..., target words, source words + 1]: the last column is the end mark; every row sums to 1.
+    """
+    tokens, words = source.shape
+    columns = np.zeros((tokens + 1, words + 1))
+    columns[:tokens, :words] = source
+    columns[tokens, words] = 1
+    return (target / target.sum(0)).T @ weights[..., :-1, :] @ columns
+
+
+def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[int]]:
+    """Return the text of target tokens, and the index of the token that wrote each character.
+
+    Args:
+        tokenizer: of the target.
+        tokens: ids without end mark.
+    """
+    if not len(tokens):
+        return "", []
+    texts = tokenizer.decode([tokens[:count] for count in range(1, len(tokens) + 1)])
+    text = texts[-1]
+    owners: list[int] = []
+    for index, part in enumerate(texts):
+        # A piece that ends inside of a character, as bytes do, may count as one more.
+        owners += [index] * (min(len(part), len(text)) - len(owners))
+    return text, owners
+
+
+def match_characters(text: str, other: str) -> list[int]:
+    """Return for every character of a text the index of its counterpart in another one, or -1.
+
+    White space has none. The texts may differ in letter case, white space and a few insertions.
+    """
+    sides = text, other
+    first, second = ([i for i, sign in enumerate(side) if not sign.isspace()] for side in sides)
+    ours, theirs = (
+        "".join(side[i].lower()[:1] for i in indices)
+        for side, indices in zip(sides, (first, second), strict=True)
+    )
+    matched = [-1] * len(text)
+    blocks = [Match(0, 0, len(first))]
+    if ours != theirs:
+        blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    for at, other_at, length in blocks:
+        for offset in range(length):
+            matched[first[at + offset]] = second[other_at + offset]
+    return matched
+
+
+def expand_slots(text: str, spans: Sequence[str]) -> tuple[str, list[int]]:
+    """Return a text with kept spans in place of their slots, and where each character came from.
+
+    Args:
+        text: with slots.
+        spans: the kept spans, by number of their slot.
+    """
+    values = dict(zip(SLOTS, spans, strict=False))
+    parts = [values.get(sign, sign) for sign in text]
+    return "".join(parts), [i for i, part in enumerate(parts) for _ in part]

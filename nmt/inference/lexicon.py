@@ -1,0 +1,115 @@
+"""Which target token a source token usually becomes: probabilities learned from pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.tokenizer import EOS
+from nmt.errors import UserError
+from nmt.files import replace_atomically
+
+LEXICON_FILE = "lexicon.npz"  # in a run folder
+MOST_PAIRS = 40_000  # pairs that suffice: with all 111,000 of Tatoeba alignments are no better
+_ITERATIONS = 5
+_LEAST = 1e-3  # probabilities below it are dropped
+_SHIFT = 32  # bits of a target id in a key
+
+
+class Lexicon:
+    """Probabilities of target tokens, given one source token: IBM Model 1 (Brown et al. 1993).
+
+    The end marks of both sides are tokens like others: target tokens without a counterpart are
+    explained by the end mark of the source.
+
+    Args:
+        keys: int64 [N], ascending: source id << 32 | target id.
+        probabilities: float32 [N].
+        layer: index of the decoder layer whose cross-attention agrees best with the probabilities;
+            None: not measured.
+    """
+
+    def __init__(
+        self, keys: NDArray[np.int64], probabilities: NDArray[np.float32], layer: int | None = None
+    ) -> None:
+        self._keys, self._probabilities, self.layer = keys, probabilities, layer
+        self._targets = np.unique(keys & ((1 << _SHIFT) - 1))
+
+    @classmethod
+    def train(
+        cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], seed: int = 1
+    ) -> Lexicon:
+        """Learn from pairs of ids without end marks; from a random sample if there are many."""
+        chosen = np.arange(len(sources))
+        if len(chosen) > MOST_PAIRS:
+            chosen = np.random.default_rng(seed).choice(len(chosen), MOST_PAIRS, replace=False)
+        keys, rows = [], []
+        row = 0
+        for index in chosen.tolist():
+            source, target = np.append(sources[index], EOS), np.append(targets[index], EOS)
+            keys.append(_make_keys(source, target).ravel())
+            rows.append(np.repeat(np.arange(row, row + len(target)), len(source)))
+            row += len(target)
+        unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+        row_of_cell = np.concatenate(rows)
+        source_of_key = unique >> _SHIFT
+        probabilities = np.ones(len(unique))
+        for _ in range(_ITERATIONS):
+            cells = probabilities[inverse]
+            shares = cells / np.bincount(row_of_cell, cells)[row_of_cell]
+            counts = np.bincount(inverse, shares, len(unique))
+            probabilities = counts / np.bincount(source_of_key, counts)[source_of_key]
+        is_kept = probabilities >= _LEAST
+        return cls(unique[is_kept], probabilities[is_kept].astype(np.float32))
+
+    @classmethod
+    def load(cls, folder: Path) -> Lexicon | None:
+        """Return the lexicon of a run; None if the run has none.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        path = folder / LEXICON_FILE
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path) as arrays:
+                layer = int(arrays["layer"])
+                return cls(arrays["keys"], arrays["probabilities"], None if layer < 0 else layer)
+        except Exception as error:  # whatever a damaged archive raises
+            raise UserError(f"{path} is damaged ({error}): delete it") from error
+
+    def save(self, folder: Path) -> None:
+        """Write the lexicon into a run folder."""
+        with replace_atomically(folder / LEXICON_FILE) as file:
+            np.savez_compressed(
+                file,
+                keys=self._keys,
+                probabilities=self._probabilities,
+                layer=-1 if self.layer is None else self.layer,
+            )
+
+    def weigh(self, source: np.ndarray, target: np.ndarray) -> NDArray[np.float64]:
+        """Return the probability of each target token given each source token: [T, S].
+
+        A target token that the lexicon does not know, such as the byte of a rare letter, is a copy
+        of the same source token.
+
+        Args:
+            source: ids [S].
+            target: ids [T].
+        """
+        keys = _make_keys(source, target)
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        known = np.where(self._keys[at] == keys, self._probabilities[at], 0.0)
+        is_unknown = ~np.isin(target, self._targets)
+        copied = source[None] == target[:, None]
+        return np.where(is_unknown[:, None], copied, known)
+
+
+def _make_keys(source: np.ndarray, target: np.ndarray) -> NDArray[np.int64]:
+    """Return the key of every pair of tokens: [T, S]."""
+    return (source.astype(np.int64) << _SHIFT)[None] | target.astype(np.int64)[:, None]

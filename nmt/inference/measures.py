@@ -1,0 +1,237 @@
+"""What tells a good translation from a bad one: measures of a sentence and of its words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.inference.alignment import expand_slots, find_owners, match_characters
+from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.results import Translation
+from nmt.inference.segments import Segment
+from nmt.text.words import Span, assign_to_words, find_words
+
+Array = NDArray[Any]
+
+# Measures of a sentence, in order.
+SENTENCE_MEASURES = (
+    "mean log-probability",
+    "mean probability",
+    "least log-probability",
+    "improbable tokens",  # share
+    "agreement",  # mean chrF with the other hypotheses of the beam, 0 to 1
+    "weighted agreement",  # the same, each weighted by its probability
+    "probability within the beam",  # log of the share
+    "sharpness of the alignment",
+    "coverage",  # of source tokens by the alignment
+    "translated target tokens",  # by the lexicon, as mean log-probability
+    "translated source tokens",
+    "source tokens",  # log of the number
+    "length ratio",  # log of target tokens per source token
+    "difference of the length ratio from 1",
+    "repeated tokens",  # share
+    "characters per source token",
+    "lost spans",
+)
+# Measures of a word, in order.
+WORD_MEASURES = (
+    "log-probability",  # mean of its tokens
+    "probability",
+    "least log-probability",
+    "sharpness of the alignment",
+    "characters",  # log of the number
+    "mark",  # 1 for a punctuation mark or symbol
+    "sentence",  # its confidence
+)
+
+_IMPROBABLE = float(np.log(0.3))
+_LEAST = 1e-3  # added to probabilities of the lexicon
+_MOST_PROBABLE = 20.0  # times: another hypothesis can be more probable, but shorter
+_LINKED = 0.5  # a source word is linked if it has this share of the largest weight
+_INSERTED = (-3.0, 0.05, -3.0, 0.0)  # measures of a word that no token wrote
+
+
+class MeasuredWord(NamedTuple):
+    """A word of a translation before its confidence is known."""
+
+    begin: int
+    end: int
+    measures: tuple[float, ...]  # all `WORD_MEASURES` but the last
+    sources: tuple[Span, ...]  # characters of `Segment.written`
+
+
+class Measured(NamedTuple):
+    """A translation of a segment with its measures."""
+
+    sentence: Array  # float64, one per `SENTENCE_MEASURES`
+    words: list[MeasuredWord]
+
+
+def measure(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    lexicon: Lexicon | None,
+    segments: Sequence[Segment],
+    outputs: Sequence[Sequence[Hypothesis]],
+    translations: Sequence[Sequence[Translation]],
+) -> list[list[Measured]]:
+    """Return the measures of translations of a batch of segments.
+
+    Args:
+        engine: the engine that searched.
+        tokenizer: of the run.
+        lexicon: of the run; None: its measures are 0.
+        segments: of similar length.
+        outputs: the hypotheses of each, best first, as many as the beam has.
+        translations: those of the first hypotheses of each.
+
+    Raises:
+        UserError: the model has no attention.
+    """
+    chosen = [
+        (segment, hypotheses, number, translation)
+        for segment, hypotheses, written in zip(segments, outputs, translations, strict=True)
+        for number, translation in enumerate(written)
+    ]
+    sources = [segment.ids for segment, *_ in chosen]
+    targets = [
+        np.asarray(hypotheses[number].tokens[:-1], np.int32) for _, hypotheses, number, _ in chosen
+    ]
+    log_probs = engine.score(sources, targets)
+    alignments = engine.align(sources, targets)
+    measured = iter(
+        Measured(
+            _measure_sentence(
+                segment, hypotheses, number, translation, tokenizer, lexicon, values, weights
+            ),
+            _measure_words(segment, translation, tokenizer, values, weights),
+        )
+        for (segment, hypotheses, number, translation), values, weights in zip(
+            chosen, log_probs, alignments, strict=True
+        )
+    )
+    return [[next(measured) for _ in written] for written in translations]
+
+
+def _measure_sentence(
+    segment: Segment,
+    hypotheses: Sequence[Hypothesis],
+    number: int,
+    translation: Translation,
+    tokenizer: Tokenizer,
+    lexicon: Lexicon | None,
+    log_probs: Array,
+    weights: Array,
+) -> Array:
+    """Return the `SENTENCE_MEASURES` of one hypothesis.
+
+    Args:
+        segment: what was translated.
+        hypotheses: of the beam.
+        number: index of the one to measure.
+        translation: what was written of it.
+        tokenizer: of the run.
+        lexicon: of the run.
+        log_probs: [T].
+        weights: [T, S], see `Engine.align`.
+    """
+    source, target = np.append(segment.ids, EOS), np.asarray(hypotheses[number].tokens)
+    known = np.ones((len(target), len(source)))
+    if lexicon is not None:
+        known = lexicon.weigh(source, target)
+    covered = np.minimum(weights[:-1, :-1].sum(0), 1)
+    ratio = float(np.log(len(target) / len(source)))
+    return np.array(
+        [
+            log_probs.mean(),
+            np.exp(log_probs).mean(),
+            log_probs.min(),
+            (log_probs < _IMPROBABLE).mean(),
+            *_compare(tokenizer, hypotheses, number),
+            weights.max(1).mean(),
+            covered.mean() if covered.size else 0.0,
+            np.log(known.max(1) + _LEAST).mean(),
+            np.log(known.max(0) + _LEAST).mean(),
+            np.log(len(source)),
+            ratio,
+            abs(ratio),
+            1 - len(set(target.tolist())) / len(target),
+            len(segment.text) / len(source),
+            len(translation.lost_spans),
+        ]
+    )
+
+
+def _compare(
+    tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis], number: int
+) -> tuple[float, float, float]:
+    """Return how far other hypotheses agree with one, and the log of its share of probability."""
+    others = [hypothesis for i, hypothesis in enumerate(hypotheses) if i != number]
+    if not others:
+        return 1.0, 1.0, 0.0
+    from nmt.inference.metrics import sentence_scores  # loads sacreBLEU
+
+    text, *texts = tokenizer.decode([each.tokens for each in (hypotheses[number], *others)])
+    agreement = np.array(sentence_scores([text] * len(texts), texts)) / 100
+    differences = [other.log_prob - hypotheses[number].log_prob for other in others]
+    shares = np.minimum(np.exp(np.minimum(differences, 50)), _MOST_PROBABLE)
+    total = 1 + shares.sum()
+    weighted = (1 + (shares * agreement).sum()) / total
+    return float(agreement.mean()), float(weighted), float(-np.log(total))
+
+
+def _measure_words(
+    segment: Segment,
+    translation: Translation,
+    tokenizer: Tokenizer,
+    log_probs: Array,
+    weights: Array,
+) -> list[MeasuredWord]:
+    """Return the words of a translation with their measures and the source words they come from."""
+    tokens = translation.tokens[:-1]
+    text, owners = find_owners(tokenizer.target, tokens)
+    text, origins = expand_slots(text, segment.spans)
+    owner_of = [
+        owners[origins[at]] if at >= 0 else -1 for at in match_characters(translation.text, text)
+    ]
+    source_spans, columns = _find_source_words(segment, tokenizer)
+    words = []
+    for begin, end in find_words(translation.text):
+        rows = [owner for owner in owner_of[begin:end] if owner >= 0]
+        word = translation.text[begin:end]
+        shape = (float(np.log(len(word))), float(not any(map(str.isalnum, word))))
+        if not rows:
+            words.append(MeasuredWord(begin, end, (*_INSERTED, *shape), ()))
+            continue
+        row = weights[rows].mean(0)
+        by_word = row[: len(columns)] @ columns
+        linked = by_word >= max(_LINKED * by_word.max(initial=0), row[-1], 1e-6)
+        sources = tuple(source_spans[i] for i in np.flatnonzero(linked))
+        values = log_probs[rows]
+        measures = values.mean(), np.exp(values).mean(), values.min(), row.max()
+        words.append(MeasuredWord(begin, end, (*map(float, measures), *shape), sources))
+    return words
+
+
+def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
+    """Return the words of `Segment.written`, and the share of each token that belongs to each.
+
+    The shares are [S - 1, words]; the tokens of a tag belong to no word.
+    """
+    words = find_words(segment.text)
+    spans = tokenizer.spans(segment.text)
+    tag = len(segment.ids) - len(spans)
+    if not words or tag < 0:  # a part of a text that was cut between tokens
+        return [], np.zeros((len(segment.ids), 0))
+    shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
+    _, origins = expand_slots(segment.text, segment.spans)
+    written = []
+    for begin, end in words:
+        first = int(np.searchsorted(origins, begin))
+        written.append((first, int(np.searchsorted(origins, end))))
+    return written, shares

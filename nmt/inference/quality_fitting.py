@@ -1,0 +1,337 @@
+"""Confidence fitted on dev pairs and measured on test pairs; and the lexicon of alignments."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.corpus import Corpus
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+from nmt.inference.alignment import measure_layers
+from nmt.inference.batching import plan_batches
+from nmt.inference.contract import SearchRequest
+from nmt.inference.lexicon import MOST_PAIRS, Lexicon
+from nmt.inference.measures import WORD_MEASURES, Measured, measure
+from nmt.inference.metrics import sentence_scores
+from nmt.inference.quality import Linear, QualityModel
+from nmt.inference.segments import Segment, SegmentWriter
+from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
+from nmt.text.words import find_words
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+    from nmt.runs.folder import RunFolder
+
+Array = NDArray[Any]
+
+LEAST_PAIRS = 50  # dev pairs that a fit needs
+_PAIRS = 750  # dev pairs that are used, each as it is and with a change
+_KNOTS = 40  # of the curve from the linear prediction to chrF, at most
+_LEAST_PER_KNOT = 25  # translations
+_WORST = 0.1  # share of translations that should be found
+_LAYER_PAIRS = 128  # by which a layer is chosen
+
+
+class Sample(NamedTuple):
+    """A translation that has a reference."""
+
+    measured: Measured
+    score: float  # chrF2++, 0 to 1
+    word_labels: list[bool]  # whether the reference has the word
+    log_prob: float  # mean of all tokens, end mark included
+    tokens: int  # of the translation
+
+
+class Correlation(NamedTuple):
+    """How well a value tells good translations from bad ones, by their sentence chrF2++."""
+
+    pearson: float
+    kendall: float
+    worst_tenth: float  # share of the tenth with the lowest chrF that is in the lowest tenth
+
+
+def fit_run(
+    folder: RunFolder, corpus: Corpus, log: Callable[[str], object], engine: str = "auto"
+) -> QualityModel | None:
+    """Fit the lexicon and the confidence of a complete run, and write both into its folder.
+
+    Args:
+        folder: the run.
+        corpus: of the run.
+        log: called with a line for what cannot be fitted, and why.
+        engine: see `Translator.load`.
+
+    Returns:
+        The confidence; None if the run cannot have one.
+    """
+    from nmt.inference.translator import Translator
+
+    lexicon = None
+    try:
+        lexicon = train_lexicon(folder, corpus)
+        lexicon.save(folder.path)
+    except UserError as error:  # the text of the training pairs is not at hand
+        log(f"no lexicon for alignments: {error}")
+    if len(corpus.dev) < LEAST_PAIRS:
+        log(f"no confidence: it needs {LEAST_PAIRS} dev pairs or more, got {len(corpus.dev)}")
+        return None
+    try:
+        if lexicon is not None and folder.config.model.decoder_layers > 1:
+            lexicon.layer = _measure_layers(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
+            lexicon.save(folder.path)
+        translator = Translator.load(folder.path, engine=engine, unit="line")
+        model = fit_quality(translator, corpus.dev, lexicon)
+    except UserError as error:  # such as a model without attention
+        log(f"no confidence: {error}")
+        return None
+    model.save(folder.path)
+    return model
+
+
+def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
+    """Learn the lexicon of a run from a sample of its training pairs.
+
+    Raises:
+        UserError: the corpus has no text of the training pairs.
+    """
+    tokenizer, pairs = folder.load_tokenizer(), corpus.train
+    if len(pairs) > MOST_PAIRS:
+        pairs = random.Random(seed).sample(pairs, MOST_PAIRS)
+    sources = tokenizer.encode([pair.source for pair in pairs])
+    return Lexicon.train(sources, tokenizer.target.encode([pair.target for pair in pairs]))
+
+
+def _measure_layers(folder: RunFolder, pairs: Sequence[Pair], lexicon: Lexicon) -> int | None:
+    """Return the layer whose attention agrees best with the lexicon; None: it has no layers."""
+    from nmt.inference.translator import Translator
+
+    translator = Translator.load(folder.path, engine="keras")
+    engine, tokenizer = translator.keras_engine("attention"), translator.tokenizer
+    most = engine.max_length - 1
+    sources = tokenizer.encode([pair.source for pair in pairs])
+    targets = tokenizer.target.encode([pair.target for pair in pairs])
+    fitting = [i for i, ids in enumerate(sources) if max(len(ids), len(targets[i])) <= most]
+    sources, targets = [sources[i] for i in fitting], [targets[i] for i in fitting]
+    [kind] = [kind for kind in engine.model.attention_kinds if kind.is_cross]
+    attentions = [
+        weights[kind.name]
+        for start in range(0, len(sources), translator.decoding.batch_size)
+        for weights in engine.attention(
+            sources[start : start + translator.decoding.batch_size],
+            targets[start : start + translator.decoding.batch_size],
+        )
+    ]
+    return measure_layers(attentions, sources, targets, lexicon) if attentions else None
+
+
+def fit_quality(
+    translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None, seed: int = 1
+) -> QualityModel:
+    """Fit confidence on dev pairs, as they are and with changes.
+
+    Args:
+        translator: of the run.
+        pairs: a sample is used if there are many.
+        lexicon: of the run.
+        seed: of the sample and the changes.
+
+    Raises:
+        UserError: there are too few pairs, or the model has no attention.
+    """
+    draw = random.Random(seed)
+    pairs = draw.sample(list(pairs), min(len(pairs), _PAIRS))
+    samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
+    if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
+        raise UserError(f"confidence needs {LEAST_PAIRS} dev pairs or more, got {len(pairs)}")
+    measures = np.array([sample.measured.sentence for sample in samples])
+    scores = np.array([sample.score for sample in samples])
+    sentence = Linear.fit(measures, scores)
+    curve = fit_curve(sentence.predict(measures), scores)
+    no_words = Linear.unfitted(np.zeros((1, len(WORD_MEASURES))))
+    model = QualityModel(sentence, curve, no_words, lexicon)
+    table, labels = tabulate_words(samples, model.score(measures))
+    return replace(model, word=Linear.fit_logistic(table, labels)) if len(table) else model
+
+
+def tabulate_words(samples: Sequence[Sample], confidence: Array) -> tuple[Array, Array]:
+    """Return the `WORD_MEASURES` [N, M] of all words, and whether the reference has each [N].
+
+    Args:
+        samples: translations.
+        confidence: of each.
+    """
+    rows = [
+        [*word.measures, value]
+        for sample, value in zip(samples, confidence.tolist(), strict=True)
+        for word in sample.measured.words
+    ]
+    labels = [label for sample in samples for label in sample.word_labels]
+    return np.array(rows), np.array(labels, np.float64)
+
+
+def fit_curve(predictions: Array, scores: Array) -> tuple[tuple[float, float], ...]:
+    """Return a rising curve from predictions to mean scores: isotonic regression of means.
+
+    Args:
+        predictions: [N].
+        scores: [N].
+    """
+    order = np.argsort(predictions, kind="stable")
+    count = max(1, min(_KNOTS, len(order) // _LEAST_PER_KNOT))
+    knots: list[tuple[float, float, int]] = []
+    for chunk in np.array_split(order, count):
+        knot = float(predictions[chunk].mean()), float(scores[chunk].mean()), len(chunk)
+        # Neighbours that do not rise are pooled.
+        while knots and (knots[-1][1] >= knot[1] or knots[-1][0] >= knot[0]):
+            x, y, size = knots.pop()
+            total = size + knot[2]
+            knot = (
+                (x * size + knot[0] * knot[2]) / total,
+                (y * size + knot[1] * knot[2]) / total,
+                total,
+            )
+        knots.append(knot)
+    return tuple((x, min(max(y, 0.0), 1.0)) for x, y, _ in knots)
+
+
+def change_pairs(pairs: Sequence[Pair], draw: random.Random) -> list[Pair]:
+    """Return pairs whose sources a careless writer could have written, or nobody.
+
+    A change is drawn for each pair: of letter case, accents or punctuation, typing errors, other
+    sentences appended (and their translations), shuffled words, shuffled letters.
+    """
+    changes: list[Callable[[str, random.Random], str]] = [
+        change_case,
+        remove_accents,
+        change_punctuation,
+        make_typo,
+        lambda text, draw: make_typo(make_typo(make_typo(text, draw), draw), draw),
+        _shuffle_words,
+        _shuffle_letters,
+    ]
+    changed = []
+    for pair in pairs:
+        number = draw.randrange(len(changes) + 1)
+        if number < len(changes):
+            changed.append(Pair(changes[number](pair.source, draw), pair.target))
+            continue
+        joined = [pair, *draw.choices(list(pairs), k=draw.choice((1, 2)))]
+        changed.append(
+            Pair(" ".join(each.source for each in joined), " ".join(each.target for each in joined))
+        )
+    return changed
+
+
+def _shuffle_words(text: str, draw: random.Random) -> str:
+    words = text.split()
+    return " ".join(draw.sample(words, len(words)))
+
+
+def _shuffle_letters(text: str, draw: random.Random) -> str:
+    return " ".join("".join(draw.sample(word, len(word))) for word in text.split())
+
+
+def observe(translator: Translator, pairs: Sequence[Pair], lexicon: Lexicon | None) -> list[Sample]:
+    """Return the best translations of the pairs whose source is one segment."""
+    segmented = translator.segmenter.segment_all([pair.source for pair in pairs])
+    kept = [
+        (text.segments[0], pair.target)
+        for text, pair in zip(segmented, pairs, strict=True)
+        if len(text.segments) == 1 and not text.segments[0].is_copied
+    ]
+    lengths = [len(segment.ids) for segment, _ in kept]
+    engine = translator.engine
+    samples: list[Sample | None] = [None] * len(kept)
+
+    def work(indices: list[int]) -> None:
+        batch = [kept[i] for i in indices]
+        for i, sample in zip(indices, _observe_batch(translator, batch, lexicon), strict=True):
+            samples[i] = sample
+
+    with ThreadPoolExecutor(engine.parallel) as pool:
+        list(pool.map(work, plan_batches(lengths, translator.decoding.batch_size, engine.parallel)))
+    return [sample for sample in samples if sample is not None]
+
+
+def _observe_batch(
+    translator: Translator, batch: Sequence[tuple[Segment, str]], lexicon: Lexicon | None
+) -> list[Sample]:
+    tokenizer, engine = translator.tokenizer, translator.engine
+    segments = [segment for segment, _ in batch]
+    references = [reference for _, reference in batch]
+    request = SearchRequest(n_best=translator.decoding.beam_size)
+    options = request.resolve(translator.decoding, tokenizer.vocabulary_size)
+    sources = [segment.ids for segment in segments]
+    limits = [translator.pipeline.output_limit(len(ids), 0) for ids in sources]
+    nothing = np.zeros(0, np.int32)
+    outputs = engine.search(sources, np.array(limits, np.int32), options, nothing)
+    written = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])
+    measured = measure(engine, tokenizer, lexicon, segments, outputs, written)
+    scores = sentence_scores([best.text for [best] in written], references)
+    samples = []
+    for [best], [measures], reference, score in zip(
+        written, measured, references, scores, strict=True
+    ):
+        words = {reference[begin:end].casefold() for begin, end in find_words(reference)}
+        labels = [best.text[word.begin : word.end].casefold() in words for word in measures.words]
+        mean = best.log_prob / len(best.tokens)
+        samples.append(Sample(measures, score / 100, labels, mean, len(best.tokens)))
+    return samples
+
+
+def compare_with_log_probs(
+    model: QualityModel, samples: Sequence[Sample]
+) -> dict[str, Correlation]:
+    """Return how well confidence and log-probabilities tell the chrF of translations."""
+    scores = np.array([sample.score for sample in samples])
+    measures = np.array([sample.measured.sentence for sample in samples])
+    means = np.array([sample.log_prob for sample in samples])
+    totals = np.array([sample.log_prob * sample.tokens for sample in samples])
+    return {
+        "confidence": correlate(model.score(measures), scores),
+        "mean log-probability": correlate(means, scores),
+        "total log-probability": correlate(totals, scores),
+    }
+
+
+def correlate(values: Array, scores: Array) -> Correlation:
+    """Return how well values tell scores, both [N]."""
+    differences = np.sign(values[:, None] - values) * np.sign(scores[:, None] - scores)
+    pairs = ((values[:, None] != values) & (scores[:, None] != scores)).sum()
+    count = max(1, round(len(scores) * _WORST))
+    worst, lowest = (set(np.argsort(each, kind="stable")[:count]) for each in (scores, values))
+    return Correlation(
+        float(np.corrcoef(values, scores)[0, 1]) if values.std() and scores.std() else 0.0,
+        float(differences.sum() / max(pairs, 1)),
+        len(worst & lowest) / count,
+    )
+
+
+def rank_words(model: QualityModel, samples: Sequence[Sample]) -> dict[str, float]:
+    """Return how often a word that the reference has is ranked above one that it lacks.
+
+    The area under the curve of true and false positives: by confidence, and by log-probability.
+    """
+    measures = np.array([sample.measured.sentence for sample in samples])
+    table, labels = tabulate_words(samples, model.score(measures))
+    ranked = {"confidence": model.word.predict(table), "log-probability": table[:, 0]}
+    return {name: _area_under_curve(values, labels) for name, values in ranked.items()}
+
+
+def _area_under_curve(values: Array, labels: Array) -> float:
+    """Return the area for values and labels [N], 0 or 1; ties count half."""
+    _, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middles = np.cumsum(counts) - (counts - 1) / 2
+    positives = labels.sum()
+    negatives = len(labels) - positives
+    if not positives or not negatives:
+        return 0.5
+    total = middles[ranks][labels > 0].sum() - positives * (positives + 1) / 2
+    return float(total / (positives * negatives))

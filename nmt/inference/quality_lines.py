@@ -1,0 +1,67 @@
+"""Confidence of translations as JSON Lines: one object per text."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from nmt.files import format_json_line
+from nmt.inference.results import Translation
+from nmt.inference.text_files import open_output
+
+
+class QualityLines:
+    """Writes the confidence of each text, whatever pace translations come at.
+
+    Args:
+        path: of the file; None: nothing is written.
+        resources: closes the file.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path | None, resources: ExitStack) -> None:
+        self._out = resources.enter_context(open_output(path)) if path else None
+        self._sources: deque[str] = deque()
+
+    def watch(self, chunks: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+        """Yield chunks of texts, and remember them until their translations are written."""
+        for chunk in chunks:
+            if self._out is not None:
+                self._sources.extend(chunk)
+            yield chunk
+
+    def write(self, translations: Sequence[Sequence[Translation]]) -> None:
+        """Write a line for the best translation of each of the texts that come next."""
+        if self._out is None:
+            return
+        for [best, *_] in translations:
+            self._out.write(format_json_line(describe(self._sources.popleft(), best)))
+        self._out.flush()
+
+
+def describe(source: str, translation: Translation) -> dict[str, object]:
+    """Return a translation with its confidence, for a JSON file."""
+    return {
+        "source": source,
+        "translation": translation.text,
+        "confidence": round_confidence(translation.confidence),
+        "words": [
+            {
+                "begin": word.begin,
+                "end": word.end,
+                "confidence": round_confidence(word.confidence),
+                "sources": [list(span) for span in word.sources],
+            }
+            for word in translation.words
+        ],
+        "lost_spans": list(translation.lost_spans),
+    }
+
+
+def round_confidence(value: float | None) -> float | None:
+    """Return a confidence with as many digits as have a meaning."""
+    return None if value is None else round(value, 3)

@@ -1,0 +1,133 @@
+"""Alignments made of attention and a lexicon, counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.inference.alignment import (
+    Aligner,
+    expand_slots,
+    find_owners,
+    match_characters,
+    measure_layers,
+    weigh_words,
+)
+from nmt.inference.lexicon import Lexicon
+from nmt.text.spans import SLOTS
+
+
+def make_lexicon(entries: dict[tuple[int, int], float], layer: int | None = None) -> Lexicon:
+    keys = sorted(entries)
+    return Lexicon(
+        np.array([source << 32 | target for source, target in keys]),
+        np.array([entries[key] for key in keys], np.float32),
+        layer,
+    )
+
+
+def test_what_every_position_attends_to_counts_less() -> None:
+    """Both words look at the end mark most; each has one source word that the other lacks."""
+    attention = np.array([[0.4, 0.0, 0.6], [0.0, 0.4, 0.6], [0.0, 0.0, 1.0]])
+    weights = Aligner().align(attention, np.array([5, 6]), np.array([7, 8]))
+    first, last = 0.4 / 0.4**0.75, 0.6 / 2.2**0.75  # columns sum to 0.4, 0.4, 2.2
+    expected = np.array([[first, 0, last], [0, first, last], [0, 0, 1]])
+    expected[:2] /= first + last
+    np.testing.assert_allclose(weights, expected, atol=1e-6)
+    assert weights[:2].argmax(1).tolist() == [0, 1]
+
+
+def test_a_lexicon_overrules_attention_and_rare_tokens_follow_it() -> None:
+    attention = np.array([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.0, 0.0, 1.0]])
+    source, target = np.array([5, 6]), np.array([7, 8])
+    assert Aligner().align(attention, source, target).argmax(1).tolist() == [0, 0, 2]
+    # Token 8 is known, but as the translation of a token that is not there.
+    known = make_lexicon({(6, 7): 0.9, (20, 8): 0.9})
+    weights = Aligner(known).align(attention, source, target)
+    assert weights.argmax(1).tolist() == [1, 0, 2]
+    assert weights[0, 1] > 0.9
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 9), st.booleans())
+def test_rows_sum_to_one(seed: int, rows: int, columns: int, has_lexicon: bool) -> None:
+    draw = np.random.default_rng(seed)
+    attention = draw.dirichlet(np.full(columns, 0.1), rows)
+    attention[:, draw.integers(columns)] = 0
+    source, target = draw.integers(4, 9, columns - 1), draw.integers(4, 9, rows - 1)
+    lexicon = make_lexicon({(5, 6): 0.5, (6, 6): 1.0}) if has_lexicon else None
+    weights = Aligner(lexicon).align(attention, source, target)
+    assert weights.shape == (rows, columns)
+    assert weights.dtype == np.float32
+    assert (weights >= 0).all()
+    if has_lexicon or attention.sum(1).min() > 0:
+        np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("layers", "layer"), [(1, 0), (2, 1), (3, 2), (4, 2), (6, 4)])
+def test_the_layer_that_is_read(layers: int, layer: int) -> None:
+    assert Aligner().choose_layer(layers) == layer
+    assert Aligner(make_lexicon({(5, 6): 1.0})).choose_layer(layers) == layer
+    assert Aligner(make_lexicon({(5, 6): 1.0}, layer=0)).choose_layer(layers) == 0
+
+
+def test_the_layer_that_agrees_with_a_lexicon() -> None:
+    right = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+    heads = np.stack([np.roll(right, shift, axis=1) for shift in range(3)])
+    attention = np.stack([heads[[1, 2]], heads[[0, 0]], heads[[2, 2]]])  # [layers, H, T, S]
+    known = make_lexicon({(5, 7): 0.9, (6, 8): 0.9})
+    layer = measure_layers([attention] * 2, [np.array([5, 6])] * 2, [np.array([7, 8])] * 2, known)
+    assert layer == 1
+
+
+def test_words_of_several_tokens() -> None:
+    """Source words of tokens (0, 1) and 2; target words of token 0 and (1, 2); end marks last."""
+    weights = np.array(
+        [[0.1, 0.2, 0.6, 0.1], [0.5, 0.1, 0.4, 0.0], [0.0, 0.0, 0.2, 0.8], [0, 0, 0, 1]]
+    )
+    source = np.array([[1, 0], [1, 0], [0, 1.0]])
+    target = np.array([[1, 0], [0, 1], [0, 1.0]])
+    expected = [[0.3, 0.6, 0.1], [0.3, 0.3, 0.4]]
+    np.testing.assert_allclose(weigh_words(weights, source, target), expected)
+
+
+class Halves:
+    """Tokens are digits: each decodes to two letters, but 0 to half a character of bytes."""
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        parts = "0", "ab ", "cd ", "ef"
+        texts = ["".join(parts[i] for i in ids) for ids in sequences]
+        return [text.replace("00", "ñ").replace("0", "\ufffd").strip() for text in texts]
+
+
+def test_the_token_of_each_character() -> None:
+    tokenizer: Any = Halves()
+    assert find_owners(tokenizer, [1, 2, 3]) == ("ab cd ef", [0, 0, 1, 1, 1, 2, 2, 2])
+    # The second byte completes the character that the first one began.
+    assert find_owners(tokenizer, [1, 0, 0, 2]) == ("ab ñcd", [0, 0, 1, 1, 3, 3])
+    assert find_owners(tokenizer, []) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "matched"),
+    [
+        ("a b", "  A   b", [2, -1, 6]),
+        ("ab", "ab", [0, 1]),
+        ("a x b", "a b", [0, -1, -1, -1, 2]),  # x was inserted
+        ("ab", "<2en> ab", [6, 7]),
+        ("", "a", []),
+        ("a", "", [-1]),
+    ],
+)
+def test_characters_of_two_texts(text: str, other: str, matched: list[int]) -> None:
+    assert match_characters(text, other) == matched
+
+
+def test_slots_become_spans_of_any_length() -> None:
+    a, b = SLOTS[:2]
+    assert expand_slots(f"x{b}{a}", ["12", "3"]) == ("x312", [0, 1, 2, 2])
+    assert expand_slots(f"x{a}", []) == (f"x{a}", [0, 1])

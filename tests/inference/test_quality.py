@@ -1,0 +1,176 @@
+"""Confidence: fitted functions, files, and what pipelines and joiners do with it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from translator_inputs import DECODING
+
+from nmt import Translator
+from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
+from nmt.inference.engines import Engines
+from nmt.inference.joining import Joiner
+from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
+from nmt.inference.quality import (
+    QUALITY_FILE,
+    Linear,
+    QualityModel,
+    StoredQuality,
+    copy_with_confidence,
+    locate_sources,
+    sigmoid,
+)
+from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment
+
+pytest_plugins = ("random_translator",)
+pytestmark = pytest.mark.xdist_group("translator")
+
+NOTHING = np.zeros(0, np.int32)
+
+
+def weigh(names: tuple[str, ...], **weights: float) -> Linear:
+    """A function of named measures, which are neither moved nor scaled."""
+    values = tuple(weights.get(name.replace(" ", "_"), 0.0) for name in names)
+    return Linear((0.0,) * len(names), (1.0,) * len(names), values, 0.0)
+
+
+@pytest.fixture
+def model() -> QualityModel:
+    """Confidence is the mean probability of the tokens."""
+    sentence = weigh(SENTENCE_MEASURES, mean_probability=1.0)
+    word = weigh(WORD_MEASURES, probability=4.0)
+    return QualityModel(sentence, ((0.0, 0.0), (1.0, 1.0)), word)
+
+
+def test_a_line_is_found_whatever_the_scales() -> None:
+    draw = np.random.default_rng(1)
+    measures = draw.normal([0, 100, -3], [1, 50, 0.01], (4000, 3))
+    values = 0.3 * measures[:, 0] - 0.004 * measures[:, 1] + 0.7
+    fitted = Linear.fit(measures, values)
+    np.testing.assert_allclose(fitted.predict(measures), values, atol=0.05)
+    # A measure far outside of what was seen counts as much as one at the border.
+    far, border = fitted.predict(np.array([[1e9, 100, -3], [4.0, 100, -3]]))
+    assert far == pytest.approx(border, abs=0.05)
+
+
+def test_odds_are_found() -> None:
+    draw = np.random.default_rng(1)
+    measures = draw.normal(size=(20_000, 2))
+    chances = sigmoid(1.5 * measures[:, 0] - measures[:, 1] - 0.5)
+    fitted = Linear.fit_logistic(measures, (draw.random(len(chances)) < chances).astype(float))
+    np.testing.assert_allclose(sigmoid(fitted.predict(measures)), chances, atol=0.04)
+
+
+def test_labels_that_are_all_alike_and_constant_measures_are_no_fault() -> None:
+    measures = np.ones((30, 2))
+    assert (sigmoid(Linear.fit_logistic(measures, np.ones(30)).predict(measures)) > 0.9).all()
+    np.testing.assert_allclose(Linear.fit(measures, np.full(30, 0.4)).predict(measures), 0.4)
+
+
+def test_a_file_keeps_it(tmp_path: Path, model: QualityModel) -> None:
+    assert QualityModel.load(tmp_path) is None
+    model.save(tmp_path)
+    assert QualityModel.load(tmp_path) == model
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("version", 0), ("curve", 3), ("word", {"weights": [1.0]}), ("sentence", None)],
+)
+def test_a_file_that_is_none(tmp_path: Path, model: QualityModel, key: str, value: Any) -> None:
+    model.save(tmp_path)
+    path = tmp_path / QUALITY_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}), encoding="utf-8")
+    with pytest.raises(UserError, match="make it again by python"):
+        QualityModel.load(tmp_path)
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be used"):
+        QualityModel.load(tmp_path)
+
+
+def test_a_measure_more_or_less_makes_a_file_outdated(tmp_path: Path, model: QualityModel) -> None:
+    replace(model, word=weigh(WORD_MEASURES[1:])).save(tmp_path)
+    with pytest.raises(UserError, match="other measures"):
+        QualityModel.load(tmp_path)
+
+
+def test_a_run_without_confidence_says_once_how_to_get_it(tmp_path: Path) -> None:
+    stored = StoredQuality(tmp_path)
+    with pytest.warns(UserWarning, match=rf"nmt\.inspect quality --run {tmp_path}"):
+        assert stored.model is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert stored.model is None
+
+
+def test_words_refer_to_the_characters_of_the_text() -> None:
+    text = " <2en>  Hola  Ana.\n¿Qué\ttal?"
+    first, second = Segment(NOTHING, "hola Ana."), Segment(NOTHING, "¿Qué tal?")
+    translations = [
+        Translation("Hi.", 0.0, 0.0, (), words=(Word(0, 2, 0.5, ((0, 4), (5, 8))),)),
+        Translation("How?", 0.0, 0.0, (), words=(Word(0, 3, 0.5, ((5, 8),)), Word(3, 4, 1.0, ()))),
+    ]
+    [[hi], [how]] = locate_sources(text, [first, second], [[each] for each in translations])
+    assert [text[begin:end] for begin, end in hi.words[0].sources] == ["Hola", "Ana"]
+    assert [text[begin:end] for begin, end in how.words[0].sources] == ["tal"]
+    assert how.words[1].sources == ()
+
+
+def test_what_is_copied_is_certain() -> None:
+    copied = copy_with_confidence(Segment(NOTHING, "12 😀", is_copied=True))
+    assert (copied.text, copied.confidence) == ("12 😀", 1.0)
+    assert [(word.begin, word.end, word.sources) for word in copied.words] == [
+        (0, 2, ((0, 2),)),
+        (3, 4, ((3, 4),)),
+    ]
+
+
+def test_segments_count_by_their_tokens() -> None:
+    long = Translation("It rains.", 0, 0, (5, 6, 2), confidence=0.8, words=(Word(3, 8, 0.7, ()),))
+    short = Translation("No.", 0, 0, (7,), confidence=0.4, words=(Word(0, 2, 0.3, ()),))
+    copied = Translation("12", 0, 0, (), confidence=1.0)
+    [joined] = Joiner("en").join_best([[long], [short], [copied]], 1, [" ", "\n", " ", ""])
+    assert joined.text == " It rains.\nNo. 12"
+    assert joined.confidence == pytest.approx((3 * 0.8 + 0.4) / 4)
+    assert [joined.text[word.begin : word.end] for word in joined.words] == ["rains", "No"]
+    [alone] = Joiner("en").join_best([[short]], 1, ["\n", ""])
+    assert (alone.confidence, alone.words[0].begin) == (0.4, 1)
+    [all_copied] = Joiner("en").join_best([[copied], [copied]], 1)
+    assert all_copied.confidence == 1.0
+    [unknown] = Joiner("en").join_best([[long], [replace(short, confidence=None)]], 1)
+    assert unknown.confidence is None
+    assert Joiner("en").join_best([], 1)[0].confidence is None
+
+
+def test_a_request_gets_confidence_and_words(translator: Translator, model: QualityModel) -> None:
+    stored = StoredQuality()
+    stored.__dict__["model"] = model
+    sure = Translator(Engines(translator.engine), translator.tokenizer, DECODING, quality=stored)
+    text = "Hoy hace frío. 😀\n¿Dónde está?"
+    plain = sure.run([text, ""], SearchRequest(n_best=2))
+    [described, empty] = sure.run([text, ""], SearchRequest(n_best=2, quality=True))
+    assert [each.text for each in described] == [each.text for each in plain[0]]
+    assert all(each.confidence is None and each.words == () for each in plain[0])
+    for translation in described:
+        assert translation.confidence is not None
+        assert 0 <= translation.confidence <= 1
+        words = [translation.text[word.begin : word.end] for word in translation.words]
+        assert "".join(words) == "".join(translation.text.split())
+        for word in translation.words:
+            assert 0 < word.confidence < 1 or word.confidence == 1
+            assert all(text[begin:end].strip() for begin, end in word.sources)
+    assert empty[0].words == ()
+    # One segment: its confidence is the mean probability of its tokens.
+    [[best]] = sure.run(["Sí."], SearchRequest(quality=True))
+    [log_probs] = sure.engine.score(
+        sure.tokenizer.encode(["Sí."]), [np.array(best.tokens[:-1], np.int32)]
+    )
+    assert best.confidence == pytest.approx(float(np.exp(log_probs).mean()), abs=1e-5)

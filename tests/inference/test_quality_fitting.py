@@ -1,0 +1,175 @@
+"""Confidence fitted on pairs of a run, and measured by hand-made numbers."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import corpus_lines
+
+from nmt import Translator
+from nmt.data.splitting import Pair
+from nmt.errors import UserError
+from nmt.inference import quality_fitting
+from nmt.inference.lexicon import LEXICON_FILE, Lexicon
+from nmt.inference.measures import SENTENCE_MEASURES, Measured, MeasuredWord
+from nmt.inference.quality import QUALITY_FILE, QualityModel
+from nmt.inference.quality_fitting import (
+    LEAST_PAIRS,
+    Sample,
+    change_pairs,
+    correlate,
+    fit_curve,
+    fit_quality,
+    fit_run,
+    observe,
+    rank_words,
+)
+from nmt.runs.corpus import read_corpus
+from nmt.runs.folder import RunFolder
+
+pytestmark = pytest.mark.xdist_group("exports")
+
+
+def known_pairs() -> list[Pair]:
+    """Pairs of the corpus of which the parrot knows some."""
+    pairs = [Pair(*line.split("\t")[:2]) for line in corpus_lines(160)]
+    return [pair for pair in pairs if len(pair.source) < 30]
+
+
+def test_a_curve_rises_to_the_means() -> None:
+    draw = np.random.default_rng(1)
+    predictions = draw.normal(size=4000)
+    scores = np.clip(sigmoid_of(predictions) + draw.normal(0, 0.3, 4000), 0, 1)
+    curve = fit_curve(predictions, scores)
+    knots, values = map(np.array, zip(*curve, strict=True))
+    assert len(curve) > 20
+    assert (np.diff(knots) > 0).all()
+    assert (np.diff(values) > 0).all()
+    smooth = np.interp(predictions, knots, values)
+    assert smooth.mean() == pytest.approx(scores.mean(), abs=0.01)
+
+
+def sigmoid_of(values: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-values))
+
+
+def test_a_curve_of_falling_scores_is_flat() -> None:
+    predictions = np.arange(200.0)
+    [(_, value)] = fit_curve(predictions, 1 - predictions / 200)
+    assert value == pytest.approx(0.5025)
+
+
+def test_correlations_by_hand() -> None:
+    values = np.arange(20.0)
+    perfect = correlate(values, values**3)
+    assert perfect.kendall == perfect.worst_tenth == 1
+    assert 0.8 < perfect.pearson < 1
+    inverse = correlate(values, -values)
+    assert (inverse.pearson, inverse.kendall, inverse.worst_tenth) == pytest.approx((-1, -1, 0))
+    # Two of twenty are the worst tenth; the values find one of them.
+    scores = values.copy()
+    scores[[1, 5]] = scores[[5, 1]]
+    assert correlate(values, scores).worst_tenth == 0.5
+    assert correlate(values, np.zeros(20)) == (0.0, 0.0, 1.0)
+
+
+def test_words_are_ranked_by_hand(model: QualityModel) -> None:
+    """By log-probability, one of two pairs of a right and a wrong word is in order."""
+    words = [
+        MeasuredWord(0, 1, (value, 0.0, 0.0, 0.0, 0.0, 0.0), ()) for value in (-1.0, -3.0, -2.0)
+    ]
+    measured = Measured(np.zeros(len(SENTENCE_MEASURES)), words)
+    ranked = rank_words(model, [Sample(measured, 0.5, [True, True, False], -1.0, 3)])
+    assert ranked["log-probability"] == 0.5
+    assert rank_words(model, [Sample(measured, 0.5, [True] * 3, -1.0, 3)]) == {
+        "confidence": 0.5,
+        "log-probability": 0.5,
+    }
+
+
+def test_changes_are_drawn_by_the_seed() -> None:
+    pairs = known_pairs()
+    changed = change_pairs(pairs, random.Random(3))
+    assert changed == change_pairs(pairs, random.Random(3))
+    assert changed != change_pairs(pairs, random.Random(4))
+    assert sum(pair != other for pair, other in zip(pairs, changed, strict=True)) > len(pairs) / 2
+    for pair, other in zip(pairs, changed, strict=True):
+        assert other.target.startswith(pair.target)  # joined, or the same
+
+
+@pytest.fixture(scope="module")
+def parrot(parrot_run: Path) -> Translator:
+    return Translator.load(parrot_run, engine="ctranslate2", unit="line")
+
+
+@pytest.fixture(scope="module")
+def lexicon(parrot: Translator) -> Lexicon:
+    sources, targets = (
+        tokenizer.encode([pair[side] for pair in known_pairs()])
+        for side, tokenizer in enumerate((parrot.tokenizer, parrot.tokenizer.target))
+    )
+    return Lexicon.train(sources, targets)
+
+
+@pytest.fixture(scope="module")
+def model(parrot: Translator, lexicon: Lexicon) -> QualityModel:
+    return fit_quality(parrot, known_pairs(), lexicon)
+
+
+def test_confidence_tells_what_a_parrot_knows(
+    parrot: Translator, model: QualityModel, lexicon: Lexicon
+) -> None:
+    samples = observe(parrot, known_pairs(), lexicon)
+    assert len(samples) == len(known_pairs())
+    confidence = model.score(np.array([sample.measured.sentence for sample in samples]))
+    scores = np.array([sample.score for sample in samples])
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    assert correlate(confidence, scores).pearson > 0.6
+    assert rank_words(model, samples)["confidence"] > 0.7
+    for sample in samples:
+        assert len(sample.word_labels) == len(sample.measured.words)
+
+
+def test_the_same_pairs_and_seed_give_the_same_fit(
+    parrot: Translator, model: QualityModel, lexicon: Lexicon, tmp_path: Path
+) -> None:
+    again = fit_quality(parrot, known_pairs(), lexicon)
+    assert again.sentence.weights == pytest.approx(model.sentence.weights, abs=1e-6)
+    assert again.word.weights == pytest.approx(model.word.weights, abs=1e-4)
+
+
+def test_few_pairs_are_refused(parrot: Translator) -> None:
+    with pytest.raises(UserError, match=f"needs {LEAST_PAIRS} dev pairs or more, got 3"):
+        fit_quality(parrot, known_pairs()[:3], None)
+
+
+def test_training_leaves_a_lexicon_and_says_why_there_is_no_confidence(
+    tiny_run: Path,
+) -> None:
+    """Sixteen dev pairs are too few."""
+    assert (tiny_run / LEXICON_FILE).is_file()
+    assert not (tiny_run / QUALITY_FILE).is_file()
+    folder = RunFolder.open(tiny_run)
+    corpus = read_corpus(folder, lambda line: None)
+    lines: list[str] = []
+    assert fit_run(folder, corpus, lines.append) is None
+    assert lines == ["no confidence: it needs 50 dev pairs or more, got 16"]
+
+
+def test_a_run_gets_both_files(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quality_fitting, "LEAST_PAIRS", 10)
+    folder = RunFolder(shutil.copytree(tiny_run, tmp_path / "run"))
+    (folder.path / LEXICON_FILE).unlink()
+    corpus = read_corpus(folder, lambda line: None)
+    fitted = fit_run(folder, corpus, pytest.fail, engine="keras")
+    assert fitted is not None
+    assert QualityModel.load(folder.path) is not None
+    loaded = Lexicon.load(folder.path)
+    assert loaded is not None
+    assert loaded.layer is None  # a decoder of one layer leaves no choice
