@@ -106,8 +106,7 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    The search returns as many hypotheses as the beam has, so that the second and third are visible
-    too. The best one is the translation.
+    The search returns as many hypotheses as the beam has; the best one is the translation.
 
     Args:
         translator: a translator of a run.
