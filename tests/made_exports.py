@@ -58,5 +58,7 @@ def make_wordpiece() -> Untrained:
         batch_size=8,
         no_repeat_ngram=0,
     )
-    hypotheses = Translator(Engines(KerasEngine(model)), tokenizer, decoding).hypotheses(TEXTS)
+    hypotheses = Translator(Engines(KerasEngine(model)), tokenizer, decoding).hypotheses(
+        TEXTS, no_repeat_ngram=0
+    )
     return Untrained(model, tokenizer, decoding, [best for (best,) in hypotheses])

@@ -15,7 +15,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
@@ -107,8 +106,7 @@ def record(
 ) -> Trace:
     """Search for translations of one sentence and return the trace of the search.
 
-    The search returns as many hypotheses as the beam has, so that the second and third are visible
-    too. The best one is the translation.
+    The search returns as many hypotheses as the beam has; the best one is the translation.
 
     Args:
         translator: a translator of a run.
@@ -122,7 +120,7 @@ def record(
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
-    options = _resolve_options(translator.decoding, beam_size, length_penalty)
+    options = _resolve_options(translator, beam_size, length_penalty)
     segment = translator.segmenter.segment_whole(text)
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
@@ -161,15 +159,15 @@ def record(
 
 
 def _resolve_options(
-    decoding: DecodingConfig, beam_size: int | None, length_penalty: float | None
+    translator: Translator, beam_size: int | None, length_penalty: float | None
 ) -> BeamOptions:
     """Return the options of a search that returns as many hypotheses as its beam has."""
-    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
+    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
     return BeamOptions(
         size,
         alpha if size > 1 else 0.0,
         n_best=size,
-        no_repeat_ngram=decoding.no_repeat_ngram,
+        no_repeat_ngram=translator.decoding.no_repeat_ngram,
     )
 
 

@@ -64,7 +64,7 @@ def test_the_trace_ends_as_the_search_does(
     letters: Translator, traced: Callable[[str, int], Trace], text: str, size: int
 ) -> None:
     trace = traced(text, size)
-    [hypotheses] = letters.hypotheses([text], beam_size=size, n_best=size)
+    [hypotheses] = letters.hypotheses([text], beam_size=size, n_best=size, no_repeat_ngram=0)
     assert [trace.tokens(node) for node in trace.finished] == [
         hypothesis.tokens for hypothesis in hypotheses
     ]
@@ -77,7 +77,9 @@ def test_the_trace_ends_as_the_search_does(
 def test_its_best_is_what_is_translated(
     letters: Translator, traced: Callable[[str, int], Trace]
 ) -> None:
-    assert [traced(text, 4).texts[0] for text in TEXTS] == letters.translate(TEXTS)
+    assert [traced(text, 4).texts[0] for text in TEXTS] == letters.translate(
+        TEXTS, no_repeat_ngram=0
+    )
 
 
 @pytest.mark.parametrize(("text", "size"), CASES)
