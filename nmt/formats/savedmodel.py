@@ -64,33 +64,10 @@ def write(
     """
     import tensorflow as tf
 
-    beam = BeamOptions(
-        decoding.beam_size,
-        decoding.length_penalty,
-        no_repeat_ngram=decoding.no_repeat_ngram,
-    )
     graph_tokenizer = tokenizer.in_graph()
     split, join = graph.make_splitter(decoding.unit), graph.make_joiner()
     split_tag = _make_tag_splitter(tokenizer, tags)
-    encode, decode = _make_coders(tokenizer)
-
-    def search(text: Any, is_empty: Any) -> tuple[Any, Any, Any]:
-        """Translate sentences string [N]: (texts, scores, log-probabilities)."""
-        ids = encode(text)[:, : model.max_length - 1]  # ragged int32 [N, S]
-        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [N]
-        ends = tf.fill([tf.shape(text)[0], 1], EOS)
-        source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [N, S]
-        ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
-        limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
-        # A limit of 1 permits only the end mark.
-        limits = tf.where(is_empty, 1, tf.minimum(limits, model.max_length))
-        longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
-        hypotheses = search_in_graph(model, source, limits, beam, longest)
-        return (
-            graph.join_lines(decode(hypotheses.tokens[:, 0])),
-            tf.where(is_empty, 0.0, hypotheses.scores[:, 0]),
-            tf.where(is_empty, 0.0, hypotheses.log_probs[:, 0]),
-        )
+    search = _make_search(model, tokenizer, decoding)
 
     def translate(text: Any) -> dict[str, Any]:
         tag, text = split_tag(text)
@@ -135,6 +112,40 @@ def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
         Translation(text.decode(), float(log_prob), float(score), ())
         for text, log_prob, score in zip(*columns, strict=True)
     ]
+
+
+def _make_search(
+    model: Model, tokenizer: Tokenizer, decoding: DecodingConfig
+) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
+    """Return the search for translations of sentences; of an empty one, log-probability 0."""
+    import tensorflow as tf
+
+    beam = BeamOptions(
+        decoding.beam_size,
+        decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
+    encode, decode = _make_coders(tokenizer)
+
+    def search(text: Any, is_empty: Any) -> tuple[Any, Any, Any]:
+        """Translate sentences string [N]: (texts, scores, log-probabilities)."""
+        ids = encode(text)[:, : model.max_length - 1]  # ragged int32 [N, S]
+        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [N]
+        ends = tf.fill([tf.shape(text)[0], 1], EOS)
+        source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [N, S]
+        ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
+        limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
+        # A limit of 1 permits only the end mark.
+        limits = tf.where(is_empty, 1, tf.minimum(limits, model.max_length))
+        longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
+        hypotheses = search_in_graph(model, source, limits, beam, longest)
+        return (
+            graph.join_lines(decode(hypotheses.tokens[:, 0])),
+            tf.where(is_empty, 0.0, hypotheses.scores[:, 0]),
+            tf.where(is_empty, 0.0, hypotheses.log_probs[:, 0]),
+        )
+
+    return search
 
 
 def _make_tag_splitter(

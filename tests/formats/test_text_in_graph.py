@@ -31,6 +31,7 @@ TEXTS = [
     "El Sr. López vino. Luego se fue.",
     "Vino el Dr. D. Juan. Ya.",
     "Son las 5 a. m. del día. Fin.",
+    "Son las 5 a.m. del día. Fin.",
     "EE. UU. es grande. Sí.",
     "—¡Ven! —dijo él. Y fue.",
     "Bueno... no sé. Sí... No.",
