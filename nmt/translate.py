@@ -21,6 +21,7 @@ from nmt.arguments import (
     check_unit,
     engine_options,
     non_negative_float,
+    non_negative_int,
     positive_int,
     run_folders,
 )
@@ -96,6 +97,13 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         metavar="B",
         help="above 0: against leaving out parts of the source (Wu et al. use 0.2)",
+    )
+    search.add_argument(
+        "--no-repeat-ngram",
+        type=non_negative_int,
+        metavar="N",
+        help="no sequence of N tokens occurs twice in a translation; 0: any may (default: the "
+        "run's; if that is 0, translations that loop are searched again)",
     )
     search.add_argument("--prefix", default="", help="text that every translation begins with")
     search.add_argument(
@@ -193,8 +201,12 @@ def _check_search(arguments: argparse.Namespace) -> None:
     if arguments.mbr and nbest > arguments.mbr:
         raise UserError(f"--nbest {nbest} needs --mbr {nbest} or more")
     is_sampling = bool(arguments.sample or arguments.mbr)
-    if is_sampling and (arguments.beam or arguments.coverage_penalty):
-        raise UserError("--sample and --mbr do not search: leave --beam and --coverage-penalty out")
+    has_search = arguments.beam or arguments.coverage_penalty
+    if is_sampling and (has_search or arguments.no_repeat_ngram is not None):
+        raise UserError(
+            "--sample and --mbr do not search: leave --beam, --coverage-penalty and "
+            "--no-repeat-ngram out"
+        )
     option = _keras_option(arguments)
     if arguments.quantization and option:
         raise UserError(
@@ -255,6 +267,7 @@ def make_request(arguments: argparse.Namespace) -> Request:
         arguments.coverage_penalty,
         arguments.nbest,
         arguments.prefix,
+        arguments.no_repeat_ngram,
         quality=arguments.quality is not None,
     )
 

@@ -202,7 +202,10 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
         longest = max(map(len, sequences))
         return np.array([ids + [0] * (longest - len(ids)) for ids in sequences])
 
-    source, target = ([ids.tolist() for ids in tokenizer.encode(side)] for side in sides)
+    source, target = (
+        [ids.tolist() for ids in encoder.encode(side)]
+        for encoder, side in zip((tokenizer, tokenizer.target), sides, strict=True)
+    )
     inputs = {
         "source": padded([[*ids, EOS] for ids in source]),
         "target": padded([[BOS, *ids] for ids in target]),
@@ -265,6 +268,11 @@ def letters() -> Translator:
         values = np.random.default_rng(number).standard_normal(weight.shape)
         weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.4 * values)
     decoding = DecodingConfig(
-        beam_size=4, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=8, batch_size=8
+        beam_size=4,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=8,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     return Translator(Engines(KerasEngine(model)), Letters(), decoding)  # type: ignore[arg-type]

@@ -51,7 +51,12 @@ def make_wordpiece() -> Untrained:
         max_length=64,
     )
     decoding = DecodingConfig(
-        beam_size=1, length_penalty=0.6, max_length_ratio=1.5, max_length_margin=4, batch_size=8
+        beam_size=1,
+        length_penalty=0.6,
+        max_length_ratio=1.5,
+        max_length_margin=4,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     hypotheses = Translator(Engines(KerasEngine(model)), tokenizer, decoding).hypotheses(TEXTS)
     return Untrained(model, tokenizer, decoding, [best for (best,) in hypotheses])

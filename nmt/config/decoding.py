@@ -22,6 +22,7 @@ class DecodingConfig:
     length_penalty: float = MISSING  # alpha of Wu et al. 2016, equation 14
     max_length_ratio: float = MISSING  # output tokens per source token
     max_length_margin: int = MISSING  # output tokens allowed beyond that
+    no_repeat_ngram: int = MISSING  # n: no n tokens occur twice in an output; 0: off
     batch_size: int = MISSING  # sentences
     quantization: str = MISSING  # float32 | int8: number format of CTranslate2's weights
 
@@ -38,4 +39,5 @@ def check_decoding(config: DecodingConfig) -> None:
     check_at_least("decoding.length_penalty", config.length_penalty, 0)
     check_at_least("decoding.max_length_ratio", config.max_length_ratio, 0)
     check_at_least("decoding.max_length_margin", config.max_length_margin, 1)
+    check_at_least("decoding.no_repeat_ngram", config.no_repeat_ngram, 0)
     check_choice("decoding.quantization", config.quantization, QUANTIZATIONS)

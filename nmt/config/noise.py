@@ -20,7 +20,7 @@ class NoiseConfig:
     typos: float = MISSING  # one typing error
     joined: float = MISSING  # two to four pairs are joined, on both sides
     spans: float = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
-    names: float = MISSING  # on both sides, an invented name instead of a name
+    quotes: float = MISSING  # on both sides, quotation marks around the sentence
 
     @property
     def rates(self) -> dict[str, float]:

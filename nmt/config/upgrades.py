@@ -10,9 +10,9 @@ from nmt.errors import UserError
 
 # Keys that older runs lack, with the value that reproduces their behaviour.
 LATER_KEYS: dict[str, dict[str, Any]] = {
-    "decoding": {"quantization": "float32", "unit": "sentence"},
+    "decoding": {"quantization": "float32", "no_repeat_ngram": 0, "unit": "sentence"},
     "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0}
-    | {"noise": dict.fromkeys(("case accents punctuation typos joined spans names").split(), 0.0)},
+    | {"noise": dict.fromkeys(("case accents punctuation typos joined spans quotes").split(), 0.0)},
     "tokenizer": {"lowercase_source": False, "slots": 0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {

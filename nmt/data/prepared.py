@@ -22,6 +22,7 @@ from nmt.data.shuffling import Permutation
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.errors import UserError
+from nmt.text.source_words import SourceWords
 
 MANIFEST_FILE = "prepared.json"
 BEGUN_FILE = "begun.json"  # the inputs; written at the start of a preparation
@@ -64,6 +65,10 @@ class PreparedCorpus(Corpus):
     def load_tokenizer(self) -> Tokenizer:
         """Load the tokenizer that encoded the corpus."""
         return load_tokenizer(self.folder / TOKENIZER)
+
+    def source_words(self) -> SourceWords | None:
+        """Load the words of the training sources; None if nmt.prepare did not count them."""
+        return SourceWords.load(self.folder / TOKENIZER)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

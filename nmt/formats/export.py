@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import Config
+from nmt.config.data import list_tags
 from nmt.files import write_json
 from nmt.formats.comparison import Comparison, compare, read_samples
 from nmt.formats.folder import replace_folder
@@ -105,7 +106,7 @@ def _write(
     if format_name == "savedmodel":
         from nmt.formats import savedmodel
 
-        savedmodel.write(model, tokenizer, config.decoding, folder)
+        savedmodel.write(model, tokenizer, config.decoding, folder, list_tags(config.data))
         details["signature"] = savedmodel.describe_signature(config.model.max_length)
         exported = savedmodel.translate(folder, sources)
     elif format_name == "ctranslate2":
@@ -137,5 +138,6 @@ def _write(
 
 
 def _translate(translator: Translator, sources: Sequence[str]) -> list[Translation]:
-    """Return the best translation of each source."""
-    return [translations[0] for translations in translator.hypotheses(sources)]
+    """Return the best translation of each source by a single search, as exports search."""
+    hypotheses = translator.hypotheses(sources, no_repeat_ngram=translator.decoding.no_repeat_ngram)
+    return [translations[0] for translations in hypotheses]

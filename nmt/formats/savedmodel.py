@@ -5,24 +5,24 @@ It needs TensorFlow and the operations of tensorflow-text, but not this package.
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
 from keras.export import ExportArchive
 
 from nmt.config import DecodingConfig
-from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
-from nmt.data.paired import PairedTokenizer
+from nmt.data.cleaning import SPACE_SIGN
+from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import EOS, PAD, SUFFIX, UNK, SentencePieceTokenizer, Tokenizer
+from nmt.formats import text_in_graph as graph
 from nmt.inference.contract import BeamOptions
 from nmt.inference.programs import search_in_graph
-from nmt.inference.results import LINE_ENDS, Translation
+from nmt.inference.results import Translation
 from nmt.model.contract import Model
 from nmt.startup.quiet import quiet_start
+from nmt.text.spans import SLOTS
 
 SIGNATURE = "serving_default"
 
@@ -32,46 +32,88 @@ def describe_signature(max_length: int) -> dict[str, Any]:
     return {
         "name": SIGNATURE,
         "inputs": {
-            "text": "string [B], UTF-8. It is cleaned as training text was; of a text of more "
-            f"than {max_length - 1} tokens only the first {max_length - 1} are read."
+            "text": "string [B], UTF-8. It is cut into sentences and cleaned as training text was; "
+            f"of a sentence of more than {max_length - 1} tokens only the first {max_length - 1} "
+            "are read."
         },
         "outputs": {
-            "translation": "string [B], UTF-8, one line; empty for an empty text",
-            "score": "float32 [B], log_prob divided by the length penalty; 0 for an empty text",
-            "log_prob": "float32 [B], of all tokens, end mark included, in nats",
+            "translation": "string [B], UTF-8, with the white space between sentences",
+            "score": "float32 [B], log_prob divided by the length penalty, summed over sentences",
+            "log_prob": "float32 [B], of all tokens, end marks included, in nats",
         },
     }
 
 
-def write(model: Model, tokenizer: Tokenizer, decoding: DecodingConfig, folder: Path) -> None:
+def write(
+    model: Model,
+    tokenizer: Tokenizer,
+    decoding: DecodingConfig,
+    folder: Path,
+    tags: Sequence[str] = (),
+) -> None:
     """Write a SavedModel with one signature, which translates a batch: see `describe_signature`.
 
     Model (in float32, on the TensorFlow backend), tokenizer and search become one graph.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        decoding: search and limits of outputs.
+        folder: where to write.
+        tags: words that may begin a text, repeated before each of its sentences.
     """
     import tensorflow as tf
 
-    beam = BeamOptions(decoding.beam_size, decoding.length_penalty)
+    beam = BeamOptions(
+        decoding.beam_size,
+        decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
     graph_tokenizer = tokenizer.in_graph()
-    clean, join = _make_cleaner(), _make_joiner()
+    split, join = graph.make_splitter(decoding.unit), graph.make_joiner()
+    split_tag = _make_tag_splitter(tokenizer, tags)
     encode, decode = _make_coders(tokenizer)
 
-    def translate(text: Any) -> dict[str, Any]:
-        text = clean(text)
-        ids = encode(text)[:, : model.max_length - 1]  # ragged int32 [B, S]
-        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [B]
+    def search(text: Any, is_empty: Any) -> tuple[Any, Any, Any]:
+        """Translate sentences string [N]: (texts, scores, log-probabilities)."""
+        ids = encode(text)[:, : model.max_length - 1]  # ragged int32 [N, S]
+        lengths = tf.cast(ids.row_lengths(), tf.int32)  # [N]
         ends = tf.fill([tf.shape(text)[0], 1], EOS)
-        source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [B, S]
+        source = tf.concat([ids, ends], axis=1).to_tensor(PAD)  # [N, S]
         ratio = tf.cast(lengths, tf.float64) * decoding.max_length_ratio
         limits = tf.cast(ratio, tf.int32) + decoding.max_length_margin
-        empty = tf.equal(lengths, 0)
         # A limit of 1 permits only the end mark.
-        limits = tf.where(empty, 1, tf.minimum(limits, model.max_length))
+        limits = tf.where(is_empty, 1, tf.minimum(limits, model.max_length))
         longest = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # 1 for an empty batch
         hypotheses = search_in_graph(model, source, limits, beam, longest)
+        return (
+            graph.join_lines(decode(hypotheses.tokens[:, 0])),
+            tf.where(is_empty, 0.0, hypotheses.scores[:, 0]),
+            tf.where(is_empty, 0.0, hypotheses.log_probs[:, 0]),
+        )
+
+    def translate(text: Any) -> dict[str, Any]:
+        tag, text = split_tag(text)
+        sentences = split(text)
+        masked = graph.mask_spans(sentences.text, tokenizer.slots or len(SLOTS))
+        is_copied = tf.logical_not(graph.has_letters(masked.text))
+        is_upper = graph.is_upper(masked.text)
+        source = masked.text
+        if not tokenizer.lowercases:
+            source = tf.where(is_upper, graph.lower_capitals(source), source)
+        if not tokenizer.slots:
+            source = graph.restore_spans(source, masked)
+        source = tf.where(is_copied, "", tf.strings.join([tf.gather(tag, sentences.rows), source]))
+        translations, scores, log_probs = search(source, is_copied)
+        translations = tf.where(is_upper, graph.upper_outside_spans(translations), translations)
+        if tokenizer.slots:
+            translations = graph.restore_spans(translations, masked)
+        translations = tf.where(is_copied, sentences.text, translations)
+        rows = tf.size(sentences.splits, tf.int64) - 1
         return {
-            "translation": join(decode(hypotheses.tokens[:, 0])),
-            "score": tf.where(empty, 0.0, hypotheses.scores[:, 0]),
-            "log_prob": tf.where(empty, 0.0, hypotheses.log_probs[:, 0]),
+            "translation": join(sentences, translations),
+            "score": tf.math.unsorted_segment_sum(scores, sentences.rows, rows),
+            "log_prob": tf.math.unsorted_segment_sum(log_probs, sentences.rows, rows),
         }
 
     archive = ExportArchive()
@@ -95,30 +137,27 @@ def translate(folder: Path, texts: Sequence[str]) -> list[Translation]:
     ]
 
 
-def _make_cleaner() -> Callable[[Any], Any]:
-    """Return `nmt.data.cleaning.clean_text` in graph operations: string [B] -> string [B]."""
-    import tensorflow as tf
-    import tensorflow_text
-
-    spaces, invisible = _list_ranges(str.isspace), _list_ranges(_is_removed)
-
-    def clean(text: Any) -> Any:
-        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-        text = tf.strings.regex_replace(text, f"[{spaces}]", " ")
-        text = tf.strings.regex_replace(text, f"[{invisible}]", "")
-        text = tensorflow_text.normalize_utf8(text, "NFC")
-        text = tf.strings.regex_replace(text, SPACE_SIGN, "_")
-        return tf.strings.strip(tf.strings.regex_replace(text, " +", " "))
-
-    return clean
-
-
-def _make_joiner() -> Callable[[Any], Any]:
-    """Return `nmt.inference.results.join_lines` in graph operations: string [B] -> string [B]."""
+def _make_tag_splitter(
+    tokenizer: Tokenizer, tags: Sequence[str]
+) -> Callable[[Any], tuple[Any, Any]]:
+    """Return a function string [B] -> (tag of each text, with a space, or nothing; the rest)."""
     import tensorflow as tf
 
-    ends = "".join(rf"\x{{{ord(sign):x}}}" for sign in LINE_ENDS)
-    return lambda text: tf.strings.regex_replace(text, f"[{ends}]", " ")
+    space = graph.list_ranges(str.isspace)
+    patterns = [rf"{re.escape(tag)}[{space}]" for tag in tags]
+    if isinstance(tokenizer, PairedTokenizer):
+        patterns.append(LANGUAGE_CODE.removeprefix("^"))
+    if not patterns:
+        return lambda text: (tf.fill(tf.shape(text), ""), text)
+    pattern = rf"(?s)^([{space}]*)({'|'.join(patterns)})[{space}]*(.*)$"
+
+    def split(text: Any) -> tuple[Any, Any]:
+        has_tag = tf.strings.regex_full_match(text, pattern)
+        tag = tf.strings.strip(tf.strings.regex_replace(text, pattern, r"\2"))
+        rest = tf.strings.regex_replace(text, pattern, r"\1\3")
+        return tf.where(has_tag, tf.strings.join([tag, " "]), ""), rest
+
+    return split
 
 
 def _make_coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -139,7 +178,7 @@ def _make_coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[
         return graph_tokenizer.tokenize, decode
 
     # The pattern matches every character, and matches are the result: splitting loses nothing.
-    letters = _list_ranges(_is_word_character)
+    letters = graph.list_ranges(_is_word_character)
     word = f" ?(?:[{letters}]+|[^{letters} ])| "
 
     def encode(text: Any) -> Any:
@@ -162,24 +201,6 @@ def _make_coders(tokenizer: Tokenizer) -> tuple[Callable[[Any], Any], Callable[[
     return encode, decode_pieces
 
 
-def _is_removed(sign: str) -> bool:
-    """Return whether cleaning removes a character."""
-    return category(sign) in INVISIBLE and sign not in JOINERS and not sign.isspace()
-
-
 def _is_word_character(sign: str) -> bool:
     """Return whether a character belongs to a word; every other one is a word by itself."""
     return sign.isalnum() or sign == "_"
-
-
-@cache
-def _list_ranges(belongs: Callable[[str], bool]) -> str:
-    """Return characters as ranges of code points, for a regular expression's character class."""
-    ranges: list[tuple[int, int]] = []
-    for point in range(sys.maxunicode + 1):
-        if not 0xD800 <= point <= 0xDFFF and belongs(chr(point)):  # UTF-8 has no surrogates
-            if ranges and ranges[-1][1] == point - 1:
-                ranges[-1] = (ranges[-1][0], point)
-            else:
-                ranges.append((point, point))
-    return "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in ranges)

@@ -66,7 +66,11 @@ def write(
     lengths = np.arange(positions) * decoding.max_length_ratio
     limits = np.minimum(lengths.astype(np.int32) + decoding.max_length_margin, model.max_length)
     limits[0] = 1  # permits only the end mark for an empty text
-    beam = BeamOptions(decoding.beam_size, decoding.length_penalty)
+    beam = BeamOptions(
+        decoding.beam_size,
+        decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
 
     def translate(source: Any) -> dict[str, Any]:
         length = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) - 1  # [1]

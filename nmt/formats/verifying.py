@@ -20,6 +20,7 @@ from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
+from nmt.text.source_words import WORDS_FILE
 
 _REQUIRED = (CONFIG_FILE, CORPUS_FILE)
 _EXPORTS = "exports/"  # verified by their manifests
@@ -84,6 +85,8 @@ class _Reader:
             self._run.read_corpus_record()
         elif name in TOKENIZER_FILES:
             self._run.load_tokenizer()
+        elif name == WORDS_FILE:
+            self._run.load_source_words()
         elif name == METRICS_FILE:
             self._run.metrics.read()
         elif path.match("checkpoints/*.npz"):

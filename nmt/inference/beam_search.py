@@ -19,6 +19,7 @@ from nmt.inference.search import (
     forced_tokens,
     is_possible,
     output_lengths,
+    repeating_tokens,
 )
 
 Reorder = Callable[[State, Tensor], State]
@@ -74,6 +75,7 @@ class BeamSearch:
         never: ids that no output contains; never the end mark.
         coverage: returns (received [B, k, S], mask [B, 1, S]) of a state, see `coverage_penalty`;
             None: no coverage penalty.
+        forbids_repeats: whether `SearchParameters.no_repeat_ngram` is applied.
     """
 
     step: StepFunction
@@ -84,6 +86,7 @@ class BeamSearch:
     ended_size: int
     never: tuple[int, ...] = ()
     coverage: Callable[[State], tuple[Tensor, Tensor]] | None = None
+    forbids_repeats: bool = False
 
     def begin(
         self, state: State, batch_size: int | Tensor, max_length: int | Tensor
@@ -133,7 +136,13 @@ class BeamSearch:
         logits, state = self.step(last, beam.index, beam.state)
         # Of 2k candidates at most k end (one per prefix), so k prefixes always stay alive.
         forced = forced_tokens(constraints, beam.index, self.eos)
-        scores, tokens = best_continuations(ops.cast(logits, "float32"), forced, 2 * k, self.never)
+        repeating = None
+        if self.forbids_repeats:
+            n = constraints.parameters.no_repeat_ngram
+            repeating = repeating_tokens(beam.live_tokens, beam.index, n, logits.shape[-1])
+        scores, tokens = best_continuations(
+            ops.cast(logits, "float32"), forced, 2 * k, self.never, repeating
+        )
         total = ops.expand_dims(beam.live_log_probs, -1) + scores  # [B, k, c]
         count = scores.shape[-1]
         log_probs, flat = ops.top_k(ops.reshape(total, (-1, k * count)), 2 * k)  # [B, 2k]

@@ -30,6 +30,8 @@ class SearchParameters(NamedTuple):
     temperature: Tensor | float = 1.0  # logits are divided by it before sampling; above 0
     # Sample from the fewest tokens that together have this probability (Holtzman et al. 2020).
     top_p: Tensor | float = 1.0
+    # n: no sequence of n tokens occurs twice in an output; int32, read if `forbids_repeats`.
+    no_repeat_ngram: Tensor | int = 0
 
 
 class StaticOptions(NamedTuple):
@@ -41,6 +43,7 @@ class StaticOptions(NamedTuple):
     is_sampling: bool = False
     top_k: int = 0
     uses_top_p: bool = False
+    forbids_repeats: bool = False  # whether `SearchParameters.no_repeat_ngram` is applied
 
 
 class BeamOptions(NamedTuple):
@@ -50,6 +53,8 @@ class BeamOptions(NamedTuple):
     length_penalty: float  # alpha of Wu et al. 2016, equation 14
     coverage_penalty: float = 0.0  # beta of the same equation
     n_best: int = 1  # hypotheses returned per sentence, at most `size`
+    no_repeat_ngram: int = 0  # n: no sequence of n tokens occurs twice in an output; 0: off
+    avoids_loops: bool = False  # see `nmt.inference.repeating`; engines do not read it
 
     @property
     def static_options(self) -> StaticOptions:
@@ -59,12 +64,18 @@ class BeamOptions(NamedTuple):
             self.size,
             keeps_n_best=is_beam and self.n_best > 1,
             tracks_coverage=is_beam and self.coverage_penalty > 0,
+            forbids_repeats=self.no_repeat_ngram > 0,
         )
 
     @property
     def parameters(self) -> SearchParameters:
         """Inputs of the compiled program."""
-        return SearchParameters(self.length_penalty, self.coverage_penalty, self.n_best)
+        return SearchParameters(
+            self.length_penalty,
+            self.coverage_penalty,
+            self.n_best,
+            no_repeat_ngram=self.no_repeat_ngram,
+        )
 
 
 class SamplingOptions(NamedTuple):
@@ -103,6 +114,8 @@ class SearchRequest:
     coverage_penalty: float = 0.0
     n_best: int = 1
     prefix: str = ""
+    # None: the run's default; if that is 0, outputs that loop are searched again.
+    no_repeat_ngram: int | None = None
     quality: bool = False  # whether translations get `confidence` and `words`
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
@@ -119,7 +132,7 @@ class SearchRequest:
 
         Raises:
             UserError: ``n_best`` is larger than the requested beam, the beam is larger than the
-                vocabulary, or a penalty is negative or not finite.
+                vocabulary, a penalty is negative or not finite, or ``no_repeat_ngram`` is negative.
         """
         size, alpha = self.resolve_defaults(decoding)
         if self.n_best > size:
@@ -135,7 +148,18 @@ class SearchRequest:
         for name, value in penalties.items():
             if not 0 <= value < math.inf:
                 raise UserError(f"{name} must be finite and at least 0, got {value}")
-        return BeamOptions(size, alpha, self.coverage_penalty, self.n_best)
+        is_default = self.no_repeat_ngram is None
+        ngram = decoding.no_repeat_ngram if self.no_repeat_ngram is None else self.no_repeat_ngram
+        if ngram < 0:
+            raise UserError(f"no_repeat_ngram must be at least 0, got {ngram}")
+        return BeamOptions(
+            size,
+            alpha,
+            self.coverage_penalty,
+            self.n_best,
+            ngram,
+            avoids_loops=is_default and not ngram,
+        )
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,15 @@ class CTranslate2Engine:
 
         The search differs from that of the Keras engine in two ways, which rarely change a result:
         a sentence is finished after a number of ended hypotheses, not when no other can win; and of
-        the candidates of a position, only the k best may end.
+        the candidates of a position, only the k best may end. With `BeamOptions.no_repeat_ngram`,
+        hypotheses compete with their probabilities among the allowed tokens, so that more outputs
+        of a beam search differ; the log-probabilities returned are those of the model.
         """
         assert isinstance(options, BeamOptions)
         candidates = self._search_limited(sources, limits, options, prefix)
         self._add_prefix(candidates, sources, prefix)
+        if options.no_repeat_ngram:
+            _forget_scores(candidates)
         self._complete(candidates, sources, limits)
         alpha = options.length_penalty if options.size > 1 else 0.0
         ranked = [_rank(sentence, alpha)[: options.n_best] for sentence in candidates]
@@ -121,7 +125,7 @@ class CTranslate2Engine:
             sources = [sources[i] for i in invalid]
             limits = limits[invalid]
             repeated = self._search_limited(sources, limits, options, prefix, never=NEVER)
-            repeated = [dict.fromkeys(sentence, math.nan) for sentence in repeated]
+            _forget_scores(repeated)
             self._complete(repeated, sources, limits)
             for i, sentence in zip(invalid, repeated, strict=True):
                 ranked[i] = _rank(sentence, alpha)[: options.n_best]
@@ -205,6 +209,7 @@ class CTranslate2Engine:
             min_decoding_length=0,
             max_decoding_length=max(int(limit) - 1, 1),  # the last position is for the end mark
             suppress_sequences=[self._spell([i]) for i in never] or None,
+            no_repeat_ngram_size=beam.no_repeat_ngram,
             return_end_token=True,
             return_scores=True,
         )
@@ -268,6 +273,12 @@ class CTranslate2Engine:
 def _is_invalid(hypothesis: Hypothesis, prefix: np.ndarray) -> bool:
     """Return whether a hypothesis contains an id of `NEVER` after its prefix."""
     return any(token in NEVER for token in hypothesis.tokens[len(prefix) :])
+
+
+def _forget_scores(candidates: list[_Candidates]) -> None:
+    """Set log-probabilities to NaN: where CTranslate2 forbids tokens, it distorts them."""
+    for sentence in candidates:
+        sentence.update(dict.fromkeys(sentence, math.nan))
 
 
 def _rank(candidates: _Candidates, alpha: float) -> list[Hypothesis]:

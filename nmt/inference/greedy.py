@@ -19,6 +19,7 @@ from nmt.inference.search import (
     forced_tokens,
     log_prob,
     output_lengths,
+    repeating_tokens,
 )
 from nmt.model.dropout import fold, uniform
 
@@ -48,12 +49,14 @@ class Greedy:
         bos: id of the begin mark.
         eos: id of the end mark.
         never: ids that no output contains; never the end mark.
+        forbids_repeats: whether `SearchParameters.no_repeat_ngram` is applied.
     """
 
     step: StepFunction
     bos: int
     eos: int
     never: tuple[int, ...] = ()
+    forbids_repeats: bool = False
 
     def begin(self, state: State, batch_size: int | Tensor, max_length: int | Tensor) -> _Chains:
         """See `Algorithm.begin`."""
@@ -79,7 +82,12 @@ class Greedy:
         self, logits: Tensor, forced: Tensor, progress: _Chains, parameters: SearchParameters
     ) -> tuple[Tensor, Tensor]:
         """Return the chosen ids int32 [B, k] and their log-probabilities [B, k]."""
-        log_probs, tokens = best_continuations(logits, forced, 1, self.never)
+        repeating = None
+        if self.forbids_repeats:
+            repeating = repeating_tokens(
+                progress.tokens, progress.index, parameters.no_repeat_ngram, logits.shape[-1]
+            )
+        log_probs, tokens = best_continuations(logits, forced, 1, self.never, repeating)
         # Not argmax, which tells the zeros 0 and -0 apart by an operation that LiteRT lacks.
         best_log_prob, best = ops.top_k(log_probs, 1)
         chosen = ops.take_along_axis(tokens, ops.cast(best, "int32"), axis=-1)

@@ -16,10 +16,11 @@ UNKNOWN_LANGUAGE = "und"
 # Languages written without spaces between sentences: first subtags of BCP 47. For an unknown
 # language, the characters of their scripts: Thai, Lao, Burmese, Khmer, Chinese, Japanese.
 _UNSPACED = frozenset("zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split())
-_UNSPACED_CHARACTER = re.compile(
+UNSPACED = (
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
     "\uff00-\uffef\U00020000-\U0003ffff]"
 )
+_UNSPACED_CHARACTER = re.compile(UNSPACED)
 
 
 def join_texts(

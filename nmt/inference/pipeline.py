@@ -30,6 +30,7 @@ from nmt.inference.quality import (
     copy_with_confidence,
     locate_sources,
 )
+from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
@@ -200,8 +201,8 @@ class Pipeline:
             batch = [segments[i] for i in indices]
             sources = [segment.ids for segment in batch]
             limits = [self.output_limit(len(ids), len(prefix_ids)) for ids in sources]
-            outputs = plan.engine.search(
-                sources, np.array(limits, np.int32), plan.options, prefix_ids
+            outputs = search_without_loops(
+                plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
             )
             best = [hypotheses[: plan.n_best] for hypotheses in outputs]
             written = self._writer.write(plan.engine, batch, best, prefix)

@@ -53,25 +53,26 @@ class OneCallPrograms:
         with self._lock:
             if options not in self.compiled:
                 self.compiled[options] = self._compile(options)
-        limits, prefix, (alpha, beta, n_best, temperature, top_p) = constraints
+        limits, prefix, (alpha, beta, n_best, temperature, top_p, ngram) = constraints
         outputs = self.compiled[options](
-            source, limits, prefix, keys, room, n_best, alpha, beta, temperature, top_p
+            source, limits, prefix, keys, room, n_best, ngram, alpha, beta, temperature, top_p
         )
         return HypothesisTensors(*(output[:count] for output in outputs))
 
     def _compile(self, options: StaticOptions) -> Any:
         def search(
-            source: Any, limits: Any, prefix: Any, keys: Any, room: Any, n_best: Any, *floats: Any
+            source: Any, limits: Any, prefix: Any, keys: Any, room: Any, *parameters: Any
         ) -> Any:
             max_length = ops.shape(room)[0]
             state = start_state(self._model, source, options, max_length)
             algorithm = make_algorithm(self._model, options, key=ops.cast(keys, "uint32"))
-            alpha, beta, temperature, top_p = floats
-            parameters = SearchParameters(alpha, beta, n_best, temperature, top_p)
-            constraints = Constraints(limits, prefix, parameters)
+            n_best, ngram, alpha, beta, temperature, top_p = parameters
+            constraints = Constraints(
+                limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p, ngram)
+            )
             return tuple(run(algorithm, state, constraints, max_length=max_length))
 
-        return compile_over(self._model, search, (2, 1, 2, 1, 1, 0), floats=4)
+        return compile_over(self._model, search, (2, 1, 2, 1, 1, 0, 0), floats=4)
 
 
 class SteppedPrograms:
@@ -156,10 +157,10 @@ class SteppedPrograms:
                 lambda tensor: tf.gather(tensor, rows) if tensor.shape.rank else tensor,
                 (progress, limits, prefix),
             )
-            alpha, beta, n_best, temperature, top_p = tf.unstack(parameters)
-            n_best = tf.cast(n_best, tf.int32)
+            alpha, beta, n_best, temperature, top_p, ngram = tf.unstack(parameters)
+            n_best, ngram = tf.cast(n_best, tf.int32), tf.cast(ngram, tf.int32)
             constraints = Constraints(
-                limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p)
+                limits, prefix, SearchParameters(alpha, beta, n_best, temperature, top_p, ngram)
             )
             more = until - self._model.capacity(progress.state)
             state = self._model.grow(progress.state, more)
@@ -249,6 +250,7 @@ def make_algorithm(model: Decoder, options: StaticOptions, *, key: Any = None) -
             uses_top_p=options.uses_top_p,
             **marks,
         )
+    marks["forbids_repeats"] = options.forbids_repeats
     if options.hypotheses == 1:
         return Greedy(**marks)
     return BeamSearch(

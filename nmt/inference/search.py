@@ -126,8 +126,43 @@ def top_k(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return ops.reshape(best, (*lead, count)), ops.reshape(indices, (*lead, count))
 
 
+def repeating_tokens(tokens: Tensor, index: Tensor, n: Tensor, vocabulary_size: int) -> Tensor:
+    """Return bool [B, k, V]: which next tokens would complete an n-gram that occurred before.
+
+    Args:
+        tokens: int32 [B, k, T], the first ``index`` of which count.
+        index: int32 scalar, tokens so far.
+        n: int32 scalar, at least 1.
+        vocabulary_size: V.
+    """
+    length = ops.shape(tokens)[2]
+    ends = ops.arange(length, dtype="int32")  # where an n-gram ends
+
+    def compare(back: Tensor, matches: Tensor) -> Tensor:
+        """Compare the tokens at ``back`` + 1 before every end and before ``index``."""
+        before = ops.take(tokens, ops.maximum(ends - 1 - back, 0), axis=2)
+        last = ops.take(tokens, ops.maximum(index - 1 - back, 0), axis=2)[..., None]
+        return ops.logical_and(matches, ops.logical_and(before == last, ends > back))
+
+    inside = ops.broadcast_to(ends < index, ops.shape(tokens))
+    matches = ops.fori_loop(0, n - 1, compare, inside)
+    rows = ops.shape(tokens)[0] * ops.shape(tokens)[1]
+    row = ops.broadcast_to(ops.arange(rows, dtype="int32")[:, None], (rows, length))
+    indices = ops.stack([row, ops.reshape(tokens, (rows, length))], axis=-1)
+    occurrences = ops.scatter(
+        ops.reshape(indices, (-1, 2)),
+        ops.reshape(ops.cast(matches, "float32"), (-1,)),
+        (rows, vocabulary_size),
+    )
+    return ops.reshape(occurrences > 0, (*ops.shape(tokens)[:2], vocabulary_size))
+
+
 def best_continuations(
-    logits: Tensor, forced: Tensor, count: int, never: tuple[int, ...]
+    logits: Tensor,
+    forced: Tensor,
+    count: int,
+    never: tuple[int, ...],
+    repeating: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the best next tokens of every hypothesis, without a log-softmax over all tokens.
 
@@ -136,14 +171,19 @@ def best_continuations(
         forced: int32 [B], from `forced_tokens`.
         count: c, allowed tokens to return.
         never: ids that are forbidden.
+        repeating: bool [B, k, V], tokens that are forbidden too; None: no others.
 
     Returns:
         (log-probabilities float32 [B, k, c'], `IMPOSSIBLE` for forbidden tokens; their ids int32),
         where c' = c + len(never), but at most V.
     """
     count = min(count + len(never), logits.shape[-1])
-    best, tokens = top_k(logits, count)
-    largest = best[..., :1]
+    if repeating is None:
+        best, tokens = top_k(logits, count)
+        largest = best[..., :1]
+    else:
+        best, tokens = top_k(ops.where(repeating, IMPOSSIBLE, logits), count)
+        largest = ops.max(logits, axis=-1, keepdims=True)
     normalizer = largest + ops.log(ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True))
     log_probs = best - normalizer
     for token in never:

@@ -20,6 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.sentences import split_sentences
+from nmt.text.source_words import SourceWords
 from nmt.text.spans import SLOTS, Kept, find_spans, keep_spans, restore_spans
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
@@ -69,6 +70,8 @@ class Segmenter:
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
             only texts longer than ``max_tokens``.
         language: BCP 47 tag of the texts, whose rules decide where sentences end.
+        words: of the training sources: typing errors in unknown ones are corrected, and unknown
+            names are kept spans. None: not known.
     """
 
     def __init__(
@@ -79,12 +82,14 @@ class Segmenter:
         *,
         unit: str = "sentence",
         language: str = "und",
+        words: SourceWords | None = None,
     ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
         self._tokenizer = tokenizer
+        self.words = words
         self._slots = SLOTS[: tokenizer.slots]
         patterns = [rf"{re.escape(tag)}(?=\s)" for tag in tags]
         if isinstance(tokenizer, PairedTokenizer):
@@ -171,11 +176,21 @@ class Segmenter:
         spans = list(find_spans(text))
         masked = keep_spans(text, spans) if spans else Kept(text, ())
         case = recognize_case(masked.text)
-        if case is not LetterCase.ORDINARY and not self._tokenizer.lowercases:
+        if case is not LetterCase.ORDINARY:
             text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
-            spans = list(find_spans(text))
+        if self.words is not None:
+            text = self.words.correct(text, list(find_spans(text)))
+        spans = self._find_spans(text)
         is_copied = not _has_letters(text, spans)
         return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
+
+    def _find_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of the kept spans, unseen names among them."""
+        spans = list(find_spans(text))
+        # Where sources keep their case, capitals may be those of common words, as in German.
+        if self.words is None or not self._slots or not self._tokenizer.lowercases:
+            return spans
+        return sorted([*spans, *self.words.find_names(text, spans)])
 
     def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
         """Return a text with slots, as many as the tokenizer has."""
@@ -202,7 +217,7 @@ class Segmenter:
 
     def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
         """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
-        spans = list(find_spans(text)) if self._slots else []
+        spans = self._find_spans(text) if self._slots else []
         width = _WINDOW * room
         begin = 0
         while begin < len(text):
@@ -212,7 +227,7 @@ class Segmenter:
             if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
-            part_spans = list(find_spans(part))
+            part_spans = self._find_spans(part)
             kept, ids = self._keep(part, part_spans), self._encode(part)
             begin += end
             is_copied = not _has_letters(part, part_spans)
@@ -241,7 +256,7 @@ class Segmenter:
         """Return the ends that are not inside a kept span."""
         if not self._slots:
             return ends
-        spans = list(find_spans(text))
+        spans = self._find_spans(text)
         return [end for end in ends if _skip_span(end, spans) == end]
 
     def _fits(self, text: str, room: int) -> bool:
@@ -249,7 +264,7 @@ class Segmenter:
 
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
-        return self._tokenizer.encode([self._keep(text, list(find_spans(text))).text])[0]
+        return self._tokenizer.encode([self._keep(text, self._find_spans(text)).text])[0]
 
 
 def _replace_surrogates(text: str) -> str:

@@ -19,6 +19,7 @@ from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.keras_engine import KerasEngine
@@ -38,6 +39,7 @@ class Translator:
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
+        words: of the training sources, for typing errors and unseen names; None: not known.
         quality: gives confidence to requests that ask for it; None: there is none.
 
     Attributes:
@@ -57,6 +59,7 @@ class Translator:
         unit: str | None = None,
         tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
+        words: SourceWords | None = None,
         quality: StoredQuality | None = None,
     ) -> None:
         self.engine = engine = engines.preferred
@@ -65,7 +68,12 @@ class Translator:
         self.decoding = decoding
         max_tokens = min(longest or engine.max_length, engine.max_length) - 1  # end mark
         self.segmenter = Segmenter(
-            tokenizer, max_tokens, tags, unit=unit or decoding.unit, language=languages[0]
+            tokenizer,
+            max_tokens,
+            tags,
+            unit=unit or decoding.unit,
+            language=languages[0],
+            words=words,
         )
         self.joiner = Joiner(languages[1])
         self.quality = quality or StoredQuality()
@@ -83,6 +91,7 @@ class Translator:
         longest: int | None = None,
         unit: str | None = None,
         whole: bool = False,
+        words: SourceWords | None = None,
         quality: StoredQuality | None = None,
     ) -> Translator:
         """Return a translator with the settings of a run.
@@ -94,6 +103,7 @@ class Translator:
             longest: see `Translator`; None: the longest sequence that the run was trained on.
             unit: see `Translator`.
             whole: translate a text in one go, up to the positions of the engine, whatever the unit.
+            words: see `Translator`.
             quality: see `Translator`.
         """
         return cls(
@@ -104,6 +114,7 @@ class Translator:
             unit="line" if whole else unit,
             tags=list_tags(config.data),
             languages=config.data.languages,
+            words=words,
             quality=quality,
         )
 
@@ -152,6 +163,7 @@ class Translator:
             longest=min(max(folder.config.training.row_lengths) for folder in folders),
             unit=unit,
             whole=whole,
+            words=folders[0].load_source_words(),
             quality=StoredQuality(folders[0].path),
         )
 
@@ -185,6 +197,7 @@ class Translator:
             unit=self.segmenter.unit,
             tags=self.segmenter.tags,
             languages=(self.segmenter.language, self.joiner.language),
+            words=self.segmenter.words,
             quality=self.quality,
         )
 
@@ -196,12 +209,15 @@ class Translator:
         length_penalty: float | None = None,
         coverage_penalty: float = 0.0,
         prefix: str = "",
+        no_repeat_ngram: int | None = None,
     ) -> list[str]:
         """Return one translation per text, in order, with the white space around its sentences.
 
         An empty text has an empty translation.
         """
-        request = SearchRequest(beam_size, length_penalty, coverage_penalty, prefix=prefix)
+        request = SearchRequest(
+            beam_size, length_penalty, coverage_penalty, 1, prefix, no_repeat_ngram
+        )
         return [translations[0].text for translations in self.run(texts, request)]
 
     def hypotheses(
@@ -213,6 +229,7 @@ class Translator:
         coverage_penalty: float = 0.0,
         n_best: int = 1,
         prefix: str = "",
+        no_repeat_ngram: int | None = None,
     ) -> list[list[Translation]]:
         """Return up to ``n_best`` translations per text, best first.
 
@@ -228,12 +245,16 @@ class Translator:
             coverage_penalty: beta of the same equation.
             n_best: translations per text, at most ``beam_size``.
             prefix: text that every translation begins with.
+            no_repeat_ngram: n: no sequence of n tokens occurs twice in a translation; 0: any may.
+                None: the run's default; if that is 0, translations that loop are searched again.
 
         Raises:
             UserError: ``n_best`` is larger than the beam, the beam is larger than the vocabulary, a
-                penalty is negative, or the prefix is too long.
+                penalty or ``no_repeat_ngram`` is negative, or the prefix is too long.
         """
-        request = SearchRequest(beam_size, length_penalty, coverage_penalty, n_best, prefix)
+        request = SearchRequest(
+            beam_size, length_penalty, coverage_penalty, n_best, prefix, no_repeat_ngram
+        )
         return self.run(texts, request)
 
     def samples(

@@ -28,6 +28,7 @@ from nmt.preparing.files import read_gzip, read_json, write_json
 from nmt.preparing.pool import Task
 from nmt.preparing.split import SAMPLE_FILE, STATES_FILE
 from nmt.preparing.stages import INFO_FILE, REJECTED_FILE, CleanShard, PairState, Preparation
+from nmt.text.source_words import SourceWords
 
 _CHUNK = 20_000  # pairs encoded in one call
 
@@ -65,9 +66,10 @@ def encode_corpus(preparation: Preparation, shards: Sequence[CleanShard]) -> Non
 def write_tokenizer(config: PreparationConfig, split_folders: Sequence[Path], folder: Path) -> None:
     """Train the tokenizer on the samples of all shards."""
     lines = (line for path in split_folders for line in read_gzip(path / SAMPLE_FILE))
-    pairs = (Pair(*line.split("\t")) for line in lines)
+    pairs = [Pair(*line.split("\t")) for line in lines]
     texts = list_texts(config.tokenizer, pairs)
     train_and_save(folder, config.tokenizer, texts, list_tags(config.data))
+    SourceWords.count(pair.source for pair in pairs).save(folder)
 
 
 def encode_shard(

@@ -32,6 +32,7 @@ from nmt.config import Config
 from nmt.errors import UserError, suggest
 from nmt.files import digest_file, format_json, write_inside
 from nmt.runs.metrics import MALFORMED, MetricsFile
+from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # imported in methods: a wrong path is reported before seconds of imports
     import numpy as np
@@ -187,6 +188,14 @@ class RunFolder:
         if path and checksum is not None and digest_file(path) != checksum:
             raise UserError(f"{path} is damaged: its SHA-256 is not the one in {CORPUS_FILE}")
         return load_tokenizer(self.path)
+
+    def load_source_words(self) -> SourceWords | None:
+        """Load the words of the training sources; None: an older run did not store them.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        return SourceWords.load(self.path)
 
     def load_weights(self) -> tuple[dict[str, np.ndarray], Path]:
         """Load the best weights, or the last ones if no best ones were saved.

@@ -24,15 +24,17 @@ def recognize_case(text: str) -> LetterCase:
     if text == text.lower():
         return LetterCase.ORDINARY
     words = _WORD.findall(text)
-    if text == text.upper() and (len(words) > 1 or len(words[0]) > _SHORT):
+    if text == text.upper() and sum(map(len, words)) > _SHORT:
         return LetterCase.UPPER
-    capitalized = [word for word in words if word[0].isupper() and not word[1:].isupper()]
-    long_words = [word for word in words if len(word) > _SHORT]
-    # Three quarters: "Nieva en Osaka" has two names, but is no title.
+    others = words[1:]  # the first word of every sentence has a capital
+    capitalized = [word for word in others if word[0].isupper() and not word[1:].isupper()]
+    long_words = {word for word in others if len(word) > _SHORT}
+    # A few names do not make a title: "¿Conoce Tom a Mary?"
     if (
-        len(words) > 2
-        and 4 * len(capitalized) >= 3 * len(words)
-        and set(long_words) <= set(capitalized)
+        len(others) > 2
+        and words[0][0].isupper()
+        and 4 * len(capitalized) >= 3 * len(others)
+        and long_words.issubset(capitalized)
     ):
         return LetterCase.TITLE
     return LetterCase.ORDINARY
@@ -69,5 +71,6 @@ def copy_unusual_case(source: str, translation: str) -> str:
 
 def _capitalize_long(match: re.Match[str]) -> str:
     word = match[0]
-    is_capitalized = len(word) > _SHORT or match.start() == 0
+    is_lower = word == word.lower()  # iPhone stays
+    is_capitalized = is_lower and (len(word) > _SHORT or match.start() == 0)
     return word[0].upper() + word[1:] if is_capitalized else word

@@ -13,6 +13,7 @@ Pair = tuple[str, str]  # source and target
 _FINAL = ".!?…。！？"
 _OPENING = "¿¡"
 _DOUBLED = re.compile(r"([!?]+|\.)(?=\s*$)")
+_QUOTES = ("«{}»", '"{}"', "“{}”")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SLANT = 0.6  # keys by which a row is shifted against the one above it
 _MIN_LETTERS = 4  # of a word with a typing error
@@ -30,9 +31,6 @@ _NUMBER_WORDS = {
     "it": "due tre quattro cinque sei sette otto nove dieci undici dodici quindici venti trenta",
     "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf fünfzehn zwanzig dreißig",
 }
-_SYLLABLE_BEGINS = "b br c ch d f g gr h j k l m n p qu r s sh t tr tx v w x y z".split()
-_SYLLABLE_MIDDLES = "a e i o u ai ee ea ie ou ue á é í ó ö".split()
-_SYLLABLE_ENDS = ["", "", "", *"l n r s t rr ng nd z x k ll".split()]
 
 
 def remove_accents(text: str, draw: random.Random) -> str:
@@ -102,15 +100,6 @@ def change_case(text: str, draw: random.Random) -> str:
     return draw.choice((str.upper, str.title, str.lower))(text)
 
 
-def invent_name(draw: random.Random) -> str:
-    """Return a name of two to four syllables that hardly any text has."""
-    syllables = (
-        draw.choice(_SYLLABLE_BEGINS) + draw.choice(_SYLLABLE_MIDDLES) + draw.choice(_SYLLABLE_ENDS)
-        for _ in range(draw.choice((2, 2, 3, 3, 4)))
-    )
-    return "".join(syllables).capitalize()
-
-
 class TextNoise:
     """Changes the text of training pairs.
 
@@ -126,8 +115,8 @@ class TextNoise:
 
     def change(self, source: str, target: str, kinds: Collection[str], draw: random.Random) -> Pair:
         """Return a pair with all these kinds of change, of `nmt.config.noise.NoiseConfig`."""
-        if "names" in kinds:
-            source, target = _replace_name(source, target, draw)
+        if "quotes" in kinds:
+            source, target = (draw.choice(_QUOTES).format(text) for text in (source, target))
         if "spans" in kinds and self._slots:
             source, target = self._insert_slots(source, target, draw)
         for kind, change in _SOURCE_CHANGES.items():
@@ -163,15 +152,6 @@ _SOURCE_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
 }
 
 
-def _replace_name(source: str, target: str, draw: random.Random) -> Pair:
-    """Replace a name that both sides share by an invented one."""
-    names = _shared_names(source, target)
-    if not names:
-        return source, target
-    name, invented = draw.choice(names), invent_name(draw)
-    return _replace(name, invented, source), _replace(name, invented, target)
-
-
 def _shared_names(source: str, target: str) -> list[str]:
     """Return the capitalized words of a target that occur exactly once on both sides.
 
@@ -205,7 +185,7 @@ def _decorate(slot: str, draw: random.Random) -> str:
     """Return a slot, sometimes with quotes or brackets around it."""
     if draw.random() > _QUOTED_RATE:
         return slot
-    return draw.choice(("«{}»", '"{}"', "({})", "'{}'")).format(slot)
+    return draw.choice((*_QUOTES, "({})", "'{}'")).format(slot)
 
 
 def _place_beside(source: str, target: str, slot: str, draw: random.Random) -> Pair:

@@ -14,48 +14,78 @@ from typing import NamedTuple
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 
-_TOP_LEVEL = (
-    "com|org|net|edu|gov|info|io|dev|app|es|mx|ar|co|cl|pe|uk|us|eu|de|fr|it|pt|br|cat|ai|tv"
-)
+_DOMAINS = "com|org|net|edu|gov|info|io|dev|app|cat|COM|ORG|NET"
+_COUNTRIES = "es|mx|ar|co|cl|pe|uk|us|eu|de|fr|it|pt|br|ai|tv"
 _EXTENSIONS = (
-    "txt|pdf|docx?|xlsx?|pptx?|odt|csv|tsv|json|xml|ya?ml|html?|css|js|ts|py|ipynb|java|c|cpp|h|rs|go|"
+    "txt|pdf|docx?|xlsx?|pptx?|odt|csv|tsv|json|xml|ya?ml|html?|css|js|ts|py|ipynb|java|cpp|rs|go|"
     "sh|md|zip|gz|tar|7z|rar|exe|png|jpe?g|gif|svg|webp|mp3|mp4|wav|avi|mkv|log|ini|cfg|toml|sql|db"
 )
-_EMOJI = (
-    "[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2190-\u21ff\u2300-\u23ff\u3030\u303d\u00a9"
-    "\u00ae\u2122]"
+
+# Members of character classes. \w and \s are avoided: in Python they know Unicode, in RE2 ASCII.
+_SPACE = "\x00-\x20\x7f-\xa0\u1680\u2000-\u200b\u2028\u2029\u202f\u205f\u3000"
+_DIGIT = "0-9\u0660-\u0669\u06f0-\u06f9\u0966-\u096f\uff10-\uff19"
+_LATIN = "A-Za-z_ªº\u00c0-\u024f"
+# Letters of any language; roughly, as a class of all of them would be too large.
+_LETTER = f"{_LATIN}µ\u0250-\u1fff\u2c00-\u2dff\u3040-\ud7ff\uf900-\ufdff\ufe70-\ufefe\uff21-\uffdc"
+_URL = "!#-';*-;=?-Z_a-z~\u00a1-\u00aa\u00ac-\u00ba\u00bc-\u1fff"  # without ( ) [ ] « »
+
+# Repetitions are bounded where a text could otherwise be read again from each of its words.
+_PART = rf"(?:[{_URL}]|\([{_URL}]*\)|\[[{_URL}]*\])*(?:[{_LATIN}0-9/=#&~+-]|\([{_URL}]*\))"
+_LABEL = "[A-Za-z0-9]+(?:--?[A-Za-z0-9]+){0,3}"  # of a domain
+_DOMAIN = (
+    rf"(?:(?:{_LABEL}\.){{1,4}}(?:{_DOMAINS})"
+    rf"|(?:{_LABEL}\.){{0,3}}[A-Za-z0-9]+(?:-*[A-Za-z0-9]){{1,9}}\.(?:{_COUNTRIES}))\b"
 )
-_MODIFIERS = "[\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
+_STEM = rf"[{_LATIN}0-9]+(?:-+[{_LATIN}0-9]+){{0,5}}"
+_NAME = rf"\.?{_STEM}(?:\.{_STEM}){{0,2}}"  # of a file or folder
+
+_EMOJI = (
+    "[\U0001f000-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u2190-\u21ff\u2300-\u23ff\u203c\u2049\u3030"
+    "\u303d\u00a9\u00ae\u2122]"
+)
+_MODIFIERS = "[\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]*"
 _EMOJI_SEQUENCE = f"{_EMOJI}{_MODIFIERS}(?:\u200d{_EMOJI}{_MODIFIERS})*"
 
-# Kind -> expression. Where several match at one place, the first does. Only syntax that RE2 shares
-# with Python: a SavedModel finds the same spans. Marks that end a sentence end no span.
+# Kind -> expression. Where several match at one place, the first does. Marks that end a sentence
+# end no span. Only syntax that RE2 shares with Python, so that a SavedModel finds the same spans;
+# and no look-behind, as RE2 forgets the text before each match.
 PATTERNS = {
-    "code": "`[^`]+`",
-    "url": r"(?:https?|ftp)://[^\s<>\"«»]*[\w/=#&~-]"
-    r"|www\.[^\s<>\"«»]*[\w/=#&~-]"
-    rf"|\b[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*\.(?:{_TOP_LEVEL})"
-    r"(?:/[^\s<>\"«»]*[\w/=#&~-]|/|\b)",
-    "e-mail": r"[\w.+-]*\w@[\w-]+(?:\.[\w-]+)+",
-    "placeholder": r"\{\{[^{}]{1,60}\}\}|\$?\{[^{}\s]{0,60}\}|\[\[[^\[\]\s]{1,60}\]\]"
-    r"|%(?:\d+\$)?[-+#0]?(?:\d+)?(?:\.\d+)?(?:ld|lu|lld|llu|[sdiufgxX@])\b|%\([A-Za-z_]\w*\)[sdif]"
-    r"|</?[A-Za-z0-9][\w:-]*(?:\s[^<>]{0,300})?/?>"
-    r"|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
-    r"|\$[A-Za-z_]\w*|\B:[a-z_][a-z0-9_]*\b",
-    "file": rf"(?:\b[A-Za-z]:\\|~?/|\.\.?/)?(?:[\w.-]+[/\\])*[\w-]+(?:\.[\w-]+)*\.(?:{_EXTENSIONS})\b"
-    r"|(?:~|\.\.?)?(?:/[\w.-]+){2,}/?",
-    "identifier": r"\b[A-Za-z]+(?:_[A-Za-z0-9]+)+\b|\b[A-Za-z]\w*\(\)",
-    "tag": r"[#@][A-Za-z_\u00c0-\u024f]\w*",
-    "emoji": f"(?:{_EMOJI_SEQUENCE} ?)*{_EMOJI_SEQUENCE}|[0-9#*]\ufe0f?\u20e3",
-    "number": r"\+\d{1,3}(?:[ -]?\d{2,4}){2,5}"
-    r"|(?:\b[A-Za-z]+-|[$€£¥]?[+-]?)\w*\d\w*(?:[.,:/'’-]\d\w*|\.[ºª])*(?: ?[%€£¥‰]| ?°[CF]?)?",
+    "code": "```[^`\n]+```|`[^`\n]+`",
+    "e-mail": rf"(?:[{_LATIN}0-9]+[.+-]){{0,4}}[{_LATIN}0-9]+@"
+    rf"(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,9}}\b",
+    "url": rf"(?:https?|ftp|HTTPS?)://{_PART}|www\.{_PART}"
+    rf"|(?:{_DOMAIN}|localhost)(?::[0-9]{{2,5}}\b)?(?:[/?#]{_PART}|/)?",
+    "placeholder": r"\{\{[^{}]+\}\}|\{%[^{}]+%\}"
+    rf"|[$%#@]?\{{[^{{}}{_SPACE}]*\}}|\[\[[^\[\]{_SPACE}]+\]\]"
+    r"|%(?:[0-9]+\$)?[-+#0]?[0-9]*(?:\.[0-9]+)?(?:l?l?[A-Za-z]\b|@)"
+    r"|%\([A-Za-z_][A-Za-z0-9_]*\)[sdif]|%[A-Z_]+%"
+    r"|</?[A-Za-z][A-Za-z0-9_:.-]*(?: [^<>=]*=[^<>]*)? ?/?>|</?[0-9]+ ?/?>"
+    r"|&(?:#[0-9]+|#x[0-9A-Fa-f]+|[A-Za-z][A-Za-z0-9]+);"
+    r"|\$[A-Za-z_][A-Za-z0-9_]*|:[a-z_][a-z0-9_]*\b:?|:[+-]1:",
+    "file": rf"(?:[A-Za-z]:\\|~?/)?(?:{_NAME}[/\\]|\.\.?/){{0,9}}"
+    rf"(?:{_STEM}\.){{1,3}}(?:{_EXTENSIONS})\b"
+    rf"|[A-Za-z]:\\(?:{_NAME}\\?)*"
+    rf"|(?:(?:~|\.\.?)/|/{_NAME}/){_NAME}(?:/{_NAME})*/?",
+    "identifier": r"[A-Za-z]+(?:_+[A-Za-z0-9]+)+\b(?:\(\))?"
+    r"|[A-Za-z][A-Za-z0-9_]*(?:(?:\.|::)[A-Za-z_][A-Za-z0-9_]*){0,4}\(\)"
+    r"|[A-Za-z][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)+",
+    "tag": rf"[#@][{_LATIN}][{_LATIN}0-9]*",
+    "emoji": f"{_EMOJI_SEQUENCE}(?: ?{_EMOJI_SEQUENCE})*|[0-9#*]\ufe0f?\u20e3"
+    r"|[:;]'?-?(?:[()]|[DPp]\b)|<3\b",
+    "number": r"\+[0-9]{1,3}(?:[ -]?(?:\([0-9]{2,4}\)|[0-9]{2,4})){2,5}\b"
+    rf"|(?:[A-Za-z]{{1,5}}-|[+−±~-]?(?:[A-Z]{{0,3}}[$€£¥])?[+−-]?)"
+    rf"(?:[0-9]{{1,3}}(?: [0-9]{{3}})+\b|[{_LATIN}]*[{_DIGIT}][{_LATIN}{_DIGIT}]*)"
+    rf"(?:[.,:/'’–-][{_DIGIT}][{_LATIN}{_DIGIT}]*|\.[ºª])*(?: ?(?:[%‰€£]|°(?:[CFK]\b)?)|[$¥])?",
     "private": "[\ue000-\uf8ff]",
 }
-EXPRESSION = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
-_SPAN = re.compile(EXPRESSION)
+SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
+# Words in which no span begins, so that "his/her/their" has no path and "amig@s" no mention.
+WORD = f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
+_SPAN_OR_WORD = re.compile(f"({SPAN})|{WORD}", re.ASCII)
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
-    r"[\d@#%$&`{\[</\\_:\u00a9\u00ae\u2100-\u2bff\u3030\u303d\ue000-\uf8ff\U0001f000-\U0001faff]|\w\.\w|\(\)"
+    rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
+    r"\U0001f000-\U0001faff]|[A-Za-z0-9]\.[A-Za-z0-9]|\(\)"
 )
 
 
@@ -69,8 +99,9 @@ class Kept(NamedTuple):
 def find_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the characters [begin, end) of the kept spans of a text, in order."""
     if _HINT.search(text):
-        for match in _SPAN.finditer(text):
-            yield match.span()
+        for match in _SPAN_OR_WORD.finditer(text):
+            if match[1]:
+                yield match.span()
 
 
 def keep_spans(text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str] = SLOTS) -> Kept:

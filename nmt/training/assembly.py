@@ -66,7 +66,11 @@ def make_trainer(
         dev_batches=dev_batches,
         dev=evenly(corpus.dev, fitted.training.evaluation_sentences),
         translator=Translator.from_config(
-            Engines(KerasEngine(model)), tokenizer, fitted, unit="line"
+            Engines(KerasEngine(model)),
+            tokenizer,
+            fitted,
+            unit="line",
+            words=folder.load_source_words(),
         ),
         summary=summary,
     )

@@ -189,7 +189,7 @@ def _fill_or_check_folder(
         UserError: the corpus of a resumed run has changed.
     """
     from nmt.runs.corpus import has_corpus_changed, make_corpus_record
-    from nmt.training.preparation import prepare_tokenizer
+    from nmt.training.preparation import count_source_words, prepare_tokenizer
 
     if config.training.resume is None:
         start = config.training.start_from
@@ -199,6 +199,9 @@ def _fill_or_check_folder(
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with attach_filename(folder.path):
             tokenizer.save(folder.path)
+            words = count_source_words(config, corpus)
+            if words is not None:
+                words.save(folder.path)
         folder.write_corpus_record(make_corpus_record(corpus))
         return
     if has_corpus_changed(folder, corpus):

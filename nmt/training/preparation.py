@@ -23,6 +23,7 @@ from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.runs.corpus import read_tests
+from nmt.text.source_words import SourceWords
 
 
 def prepare_corpus(config: Config, console: Console) -> Corpus:
@@ -59,6 +60,14 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
     for line in read_training_log(folder):
         console.print(line)
     return load_tokenizer(folder)
+
+
+def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
+    """Return the words of the training sources; None if a prepared corpus lacks them."""
+    if isinstance(corpus, PreparedCorpus):
+        return corpus.source_words()
+    pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
+    return SourceWords.count(pair.source for pair in pairs)
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:

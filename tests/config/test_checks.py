@@ -170,6 +170,7 @@ REFUSED = [
     *one_key("decoding.beam_size", 0),
     *one_key("decoding.batch_size", 0),
     *one_key("decoding.length_penalty", -0.1, NAN),
+    *one_key("decoding.no_repeat_ngram", -1),
     *one_key("decoding.max_length_ratio", -0.1),
     *one_key("decoding.max_length_margin", 0),
 ]

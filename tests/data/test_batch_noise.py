@@ -80,7 +80,7 @@ def test_a_batch_depends_on_seed_step_and_order_alone(tokenizer: SentencePieceTo
 
 
 def test_rows_of_a_replica_are_those_of_the_whole_batch(tokenizer: SentencePieceTokenizer) -> None:
-    batches = plan(encode_pairs(PAIRS, tokenizer), make_noise(tokenizer, typos=0.5, names=0.5))
+    batches = plan(encode_pairs(PAIRS, tokenizer), make_noise(tokenizer, typos=0.5, quotes=0.5))
     whole = batches.batch(1)
     size = len(whole["source"])
     for half in (np.arange(size // 2), np.arange(size // 2, size + 1)):

@@ -280,6 +280,38 @@ def test_search_finds_what_keras_finds(
     assert len({len(theirs[0].tokens) for theirs in expected}) > 3
 
 
+@pytest.mark.parametrize(
+    ("size", "prefix"),
+    [(1, []), (1, [5, 6, 5]), pytest.param(4, [5, 6, 5], marks=pytest.mark.long)],
+    ids=str,
+)
+def test_no_ngram_occurs_twice_on_both_engines(
+    engine_of: Any, keras_engine: KerasEngine, size: int, prefix: list[int]
+) -> None:
+    model = sure_model()
+    table = model.embedding.table.numpy()
+    table[[PAD, BOS]] = 0
+    model.embedding.table.assign(table)
+    sources, limits = sources_and_limits(40)
+    limits = np.maximum(limits, len(prefix) + 1).astype(limits.dtype)
+    forced_ids = np.array(prefix, np.int32)
+    keras_engine.model.set_weights(model.get_weights())
+    for n in (1, 2):
+        beam = BeamOptions(size, 0.6, n_best=size, no_repeat_ngram=n)
+        hypotheses = engine_of(model).search(sources, limits, beam, forced_ids)
+        check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)
+        expected = keras_engine.search(sources, limits, beam, forced_ids)
+        for ranked in (*hypotheses, *expected):
+            for item in ranked:
+                ngrams = list(zip(*(item.tokens[i:] for i in range(n)), strict=False))
+                after = ngrams[max(0, len(prefix) - n + 1) :]
+                assert len(set(after)) == len(after)
+        if size == 1:  # CTranslate2's beam ranks by probabilities of the allowed tokens
+            assert [best.tokens for (best,) in hypotheses] == [best.tokens for (best,) in expected]
+        loose = keras_engine.search(sources, limits, BeamOptions(size, 0.6), forced_ids)
+        assert [ranked[0].tokens for ranked in loose] != [ranked[0].tokens for ranked in expected]
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_begin_mark_is_never_written(
     engine_of: Any, keras_engine: KerasEngine, size: int

@@ -115,7 +115,7 @@ class Histories:
             prefixes = [(*prefix, token) for prefix in prefixes for token in (BOS, A, B)]
 
     def beam(
-        self, sentence: int, size: int, alpha: float, limit: int
+        self, sentence: int, size: int, alpha: float, limit: int, no_repeat_ngram: int = 0
     ) -> list[tuple[float, tuple[int, ...]]]:
         """A beam search in plain Python, which never stops early: (score, tokens), best first."""
         live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
@@ -127,6 +127,7 @@ class Histories:
                     (log_prob + self.next_log_probs(sentence, prefix)[token], (*prefix, token))
                     for log_prob, prefix in live
                     for token in allowed
+                    if not ends_in_repeat((*prefix, token), no_repeat_ngram)
                 ),
                 reverse=True,
             )[: 2 * size]
@@ -144,6 +145,12 @@ class Histories:
 SENTENCES = range(20)
 ROOM = 12
 FORCED = 3
+
+
+def ends_in_repeat(tokens: Sequence[int], n: int) -> bool:
+    """Whether the last n tokens occurred before; overlapping counts. 0: never."""
+    *earlier, last = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)] or [()]
+    return n > 0 and last in earlier
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -192,9 +199,10 @@ def program(
 def run_greedy(
     steps: Any, state: Any, limits: Sequence[int], length: int = ROOM, **more: Any
 ) -> HypothesisTensors:
-    prefix = more.pop("prefix", None)
-    algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, **more)
-    return numpy(program(algorithm, length)(state, make_constraints(limits, prefix)))
+    prefix, n = more.pop("prefix", None), more.pop("no_repeat_ngram", 0)
+    algorithm = Greedy(step=steps.step, bos=BOS, eos=EOS, forbids_repeats=n > 0, **more)
+    constraints = make_constraints(limits, prefix, SearchParameters(no_repeat_ngram=n))
+    return numpy(program(algorithm, length)(state, constraints))
 
 
 def run_beam(
@@ -209,6 +217,7 @@ def run_beam(
     n_best: int = 0,
     ended_size: int = 0,
     prefix: Any = None,
+    no_repeat_ngram: int = 0,
     **more: Any,
 ) -> HypothesisTensors:
     algorithm = BeamSearch(
@@ -218,11 +227,13 @@ def run_beam(
         eos=EOS,
         size=size,
         ended_size=ended_size or size,
+        forbids_repeats=no_repeat_ngram > 0,
         **more,
     )
-    constraints = make_constraints(
-        limits, prefix, SearchParameters(length_penalty=alpha, n_best=n_best or size)
+    parameters = SearchParameters(
+        length_penalty=alpha, n_best=n_best or size, no_repeat_ngram=no_repeat_ngram
     )
+    constraints = make_constraints(limits, prefix, parameters)
     return numpy(program(algorithm, length)(state, constraints))
 
 

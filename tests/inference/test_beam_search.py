@@ -184,6 +184,27 @@ def test_stopping_early_never_changes_the_result(size: int, alpha: float, ending
         np.testing.assert_allclose(hypotheses.scores[row], scores, rtol=1e-5)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("size", [2, 5])
+def test_no_hypothesis_repeats_an_ngram(size: int, n: int) -> None:
+    limits = [12, 3, 7, 12, 9, 10, 11, 12, 5, 12] * 2
+    steps = Histories(3, ending=-2.0)
+    state = steps.state(SENTENCES, size)
+    hypotheses, unlimited = (
+        run_beam(
+            steps, state, limits, size=size, alpha=0.6, reorder=steps.reorder, no_repeat_ngram=n
+        )
+        for n in (n, 0)
+    )
+    for row, (sentence, limit) in enumerate(zip(SENTENCES, limits, strict=True)):
+        expected = steps.beam(sentence, size, 0.6, limit, no_repeat_ngram=n)
+        count = int(is_possible(hypotheses.scores[row]).sum())
+        assert sequences(hypotheses, row)[:count] == [list(tokens) for _, tokens in expected]
+        scores = [score for score, _ in expected]
+        np.testing.assert_allclose(hypotheses.scores[row, :count], scores, rtol=1e-5)
+    assert (hypotheses.tokens != unlimited.tokens).any()
+
+
 class Patient(Bigrams):
     """After a first a, further tokens are a and the seventh is the end, all with certainty."""
 

@@ -23,6 +23,7 @@ from search_steps import (
     Bigrams,
     Histories,
     V,
+    ends_in_repeat,
     jitted,
     make_constraints,
     numpy,
@@ -72,6 +73,35 @@ def test_limits_force_the_end_mark_in_greedy_search() -> None:
     assert [sequences(hypotheses, i) for i in range(3)] == [[[EOS]], [[A, A, EOS]], [[A, EOS]]]
     expected = [0.1, 0.5 * 0.5 * 0.1, 0.5 * 0.1]  # the forced end mark costs what it costs
     np.testing.assert_allclose(hypotheses.log_probs[:, 0], np.log(expected), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 12])
+def test_greedy_takes_the_most_probable_token_that_repeats_no_ngram(n: int) -> None:
+    steps = Histories(seed=1, ending=-2.0)
+    hypotheses = run_greedy(steps, steps.state(SENTENCES, 1), [12] * 20, no_repeat_ngram=n)
+    forbidden = 0
+    for sentence in SENTENCES:
+        tokens: list[int] = []
+        while EOS not in tokens:
+            scores = steps.next_log_probs(sentence, tokens).copy()
+            repeating = [token for token in range(V) if ends_in_repeat((*tokens, token), n)]
+            forbidden += int(np.argmax(scores)) in repeating
+            scores[repeating] = -math.inf
+            tokens.append(EOS if len(tokens) == 11 else int(np.argmax(scores)))
+        assert sequences(hypotheses, sentence) == [tokens]
+        expected = steps.log_prob(sentence, tokens)  # the model's: nothing is renormalized
+        assert hypotheses.log_probs[sentence, 0] == pytest.approx(expected, rel=1e-5)
+    assert (forbidden > 0) == (n < 12)
+
+
+def test_a_prefix_may_repeat_and_counts() -> None:
+    """a a is forced twice; then a is forbidden after a, and b is less probable than a."""
+    prefix = [[A, A, A]]
+    hypotheses = run_greedy(TALKATIVE, TALKATIVE.state, [9], prefix=prefix, no_repeat_ngram=2)
+    # After b: b 0.6, a 0.3; b b once; then a; a a and a b occurred: the end is all that is left.
+    assert sequences(hypotheses) == [[A, A, A, B, B, A, EOS]]
+    expected = [0.5, 0.5, 0.5, 0.4, 0.6, 0.3, 0.1]
+    np.testing.assert_allclose(hypotheses.log_probs[0, 0], np.log(expected).sum(), rtol=1e-5)
 
 
 # --- Sampling. ------------------------------------------------------------------------------------

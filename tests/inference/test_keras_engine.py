@@ -256,6 +256,34 @@ def test_a_search_in_a_graph_finds_the_same(engine: KerasEngine, size: int) -> N
         check(hypotheses[: len(best)], best)
 
 
+def repeats(tokens: Tokens, n: int) -> bool:
+    ngrams = [tokens[i : i + n] for i in range(len(tokens) - n + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+@pytest.mark.backend
+def test_no_ngram_occurs_twice_and_its_length_is_an_input() -> None:
+    engine = KerasEngine(WALK)
+    for n in (1, 2, 3, 5):
+        beam = BeamOptions(WIDE, 0.6, n_best=WIDE, no_repeat_ngram=n)
+        outputs = engine.search(SOURCES, LIMITS, beam, NO_PREFIX)
+        fast = compile_over(
+            WALK,
+            lambda source, limits, beam=beam: search_in_graph(WALK, source, limits, beam, ROOM),
+            (2, 1),
+        )
+        in_graph = fast(padded(), LIMITS)
+        forbidden = 0
+        for row, (source, limit) in enumerate(zip(SOURCES, LIMITS, strict=True)):
+            everything = WALK.best(with_end(source), limit, 0.6, 0.0, 10**6)
+            expected = [item for item in everything if not repeats(item.tokens, n)]
+            forbidden += len(everything) - len(expected)
+            check(outputs[row], expected[:WIDE])
+            assert tuple(in_graph.tokens[row, 0, : in_graph.lengths[row, 0]]) == expected[0].tokens
+        assert forbidden > 0
+    assert engine.programs == 1
+
+
 @pytest.mark.backend
 def test_samples_of_a_decoder_are_its_own(engine: KerasEngine) -> None:
     """In pieces or in one: by the same keys the same, with the decoder's own probabilities."""

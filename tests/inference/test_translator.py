@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,11 +136,12 @@ def many(count: int) -> list[str]:
 def test_what_leaves_the_batch_early_is_what_it_is_alone(translator: Translator, beam: int) -> None:
     """Outputs end at many lengths, so that sentences leave and the cache grows."""
     sentences = many(24)
-    batch = translator.hypotheses(sentences, beam_size=beam, n_best=beam)
+    search: dict[str, Any] = {"beam_size": beam, "n_best": beam, "no_repeat_ngram": 0}
+    batch = translator.hypotheses(sentences, **search)
     lengths = {len(candidates[0].tokens) for candidates in batch}
     assert max(lengths) - min(lengths) >= 16  # twice the positions decoded at a time
     for sentence, candidates in zip(sentences, batch, strict=True):
-        (single,) = translator.hypotheses([sentence], beam_size=beam, n_best=beam)
+        (single,) = translator.hypotheses([sentence], **search)
         assert [translation.tokens for translation in single] == [
             translation.tokens for translation in candidates
         ]
@@ -261,7 +263,7 @@ def test_alternatives_of_a_long_text_are_the_best_ways_to_join(translator: Trans
 
 
 def test_cold_samples_are_greedy(translator: Translator) -> None:
-    greedy = translator.translate(SENTENCES, beam_size=1)
+    greedy = translator.translate(SENTENCES, beam_size=1, no_repeat_ngram=0)
     for arguments in ({"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}):
         samples = translator.samples(SENTENCES, 4, **arguments)
         assert [[sample.text for sample in candidates] for candidates in samples] == [
@@ -350,9 +352,18 @@ def test_a_coverage_penalty_only_lowers_scores(translator: Translator) -> None:
 
 
 def test_the_default_beam_holds_all_requested_translations() -> None:
-    decoding = DecodingConfig(beam_size=2, length_penalty=0.6)
-    assert SearchRequest(n_best=3).resolve(decoding, 9) == BeamOptions(3, 0.6, n_best=3)
-    assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6)
+    decoding = DecodingConfig(beam_size=2, length_penalty=0.6, no_repeat_ngram=0)
+    assert SearchRequest(n_best=3).resolve(decoding, 9) == BeamOptions(
+        3, 0.6, n_best=3, avoids_loops=True
+    )
+    assert SearchRequest(n_best=1).resolve(decoding, 9) == BeamOptions(2, 0.6, avoids_loops=True)
+    repeating = SearchRequest(no_repeat_ngram=4).resolve(decoding, 9)
+    assert (repeating.no_repeat_ngram, repeating.static_options.forbids_repeats) == (4, True)
+    decoding.no_repeat_ngram = 3
+    assert SearchRequest().resolve(decoding, 9) == BeamOptions(2, 0.6, no_repeat_ngram=3)
+    assert SearchRequest(no_repeat_ngram=0).resolve(decoding, 9) == BeamOptions(2, 0.6)
+    with pytest.raises(UserError, match="no_repeat_ngram must be at least 0, got -1"):
+        SearchRequest(no_repeat_ngram=-1).resolve(decoding, 9)
     assert SearchRequest(4, 0.0).resolve_defaults(decoding) == (4, 0.0)
 
 

@@ -14,7 +14,12 @@ SENTENCES = [
 
 
 DECODING = DecodingConfig(
-    beam_size=4, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=8, batch_size=16
+    beam_size=4,
+    length_penalty=0.6,
+    max_length_ratio=1.0,
+    max_length_margin=8,
+    batch_size=16,
+    no_repeat_ngram=0,
 )
 
 

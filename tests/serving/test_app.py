@@ -134,7 +134,12 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
         values = np.random.default_rng(number).standard_normal(weight.shape)
         weight.assign(1 + 0.2 * values if weight.name == "gamma" else 0.4 * values)
     decoding = DecodingConfig(
-        beam_size=3, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+        beam_size=3,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     served, fresh = (Translator(Engines(KerasEngine(model)), Letters(), decoding) for _ in range(2))
     with serving(SegmentTranslator(served)) as running:

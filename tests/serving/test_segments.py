@@ -23,7 +23,12 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         **SMALL,
     )
     decoding = DecodingConfig(
-        beam_size=2, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+        beam_size=2,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, longest=6)
     served = SegmentTranslator(translator)
@@ -47,7 +52,12 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
 def test_white_space_between_sentences_is_kept() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
     decoding = DecodingConfig(
-        beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+        beam_size=1,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     translator = Translator(Engines(KerasEngine(model)), Letters(), decoding)
     served = SegmentTranslator(translator)
@@ -62,7 +72,12 @@ def test_white_space_between_sentences_is_kept() -> None:
 def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:
     model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
     decoding = DecodingConfig(
-        beam_size=1, length_penalty=0.6, max_length_ratio=1.0, max_length_margin=3, batch_size=8
+        beam_size=1,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
     )
     separate, both = (
         SegmentTranslator(Translator(Engines(KerasEngine(model)), Letters(), decoding))

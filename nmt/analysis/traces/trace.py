@@ -15,6 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
@@ -121,8 +122,7 @@ def record(
     """
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
-    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(translator.decoding)
-    options = BeamOptions(1, 0.0) if size == 1 else BeamOptions(size, alpha, n_best=size)
+    options = _resolve_options(translator.decoding, beam_size, length_penalty)
     segment = translator.segmenter.segment_whole(text)
     source = np.append(segment.ids, EOS).astype(np.int32)
     forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
@@ -136,7 +136,7 @@ def record(
     sources = ops.convert_to_tensor(source[None])
     start = _Recorded(
         inner=start_state(model, sources, options.static_options, limit),
-        logits=ops.zeros((1, size, model.vocabulary_size), "float32"),
+        logits=ops.zeros((1, options.size, model.vocabulary_size), "float32"),
     )
     prefixes = _Prefixes(translator, segment.spans)
     for progress in _search_by_position(algorithm, start, constraints, limit):
@@ -152,11 +152,24 @@ def record(
     )
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
-        beam_size=size,
+        beam_size=options.size,
         length_penalty=options.length_penalty,
         nodes=prefixes.nodes,
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
         texts=[translation.text for translation in written],
+    )
+
+
+def _resolve_options(
+    decoding: DecodingConfig, beam_size: int | None, length_penalty: float | None
+) -> BeamOptions:
+    """Return the options of a search that returns as many hypotheses as its beam has."""
+    size, alpha = SearchRequest(beam_size, length_penalty).resolve_defaults(decoding)
+    return BeamOptions(
+        size,
+        alpha if size > 1 else 0.0,
+        n_best=size,
+        no_repeat_ngram=decoding.no_repeat_ngram,
     )
 
 

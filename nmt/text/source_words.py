@@ -1,0 +1,200 @@
+"""Words that the training sources have, and what is done about those that they lack.
+
+A typing error usually makes a word that no training source has: it is corrected. A name that none
+has is a kept span, since a model can neither translate nor spell it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice, pairwise
+from pathlib import Path
+from unicodedata import combining, normalize
+
+from nmt.errors import UserError
+
+WORDS_FILE = "source_words.tsv"
+MAX_WORDS = 100_000  # the most frequent ones are kept
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
+_MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
+_MIN_COUNT = 10  # of a correction: a rare word is seldom what was meant
+_ALPHABET = 64  # letters that a correction may insert
+_MODELED = 20_000  # words that the model of spelling is made of
+_FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
+
+
+class SourceWords:
+    """The words of training sources, in lower case, and how often they occur.
+
+    Args:
+        counts: word -> occurrences.
+    """
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = counts
+
+    @classmethod
+    def count(cls, texts: Iterable[str]) -> SourceWords:
+        """Count the words of distinct texts; those of scripts without letter case are left out."""
+        counts = Counter(word for text in set(texts) for word in _WORD.findall(text.lower()))
+        has_case = ((word, count) for word, count in counts.most_common() if word.upper() != word)
+        return cls(dict(islice(has_case, MAX_WORDS)))
+
+    @classmethod
+    def load(cls, folder: Path) -> SourceWords | None:
+        """Read the words in a folder; None if it has none.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        path = folder / WORDS_FILE
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            return cls({word: int(count) for word, count in (line.split("\t") for line in lines)})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} is damaged: {error}") from error
+
+    def save(self, folder: Path) -> None:
+        """Write the words into a folder, a line each: word TAB occurrences."""
+        lines = (f"{word}\t{count}\n" for word, count in self.counts.items())
+        (folder / WORDS_FILE).write_text("".join(lines), encoding="utf-8")
+
+    def correct(self, text: str, spans: Sequence[tuple[int, int]]) -> str:
+        """Return a text in which known words replace unknown ones that resemble them.
+
+        A word without its accents gets them back. A word that is one letter, or two swapped ones,
+        away from known words becomes the most frequent of them, unless it may be a name.
+
+        Args:
+            text: a sentence.
+            spans: characters [begin, end) of its kept spans, which stay.
+        """
+        parts, done = [], 0
+        for begin, end, begins_sentence in self._find_unknown(text, spans):
+            may_be_name = text[begin].isupper() and not begins_sentence
+            word = self._correct_word(text[begin:end], accents_only=may_be_name)
+            parts += [text[done:begin], word]
+            done = end
+        return "".join([*parts, text[done:]])
+
+    def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of the names that no training source has.
+
+        A capitalized word is a name; at the beginning of a sentence, only if its letters do not
+        look like the language of the sources.
+
+        Args:
+            text: a sentence in ordinary letter case, after `correct`.
+            spans: characters [begin, end) of its kept spans, which have no names.
+        """
+        names: list[tuple[int, int]] = []
+        for begin, end, begins_sentence in self._find_unknown(text, spans):
+            if not text[begin].isupper():
+                continue
+            if begins_sentence and not self._looks_foreign(text[begin:end]):
+                continue
+            if names and text[names[-1][1] : begin] == " ":  # first and family name
+                begin = names.pop()[0]
+            names.append((begin, end))
+        return names
+
+    def _find_unknown(
+        self, text: str, spans: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[int, int, bool]]:
+        """Yield where each unknown word begins and ends, and whether it begins a sentence."""
+        for match in _WORD.finditer(text):
+            begin, end = match.span()
+            lower = match[0].lower()
+            if lower in self.counts or lower == match[0].upper() or end - begin < _MIN_LETTERS:
+                continue
+            if not any(first < end and begin < last for first, last in spans):
+                yield begin, end, bool(_BEGINS_SENTENCE.search(text[:begin]))
+
+    def _correct_word(self, word: str, *, accents_only: bool) -> str:
+        lower = word.lower()
+        known = self._by_bare.get(_strip_accents(lower), [])
+        if not known and not accents_only:
+            forms = {lower, _strip_accents(lower)}
+            edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
+            known = [
+                other
+                for edit in edits
+                for other in self._by_bare.get(edit, ())
+                if self.counts[other] >= _MIN_COUNT
+            ]
+        if not known:
+            return word
+        best = max(known, key=lambda other: (self.counts[other], other))
+        if word.isupper():
+            return best.upper()
+        return best[0].upper() + best[1:] if word[0].isupper() else best
+
+    def _looks_foreign(self, word: str) -> bool:
+        """Whether the letters of a word are improbable in the language of the sources."""
+        letters, pairs, triples = self._spelling
+        total = sum(letters.values())
+        log_prob = 0.0
+        spelled = _spell(word.lower())
+        for first, second, third in zip(spelled, spelled[1:], spelled[2:], strict=False):
+            # Each count is smoothed by the distribution of the shorter context.
+            prob = (letters[third] + 1) / (total + len(letters) + 1)
+            for count, context in (
+                (pairs[second + third], letters[second]),
+                (triples[first + second + third], pairs[first + second]),
+            ):
+                prob = (count + 5 * prob) / (context + 5)
+            log_prob += math.log(prob)
+        return log_prob / (len(spelled) - 2) < _FOREIGN
+
+    @cached_property
+    def _spelling(self) -> tuple[Counter[str], Counter[str], Counter[str]]:
+        """Letters, pairs and triples of letters of the most frequent words."""
+        letters, pairs, triples = Counter[str](), Counter[str](), Counter[str]()
+        for word in list(self.counts)[:_MODELED]:
+            spelled = _spell(word)
+            letters.update(spelled)
+            pairs.update(a + b for a, b in pairwise(spelled))
+            triples.update(map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False)))
+        return letters, pairs, triples
+
+    @cached_property
+    def _by_bare(self) -> Mapping[str, list[str]]:
+        """Word without accents -> known words."""
+        words = defaultdict(list)
+        for word in self.counts:
+            words[_strip_accents(word)].append(word)
+        return words
+
+    @cached_property
+    def _alphabet(self) -> str:
+        letters = Counter("".join(self._by_bare))
+        return "".join(letter for letter, _ in letters.most_common(_ALPHABET) if letter.isalpha())
+
+
+def _spell(word: str) -> str:
+    return f"^^{word}$"
+
+
+def _strip_accents(word: str) -> str:
+    if word.isascii():
+        return word
+    return "".join(sign for sign in normalize("NFD", word) if not combining(sign))
+
+
+def _list_edits(word: str, alphabet: str) -> Iterator[str]:
+    """Yield what one missing, additional, wrong or swapped letter makes of a word."""
+    for i in range(len(word) + 1):
+        before, after = word[:i], word[i:]
+        yield from (before + letter + after for letter in alphabet)
+        if after:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in alphabet)
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]

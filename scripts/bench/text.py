@@ -1,0 +1,280 @@
+"""Measure how well a run translates text that is not clean. Prints a Markdown table.
+
+    python scripts/bench/text.py --run RUN --output table.md
+
+The test split is translated as it is, under each change of `text_changes.py`, and in paragraphs,
+which are compared with the same sentences translated one by one. BLEU ignores case. Spans of each
+kind of `text_spans.py` count as copied if they occur exactly once in the translation. The sources
+of the changes, spans and paragraphs are functions of --seed. From Spanish to English, chrF of
+`hard_texts.tsv` is printed too; --show shows those translations and the spans that were lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from text_changes import CHANGES, change_all, loops, strip_quotes
+from text_spans import (
+    FOLDER,
+    KINDS,
+    Carrier,
+    contains_once,
+    draw_carriers,
+    primary_subtag,
+    read_table,
+)
+
+PARAGRAPHS = (2, 3, 5)  # sentences
+CLEAN = "as it is"
+QUOTED = "in « »"
+HEADER = ("source", "texts", "measure", "value", "compared with", "difference", "loops", "empty")
+
+
+class HardText(NamedTuple):
+    """A line of `hard_texts.tsv`."""
+
+    source: str
+    references: Sequence[str]  # one or two
+
+
+class Row(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    texts: int
+    measure: str
+    value: float
+    baseline: float | None  # the value that it is compared with
+    looping: float  # % of the outputs
+    empty: float  # % of the outputs
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells as text."""
+        value = f"{self.value:.1f}" + ("%" if self.measure == "copied" else "")
+        compared = ("", "")
+        if self.baseline is not None:
+            compared = (f"{self.baseline:.1f}", f"{self.value - self.baseline:+.1f}")
+        shares = (f"{self.looping:.1f}%", f"{self.empty:.1f}%")
+        return (self.name, f"{self.texts:,}", self.measure, value, *compared, *shares)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Texts to translate for one row of the table."""
+
+    name: str
+    texts: Sequence[str]
+    references: Sequence[str] = ()
+    sentences: Sequence[Sequence[str]] = ()  # of each paragraph
+    carriers: Sequence[Carrier] = ()  # of the spans to find in the translations
+
+
+def main() -> None:
+    from nmt.arguments import positive_int
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
+    parser.add_argument("--sentences", type=positive_int, help="of the test split (default: all)")
+    parser.add_argument(
+        "--spans", type=positive_int, default=400, help="of each kind (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of all changes (%(default)s)")
+    parser.add_argument("--unit", choices=("line", "sentence"), help="(default: the run's)")
+    parser.add_argument("--output", type=Path, metavar="FILE.md", help="for the table")
+    parser.add_argument("--show", action="store_true", help="print hard texts and lost spans")
+    arguments = parser.parse_args()
+
+    from nmt.errors import exit_on_user_error
+    from nmt.startup.commands import set_up_translation
+
+    set_up_translation()
+    exit_on_user_error(lambda: run(arguments))
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Measure the run that the command line names, and print the table.
+
+    Raises:
+        UserError: the run or its test split cannot be read, or has too few sentences.
+    """
+    from nmt.files import write_text
+    from nmt.runs.folder import RunFolder
+    from nmt.startup.console import make_console
+    from nmt.startup.quiet import quiet_start
+
+    folder = RunFolder.open(arguments.run)
+    with quiet_start():
+        from nmt.inference.evaluation import translate_with_progress
+        from nmt.inference.translator import Translator
+        from nmt.runs.corpus import read_corpus
+    console = make_console(stderr=True)
+    test = read_corpus(folder, console.print).scored_pairs("test")
+    languages = folder.config.data.languages
+    rows = list_rows(sample_pairs(test, arguments.sentences, arguments.seed), arguments, languages)
+    hard_texts = read_hard_texts(languages)
+    unit: dict[str, Any] = {"unit": arguments.unit} if arguments.unit else {}
+    translator = Translator.load(folder.path, **unit)
+    # A text of several rows is translated once.
+    texts = list(dict.fromkeys(text for row in rows for text in row.texts))
+    texts += [text.source for text in hard_texts]
+    outputs = dict(zip(texts, translate_with_progress(translator, texts, console), strict=True))
+    measured = measure(rows, outputs, languages[1])
+    if hard_texts:
+        measured.append(measure_hard_texts(hard_texts, outputs))
+    table = format_table(measured)
+    print(table)
+    if arguments.output:
+        write_text(arguments.output, table + "\n")
+    if arguments.show:
+        show(rows, hard_texts, outputs)
+
+
+def sample_pairs(pairs: Sequence[Any], count: int | None, seed: int) -> list[tuple[str, str]]:
+    """Return ``count`` pairs in random order; None: all.
+
+    Raises:
+        UserError: fewer than the longest paragraph needs.
+    """
+    from nmt.errors import UserError
+
+    count = len(pairs) if count is None else min(count, len(pairs))
+    if count < max(PARAGRAPHS):
+        raise UserError(f"the table needs {max(PARAGRAPHS)} or more test sentences, got {count}")
+    return [tuple(pair) for pair in random.Random(seed).sample(pairs, count)]
+
+
+def list_rows(
+    pairs: Sequence[tuple[str, str]], arguments: argparse.Namespace, languages: tuple[str, str]
+) -> list[Sources]:
+    """Return the texts of all rows but the last: clean, changed, paragraphs, spans by kind."""
+    sources, references = [list(side) for side in zip(*pairs, strict=True)]
+    rows = [Sources(CLEAN, sources, references)]
+    rows += [
+        Sources(name, change_all(sources, name, arguments.seed), references) for name in CHANGES
+    ]
+    rows.append(Sources(QUOTED, [f"«{source}»" for source in sources], references))
+    for size in PARAGRAPHS:
+        sentences, joined = group(sources, size), map(" ".join, group(references, size))
+        texts = [" ".join(paragraph) for paragraph in sentences]
+        rows.append(Sources(f"paragraphs of {size} sentences", texts, list(joined), sentences))
+    for kind in KINDS:
+        carriers = draw_carriers(kind, arguments.spans, pairs, languages[0], arguments.seed)
+        rows.append(Sources(kind, [carrier.text for carrier in carriers], carriers=carriers))
+    return [row for row in rows if row.texts]
+
+
+def group(items: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Return groups of ``size`` consecutive items; the rest is left out."""
+    return [items[i : i + size] for i in range(0, len(items) - size + 1, size)]
+
+
+def measure(rows: Sequence[Sources], outputs: Mapping[str, str], language: str) -> list[Row]:
+    """Return the rows of the table.
+
+    Args:
+        rows: the clean texts first.
+        outputs: text -> translation.
+        language: of the translations, a BCP 47 tag.
+    """
+    measured: list[Row] = []
+    clean = 0.0
+    for row in rows:
+        translations = [outputs[text] for text in row.texts]
+        add = partial(make_row, row.name, row.texts, translations)
+        if row.carriers:
+            copied = [contains_once(outputs[c.text], c.spans) for c in row.carriers]
+            measured.append(add("copied", percent(copied)))
+        elif row.sentences:
+            one_by_one = [" ".join(outputs[s] for s in group) for group in row.sentences]
+            baseline = bleu(one_by_one, row.references, language)
+            measured.append(add("BLEU", bleu(translations, row.references, language), baseline))
+        elif row.name == CLEAN:
+            clean = bleu(translations, row.references, language)
+            cased = bleu(translations, row.references, language, lowercase=False)
+            measured += [add("BLEU", clean), add("BLEU with case", cased)]
+        else:
+            strip = strip_quotes if row.name == QUOTED else str
+            value = bleu(list(map(strip, translations)), list(map(strip, row.references)), language)
+            measured.append(add("BLEU", value, clean))
+    return measured
+
+
+def make_row(
+    name: str,
+    texts: Sequence[str],
+    translations: Sequence[str],
+    measure: str,
+    value: float,
+    baseline: float | None = None,
+) -> Row:
+    """Return a row, with the share of translations that are empty or loop where no source does."""
+    looping = percent([loops(b) and not loops(a) for a, b in zip(texts, translations, strict=True)])
+    empty = percent([not translation.strip() for translation in translations])
+    return Row(name, len(texts), measure, value, baseline, looping, empty)
+
+
+def percent(flags: Sequence[bool]) -> float:
+    """Return the share of true flags, in percent; 0 of none."""
+    return 100 * sum(flags) / max(len(flags), 1)
+
+
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str, *, lowercase: bool = True
+) -> float:
+    """Return the BLEU of translations into a language."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    from nmt.inference.metrics import choose_tokenizer
+
+    tokenizer = choose_tokenizer(primary_subtag(language))
+    metric = BLEU(lowercase=lowercase, tokenize=tokenizer)
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def read_hard_texts(languages: tuple[str, str]) -> list[HardText]:
+    """Return the texts of `hard_texts.tsv`; none if the languages are not Spanish and English."""
+    if tuple(map(primary_subtag, languages)) != ("es", "en"):
+        return []
+    lines = read_table(FOLDER / "hard_texts.tsv")
+    texts = [[cell.replace("\\n", "\n") for cell in cells] for cells in lines]
+    return [HardText(source, references) for source, *references in texts]
+
+
+def measure_hard_texts(texts: Sequence[HardText], outputs: Mapping[str, str]) -> Row:
+    """Return the row of the hard texts: chrF, with case."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    translations = [outputs[text.source] for text in texts]
+    references = [[text.references[i] for text in texts] for i in (0, -1)]
+    value = float(CHRF().corpus_score(translations, references).score)
+    return make_row("hard texts", [text.source for text in texts], translations, "chrF", value)
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Return rows as a Markdown table."""
+    lines = [HEADER, ("---",) * len(HEADER), *(row.cells() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def show(
+    rows: Sequence[Sources], hard_texts: Sequence[HardText], outputs: Mapping[str, str]
+) -> None:
+    """Print the hard texts and the sentences whose spans were lost, with their translations."""
+    for text in hard_texts:
+        print(f"\n{text.source}\n  = {outputs[text.source]}\n  ~ {text.references[0]}")
+    for row in rows:
+        for carrier in row.carriers:
+            if not contains_once(outputs[carrier.text], carrier.spans):
+                print(f"\n{row.name}: {carrier.text}\n  = {outputs[carrier.text]}")
+
+
+if __name__ == "__main__":
+    main()

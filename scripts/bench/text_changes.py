@@ -1,0 +1,144 @@
+"""Changes of clean sentences, as careless writers and other programs make them.
+
+They share no code with `nmt.text.noise`, which changes training pairs, so that a score on changed
+sentences shows more than how well a model knows its own training noise.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+
+Change = Callable[[str, random.Random], str]
+
+FINAL_MARKS = ".!?…"
+QUOTES = "«»\"“”„'‘’"
+# A Spanish keyboard: its rows, and how far each is shifted to the right, in keys.
+KEYBOARD = (("qwertyuiop", 0.0), ("asdfghjklñ", 0.25), ("zxcvbnm,.-", 0.75))
+_REACH = 1.3  # keys between the centres of two neighbours
+_WORD = re.compile(r"[^\W\d_]+")
+_TYPED = re.compile(r"[^\W\d_]{3,}")  # words that get typing errors
+_INSIDE_WORD = re.compile(r"(?<=\w)[-'’·](?=\w)")
+_WORDS = re.compile(r"\w+")
+_LONGEST_LOOP = 4  # words in a group that repeats
+_REPEATED_LETTERS = re.compile(r"([^\W\d_]{2,8}?)\1\1|([^\W\d_])\2\2\2", re.IGNORECASE)
+
+
+def to_title_case(text: str, draw: random.Random) -> str:
+    """Return a text whose words all begin with a capital."""
+    return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
+
+
+def without_accents(text: str, draw: random.Random) -> str:
+    """Return a text of letters without marks; ñ becomes n."""
+    letters = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def without_outer_marks(text: str, draw: random.Random) -> str:
+    """Return a text without ¿ and ¡, and without the marks at its end."""
+    return text.replace("¿", "").replace("¡", "").rstrip(FINAL_MARKS).strip()
+
+
+def without_punctuation(text: str) -> str:
+    """Return a text without punctuation; hyphens and apostrophes in words stay."""
+    inside = {match.start() for match in _INSIDE_WORD.finditer(text)}
+    letters = (
+        " " if unicodedata.category(letter).startswith("P") and i not in inside else letter
+        for i, letter in enumerate(text)
+    )
+    return " ".join("".join(letters).split())
+
+
+def to_bare_words(text: str, draw: random.Random) -> str:
+    """Return a text in lower case, without accents and punctuation."""
+    return without_punctuation(without_accents(text, draw).lower())
+
+
+def list_neighbors(key: str) -> str:
+    """Return the keys around a key of the Spanish keyboard; an accented letter is on its base."""
+    if key != "ñ":
+        key = unicodedata.normalize("NFD", key)[0]
+    positions = {
+        name: (column + shift, row)
+        for row, (keys, shift) in enumerate(KEYBOARD)
+        for column, name in enumerate(keys)
+    }
+    if key not in positions:
+        return ""
+    x, y = positions[key]
+    return "".join(
+        name
+        for name, (column, row) in positions.items()
+        if name != key and (column - x) ** 2 + (row - y) ** 2 <= _REACH**2
+    )
+
+
+def mistype(text: str, draw: random.Random) -> str:
+    """Return a text with one typing error, in a word of three letters or more, if it has one."""
+    words = list(_TYPED.finditer(text))
+    if not words:
+        return text
+    word = draw.choice(words)
+    variants = [
+        variant for variant in _list_mistypings(word[0], draw) if variant not in ("", word[0])
+    ]
+    return text[: word.start()] + draw.choice(variants) + text[word.end() :]
+
+
+def _list_mistypings(word: str, draw: random.Random) -> Iterator[str]:
+    """Yield a word with a swapped, missing, doubled, wrong and additional letter."""
+    at = draw.randrange(len(word) - 1)
+    yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    at = draw.randrange(len(word))
+    yield word[:at] + word[at + 1 :]
+    at = draw.randrange(len(word))
+    yield word[:at] + word[at] + word[at:]
+    at = draw.randrange(len(word))
+    neighbors = list_neighbors(word[at].lower())
+    if neighbors:
+        pressed = draw.choice(neighbors)
+        yield word[:at] + (pressed.upper() if word[at].isupper() else pressed) + word[at + 1 :]
+        yield word[: at + 1] + draw.choice(neighbors) + word[at + 1 :]
+
+
+def strip_quotes(text: str) -> str:
+    """Return a text without quotation marks around it."""
+    return text.strip(QUOTES + " ")
+
+
+# Name in the table -> change.
+CHANGES: dict[str, Change] = {
+    "ALL CAPS": lambda text, draw: text.upper(),
+    "Title Case": to_title_case,
+    "lower case": lambda text, draw: text.lower(),
+    "no accents": without_accents,
+    "no ¿, ¡ and final mark": without_outer_marks,
+    "lower case, no accents, no punctuation": to_bare_words,
+    "one typing error": mistype,
+}
+
+
+def change_all(texts: Sequence[str], name: str, seed: int) -> list[str]:
+    """Return texts under a change of `CHANGES`; each is a function of seed, name and index."""
+    change = CHANGES[name]
+    return [
+        change(text, random.Random(f"{seed} {name} {index}")) for index, text in enumerate(texts)
+    ]
+
+
+def loops(text: str) -> bool:
+    """Return whether groups of up to four words, or letters in a word, occur three times in a row.
+
+    A single letter must occur four times.
+    """
+    if _REPEATED_LETTERS.search(text):
+        return True
+    words = _WORDS.findall(text.lower())
+    return any(
+        words[begin : begin + size] * 3 == words[begin : begin + size * 3]
+        for size in range(1, _LONGEST_LOOP + 1)
+        for begin in range(len(words) - 3 * size + 1)
+    )

@@ -1,0 +1,96 @@
+"""Letter case of sentences: recognised, removed, given to translations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.text.case import (
+    LetterCase,
+    apply_case,
+    copy_unusual_case,
+    recognize_case,
+    to_sentence_case,
+)
+from nmt.text.spans import SLOTS, count_slots
+
+SLOT = SLOTS[0]
+# Some change their length with case; some have a case but are not letters.
+TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(f"aB çÑ ßẞİıǅﬁΣςⅧⓐ’'-. {SLOT}")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("¡HOLA MUNDO!", "¿DÓNDE ESTÁ?", "HOLA 5", f"TENGO {SLOT}", "NASA", "ÑU ÁÉ", "STOP!"),
+        "İSTANBUL",
+    ],
+)
+def test_capitals(text: str) -> None:
+    assert recognize_case(text) is LetterCase.UPPER
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["How to Train Your Dragon", "Cien Años De Soledad", "Breaking News: Five Cats Escape"],
+)
+def test_titles(text: str) -> None:
+    assert recognize_case(text) is LetterCase.TITLE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "5", "I", "I'M", "NO", "OK.", "USA", "U.S.A.", SLOT, f"OK {SLOT}", "Ⓐ", "Ⅷ", "ß"),
+        *("iPhone", "El iPhone", "La NASA lo sabe.", "Soy de EE. UU.", "McDonald", "Carlos IV"),
+        *("¿Conoce Tom a Mary?", "Juan Pérez", "hola"),
+        *("Der Mann kauft Brot und Wein.", "Die Katze sieht den Hund.", "Das Haus"),
+    ],
+)
+def test_ordinary_sentences(text: str) -> None:
+    assert recognize_case(text) is LetterCase.ORDINARY
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("¡HOLA MUNDO!", "¡Hola mundo!"),
+        (f"{SLOT} HOLA", f"{SLOT} Hola"),
+        ("ΟΔΟΣ ΣΟΦΟΣ", "Οδος σοφος"),
+        ("İSTANBUL", "İstanbul".replace("İ", "I\u0307")),
+        ("Cien Años De Soledad", "Cien años de soledad"),
+        ("La NASA", "La NASA"),
+    ],
+)
+def test_sentence_case(text: str, expected: str) -> None:
+    converted = to_sentence_case(text, recognize_case(text))
+    assert converted in (expected, expected.replace("I\u0307", "İ"))
+
+
+def test_a_translation_gets_the_case_of_its_source() -> None:
+    text = f"the straße and {SLOT} of an iPhone"
+    assert apply_case(text, LetterCase.ORDINARY) == text
+    assert apply_case(text, LetterCase.UPPER) == f"THE STRASSE AND {SLOT} OF AN IPHONE"
+    assert apply_case(text, LetterCase.TITLE) == f"The Straße and {SLOT} of an iPhone"
+
+
+def test_words_of_unusual_case_are_copied() -> None:
+    assert copy_unusual_case("Mi iPhone", "my iphone, iphones") == "my iPhone, iphones"
+    assert copy_unusual_case("La NASA y McDonald", "Nasa and mcdonald") == "NASA and McDonald"
+    assert copy_unusual_case("Ana vive", "ana lives") == "ana lives"
+
+
+@given(TEXTS, TEXTS)
+def test_no_text_is_refused_and_slots_stay(text: str, translation: str) -> None:
+    for case in (recognize_case(text), *LetterCase):
+        assert count_slots(to_sentence_case(text, case), 8) == count_slots(text, 8)
+        assert count_slots(apply_case(translation, case), 8) == count_slots(translation, 8)
+    assert len(copy_unusual_case(text, translation)) == len(translation)
+
+
+@given(TEXTS)
+def test_capitals_stay_capitals(text: str) -> None:
+    if recognize_case(text) is LetterCase.UPPER:
+        converted = to_sentence_case(text, LetterCase.UPPER)
+        assert apply_case(converted, LetterCase.UPPER).casefold() == text.lower().casefold()

@@ -1,0 +1,216 @@
+"""Kept spans: which there are, in Python and in RE2; slots and back."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from nmt.text.spans import (
+    PATTERNS,
+    SLOTS,
+    SPAN,
+    WORD,
+    count_slots,
+    find_spans,
+    is_intact,
+    keep_spans,
+    restore_spans,
+)
+
+# Texts with their spans in double brackets.
+MARKED = [
+    "Visita ⟦https://example.com⟧.",
+    "(⟦http://a.b/c⟧) y ⟦https://es.wikipedia.org/wiki/Madrid_(España)⟧, ¿no?",
+    "Mira ⟦http://localhost:8080/x?y=1&z=%20#fin⟧!",
+    "[texto](⟦https://example.com/a_b⟧) **⟦http://x.org⟧** «⟦www.example.es⟧»",
+    "¿Has visto ⟦youtube.com/watch?v=abc⟧?",
+    "Web:⟦http://foo.com⟧; correo:⟦juan@x.com⟧",
+    "⟦example.co.uk⟧, ⟦sub.example.com:8080/a⟧ y ⟦x.com⟧.",
+    "Escribe a ⟦juan.perez+x@mail.example.com⟧. Gracias.",
+    "⟦juan.es@mail.com⟧ ⟦peña@correo.es⟧ <⟦a@b.org⟧>",
+    "S.A. de C.V. y EE. UU., etc. a.m. p.m. y/o él/ella km/h n/a",
+    "rojo/verde/azul esta/está/están amig@s tod@s AT&T",
+    "Cuesta ⟦1.234,56⟧ o ⟦3,14⟧.",
+    "Hace ⟦-5 °C⟧ y ⟦20 %⟧ de humedad; el ⟦50 %⟧ de ellos, ⟦50%⟧ de descuento.",
+    "El ⟦1º⟧ y el ⟦2.º⟧ y la ⟦3.ª⟧, n.º ⟦12⟧.",
+    "El ⟦3/4/2026⟧ a las ⟦12:30⟧, en los ⟦1990s⟧, ⟦1990-2000⟧.",
+    "⟦€5⟧ ⟦$1,000⟧ ⟦US$5⟧, ⟦100 €⟧ ⟦100$⟧ ⟦1 000 000⟧ de pesos",
+    "Llama al ⟦+34 600 123 456⟧. (⟦+1 (555) 123-4567⟧)",
+    "Carlos IV y Alfonso XIII.",
+    "⟦COVID-19⟧ ⟦H2O⟧ ⟦B-52⟧ ⟦v1.2.3⟧ ⟦5'11⟧ ⟦24/7⟧",
+    "Hola ⟦{name}⟧, tienes ⟦{0}⟧ y ⟦{}⟧ y ⟦{{x}}⟧ ⟦{% if a %}⟧ ⟦{{ user.name }}⟧",
+    "⟦${HOME}⟧ ⟦$HOME⟧ ⟦%{n}⟧",
+    "⟦%s⟧ de ⟦%d⟧: ⟦%1$s⟧, ⟦%(count)d⟧ ⟦%.2f⟧ ⟦%@⟧ ⟦%5.2f⟧ ⟦%lu⟧.",
+    "Es ⟦<b>⟧importante⟦</b>⟧⟦<br/>⟧⟦<br />⟧⟦<0/>⟧⟦<1>⟧x⟦</1>⟧",
+    '⟦<a href="x y">⟧z⟦</a>⟧&⟦&nbsp;⟧⟦&#39;⟧',
+    "a < b y c > d; a <b y c> d",
+    "⟦[[link]]⟧ ⟦:emoji_code:⟧ ⟦:+1:⟧ ⟦:count⟧ cosas",
+    "Usa ⟦`git push --force`⟧ o ⟦```x = 1```⟧.",
+    "Abre ⟦informe.pdf⟧, ⟦src/nmt/main.py⟧, ⟦/usr/local/bin⟧, ⟦~/docs⟧.",
+    "⟦./a.txt⟧ y ⟦C:\\Users\\juan\\x.docx⟧.",
+    "Borra ⟦/usr/bin⟧. ⟦C:\\Windows⟧. ⟦canción.mp3⟧. ⟦.config/x.toml⟧ ⟦../a/b⟧.",
+    "Vi a ⟦@maria⟧ en ⟦#Año2020⟧. ⟦#hola⟧, ⟦@juan_p⟧!",
+    "Hola ⟦😀⟧, ⟦👩\u200d🚀 🚀🇪🇸 👍🏽⟧. ⟦1\ufe0f\u20e3⟧ ⟦❤\ufe0f⟧!",
+    "Usa ⟦snake_case⟧, ⟦camelCase()⟧, ⟦foo.bar()⟧ y ⟦std::vector⟧.",
+    "_hola_ __hola__ *hola* iPhone YouTube O'Brien rock'n'roll ex-marido",
+    "Te quiero ⟦<3⟧ ⟦:)⟧ ⟦;-)⟧ ⟦:D⟧",
+    "¿Qué? ¡Hola! —dijo él—. --dijo él-- «así» \"así\" 'así' …",
+    "Tengo ⟦3⟧. Tengo ⟦3⟧! ⟦5%⟧. ¿⟦3⟧? ⟦2⟧, ⟦3⟧ y ⟦4⟧: ⟦5⟧; (⟦6⟧) «⟦7⟧»",
+    "Así:uno, esté:uno, hola;uno, (nota: ver)",
+    "私は⟦3⟧つ Мама ⟦5⟧ раз ⟦٣⟧ ",
+    "El ⟦100%⟧Rojo",
+    "Node ⟦Node.js⟧ ⟦Booking.com⟧",
+    "⟦\ue005⟧ ⟦\uf000⟧",
+    "⟦5⟧ c.c. de agua, a.C. d.c. p.ej. q.e.p.d. Ph.D. i.e. e.g. J.R.R. Tolkien",
+    "Fin.Luego vino. Fin...luego ⟦🎉⟧",
+    "⟦192.168.0.1:80⟧ ⟦10:00-12:00⟧ ⟦±5⟧ ⟦−3⟧",
+]
+# Pieces of spans and of what looks like one.
+PARTS = st.sampled_from(
+    (
+        "a B ñ º 私 é. 1 23 ٣ "
+        ". , : ; / \\ - _ @ # % $ & { } [[ ]] < > ( ) ` ' \" = ? ! ~ + \u00b0C € "
+        "\u00a0 \u2028 \u0301 😀 \u200d \ufe0f \u20e3 \ue000 http:// www. .com .es .txt x_y f() %s "
+        "&lt; <b>"
+    ).split(" ")
+)
+TEXTS = st.lists(st.one_of(PARTS, st.just(" "), st.text(max_size=2)), max_size=16).map("".join)
+
+
+def mark(text: str) -> str:
+    marked, end = [], 0
+    for begin, after in find_spans(text):
+        marked += [text[end:begin], "⟦", text[begin:after], "⟧"]
+        end = after
+    return "".join([*marked, text[end:]])
+
+
+@pytest.mark.parametrize("marked", MARKED)
+def test_spans_of_a_text(marked: str) -> None:
+    assert mark(re.sub("[⟦⟧]", "", marked)) == marked
+
+
+def test_a_span_of_every_kind_is_found_alone() -> None:
+    samples = {
+        "code": "`x`",
+        "e-mail": "a@b.org",
+        "url": "http://a.b",
+        "placeholder": "{x}",
+        "file": "a.txt",
+        "identifier": "a_b",
+        "tag": "@a",
+        "emoji": "😀",
+        "number": "5",
+        "private": "\uf8ff",
+    }
+    assert samples.keys() == PATTERNS.keys()
+    for kind, sample in samples.items():
+        assert re.fullmatch(PATTERNS[kind], sample, re.ASCII)
+        assert list(find_spans(sample)) == [(0, len(sample))]
+
+
+@given(TEXTS)
+def test_spans_are_in_order_not_empty_and_end_in_no_final_mark(text: str) -> None:
+    end = 0
+    for begin, after in find_spans(text):
+        assert end <= begin < after
+        assert text[after - 1] not in ".?!…,"
+        end = after
+
+
+@given(TEXTS)
+def test_no_span_is_missed_by_the_hint(text: str) -> None:
+    pattern = re.compile(f"({SPAN})|{WORD}", re.ASCII)
+    expected = [match.span() for match in pattern.finditer(text) if match[1]]
+    assert list(find_spans(text)) == expected
+
+
+def test_re2_finds_the_same_spans() -> None:
+    import tensorflow as tf
+    import tensorflow_text
+
+    def split(text: tf.Tensor) -> tf.RaggedTensor:
+        pieces = tensorflow_text.regex_split(text, f"{SPAN}|{WORD}", "(?s).*")
+        return pieces, tf.ragged.map_flat_values(tf.strings.regex_full_match, pieces, SPAN)
+
+    run = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
+
+    def mark_in_graph(texts: list[str]) -> list[str]:
+        pieces, is_span = run(tf.constant(texts, tf.string))
+        return [
+            "".join(
+                f"⟦{piece.decode()}⟧" if spans else piece.decode()
+                for piece, spans in zip(row, flags, strict=True)
+            )
+            for row, flags in zip(pieces.to_list(), is_span.to_list(), strict=True)
+        ]
+
+    def check(texts: list[str]) -> None:
+        assert mark_in_graph(texts) == [mark(text) for text in texts]
+
+    check([re.sub("[⟦⟧]", "", marked) for marked in MARKED])
+    settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))(
+        given(st.lists(TEXTS, max_size=20))(check)
+    )()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("a", "a.", "a-", "a_", "a/", "a@", "a:", "1 ", "1.", "a-1-", "a.1.", "a1.a", "`a", "`"),
+        *("<a ", "<a =", "{a", "{{a", "[[a", "%1", "%(a", "&a", "$A", "#", "😀 ", "http://("),
+        *(
+            "http://a(a",
+            "www.",
+            "a(",
+            "a::",
+            "a\\",
+            "../",
+            "/.a",
+            "+1(",
+            "+1 11",
+            "--a",
+            "111 ",
+            "a+",
+        ),
+    ],
+)
+def test_the_time_is_linear(part: str) -> None:
+    """Twice the text takes twice the time; were it four times, this would take minutes."""
+    begin = time.process_time()
+    for _ in find_spans(part * (60_000 // len(part)) + "!"):
+        pass
+    assert time.process_time() - begin < 5
+
+
+@given(TEXTS)
+@example("".join(SLOTS) * 2)
+def test_kept_spans_are_given_back(text: str) -> None:
+    kept = keep_spans(text, list(find_spans(text)))
+    count = len(kept.values)
+    assert count == min(len(list(find_spans(text))), len(SLOTS))
+    if is_intact(kept.text, count):  # a text may have slots beyond those that were replaced
+        assert restore_spans(kept.text, kept.values) == (text, ())
+
+
+def test_slots_run_out() -> None:
+    kept = keep_spans("1, 2, 3", [(0, 1), (3, 4), (6, 7)], SLOTS[:2])
+    assert kept == (f"{SLOTS[0]}, {SLOTS[1]}, 3", ("1", "2"))
+    assert count_slots(kept.text, 3) == [1, 1, 0]
+
+
+def test_lost_repeated_and_unknown_slots() -> None:
+    first, second, third = SLOTS[:3]
+    assert restore_spans(f"{second} and {second}.", ["1", "2"]) == ("2 and . 1", ("1",))
+    assert restore_spans(f"a {third}{first}", ["{x}"]) == ("a {x}", ())
+    assert restore_spans("", ["1", "2"]) == ("1 2", ("1", "2"))
+    assert restore_spans("a b", ["1"], lambda text, number: 2) == ("a 1 b", ("1",))
+    # A span may itself be a slot.
+    assert restore_spans(f"{first} {second}", [second, first]) == (f"{second} {first}", ())
+    assert not is_intact(f"{first}{first}", 1)
+    assert not is_intact(f"{first}{second}", 1)
+    assert is_intact(f"{second}{first}", 2)
