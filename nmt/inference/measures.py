@@ -132,10 +132,10 @@ def _measure_sentence(
     """Return the `SENTENCE_MEASURES` of one hypothesis.
 
     Args:
-        segment: what was translated.
+        segment: the source.
         hypotheses: of the beam.
         number: index of the one to measure.
-        translation: what was written of it.
+        translation: the hypothesis as text.
         tokenizer: of the run.
         lexicon: of the run.
         log_probs: [T].
@@ -201,7 +201,7 @@ def _measure_words(
     source_spans, columns = _find_source_words(segment, tokenizer)
     words = []
     for begin, end in _join_kept(find_words(translation.text), written, output):
-        rows = [owners[at] for at in written[begin:end] if at >= 0]
+        rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
         word = translation.text[begin:end]
         shape = (float(np.log(len(word))), float(not any(map(str.isalnum, word))))
         if not rows:

@@ -66,7 +66,7 @@ def fit_run(
     Args:
         folder: the run.
         corpus: of the run.
-        log: called with a line for what cannot be fitted, and why.
+        log: called with the reason if a part cannot be fitted.
         engine: see `Translator.load`.
 
     Returns:

@@ -15,7 +15,7 @@ from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
 from nmt.text.spans import SLOTS
 
-PIECES = ("", "", "", "", " hola", " ana", ".", " hello", " there", SLOTS[0], " hi")
+PIECES = ("", "", "", "", " hola", " ana", ".", " hello", " there", SLOTS[0], " hi", "s")
 
 
 class Words:
@@ -69,7 +69,7 @@ def measured_by(
 
 
 HOLA = Segment(np.array([4, 5, 6]), "hola ana.")  # three tokens and the end mark
-WEIGHTS = [[0.9, 0.1, 0, 0], [0.1, 0.2, 0.6, 0.1], [0.0, 0.0, 1.0, 0], [0, 0, 0, 1]]
+WEIGHTS = [[0.9, 0.1, 0, 0], [0.1, 0.2, 0.6, 0.1], [0.0, 0.0, 1.0, 0], [0, 0.5, 0, 0.5]]
 
 
 def test_a_sentence_by_hand() -> None:
@@ -83,7 +83,7 @@ def test_a_sentence_by_hand() -> None:
     assert 0 < values["agreement"] < values["weighted agreement"] < 1
     # The other hypothesis has a probability e times smaller.
     assert values["probability within the beam"] == pytest.approx(-np.log(1 + np.exp(-1)))
-    assert values["sharpness of the alignment"] == pytest.approx((0.9 + 0.6 + 1 + 1) / 4)
+    assert values["sharpness of the alignment"] == pytest.approx((0.9 + 0.6 + 1 + 0.5) / 4)
     assert values["coverage"] == pytest.approx((1 + 0.3 + 1) / 3)
     assert values["source tokens"] == pytest.approx(np.log(4))
     assert values["length ratio"] == values["repeated tokens"] == values["lost spans"] == 0
@@ -99,7 +99,7 @@ def test_what_is_lost_repeated_or_unknown_shows() -> None:
     values = dict(zip(SENTENCE_MEASURES, measured.sentence, strict=True))
     assert values["lost spans"] == 1
     assert values["repeated tokens"] == 1 / 2
-    assert values["agreement"] == values["weighted agreement"] == 1  # there is no other
+    assert values["agreement"] == values["weighted agreement"] == 1  # a single hypothesis
     assert values["translated target tokens"] == pytest.approx(np.log([0.501] * 3 + [1.001]).mean())
     assert values["translated source tokens"] == pytest.approx(
         np.log([0.501, 0.001, 0.001, 1.001]).mean()
@@ -124,6 +124,16 @@ def test_words_by_hand() -> None:
         }
     )
     assert measured.words[2].measures[-1] == 1
+
+
+def test_a_word_of_two_tokens() -> None:
+    measured = measured_by(Known([-0.1, -2.0, -0.3, -0.2], WEIGHTS), HOLA, "hellos.", [(7, 11, 6)])
+    [word, _] = measured.words
+    values = dict(zip(WORD_MEASURES, word.measures, strict=False))
+    assert values["log-probability"] == pytest.approx(-1.05)
+    assert values["least log-probability"] == -2
+    assert values["sharpness of the alignment"] == pytest.approx(0.5)  # of their mean
+    assert word.sources == ((0, 4), (8, 9))  # means: 0.5, 0.15 and 0.3
 
 
 def test_a_kept_span_is_one_word_whether_the_output_has_it_or_not() -> None:
