@@ -27,7 +27,7 @@ from nmt.arguments import (
 )
 from nmt.data.encodings import UTF_8
 from nmt.errors import UserError, exit_on_user_error
-from nmt.inference.quality_lines import QualityLines
+from nmt.inference.quality_lines import LostSpans, QualityLines
 from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
 from nmt.inference.text_files import (
@@ -332,30 +332,6 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
                 draw_attention(translator, arguments.sentences, best, arguments.attention)
     lost_spans.warn()
-
-
-class LostSpans:
-    """Counts the URLs, numbers and other kept spans that a model left out of best translations."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.example = ""
-
-    def add(self, translations: Sequence[Sequence[Translation]]) -> None:
-        """Count those of the best translation of each text."""
-        for best in (hypotheses[0] for hypotheses in translations if hypotheses):
-            if best.lost_spans and not self.example:
-                self.example = best.lost_spans[0]
-            self.count += len(best.lost_spans)
-
-    def warn(self) -> None:
-        """Print the count on standard error, unless it is 0."""
-        if self.count:
-            print(
-                f"warning: the model left out {self.count:,} spans that a translation must keep, "
-                f"such as {self.example!r}; they were inserted where they most likely belong",
-                file=sys.stderr,
-            )
 
 
 def format_lines(

@@ -13,8 +13,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from nmt import Translator
 from nmt.analysis.heads import ablation, report
 from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
 from nmt.inspect.__main__ import make_parser
 
 pytest_plugins = ("translators",)
@@ -222,3 +224,19 @@ def test_what_the_run_has_not_is_refused(tiny_run: Path, tmp_path: Path) -> None
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be created"):
         inspected("report", "--run", tiny_run, "--output", tmp_path / "file")
+
+
+def test_a_run_gets_its_confidence_and_a_table(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(UserError, match="cannot have confidence"):
+        inspected("quality", "--run", run)
+    monkeypatch.setattr("nmt.inference.quality_fitting.LEAST_PAIRS", 10)
+    shown = inspected("quality", "--run", run)
+    assert (run / "quality.json").is_file()
+    for value in ("confidence", "mean log-probability", "total log-probability"):
+        assert sum(line.startswith("test ") and value in line for line in shown.splitlines()) >= 1
+    [[best]] = Translator.load(run).run(["Sí."], SearchRequest(quality=True))
+    assert best.confidence is not None
+    assert best.words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -437,3 +438,39 @@ def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
         assert line == f"error: {name} would be written over standard input: name another output\n"
         assert done.stdout == b""
     assert path.read_text(encoding="utf-8") == SOURCE
+
+
+def test_confidence_is_written_beside_the_translations(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a fit it is null, and one warning says how to get it."""
+    path, out = tmp_path / "in.txt", tmp_path / "quality.jsonl"
+    lines = ["Hoy hace frío.", "", "12", "Sí."]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="confidence is unknown"):
+        plain = translated(capsys, "--run", tiny_run, "--file", path, "--quality", out)
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [row["source"] for row in rows] == lines
+    assert "".join(f"{row['translation']}\n" for row in rows) == plain
+    assert rows[0] == {
+        "source": lines[0],
+        "translation": rows[0]["translation"],
+        "confidence": None,
+        "words": [],
+        "lost_spans": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--sample"], "leave --resume, --sample and --mbr"),
+        (["--mbr", "4"], "leave --resume, --sample and --mbr"),
+        (["--run", "a", "--run", "b"], "--quality needs a single run"),
+        (["--output", "quality.jsonl"], "need different files"),
+    ],
+)
+def test_what_confidence_does_not_go_with(options: list[str], message: str) -> None:
+    arguments = ["Sí.", "--quality", "quality.jsonl", *options]
+    with pytest.raises(UserError, match=message):
+        translate.check(translate.make_parser().parse_args(arguments))

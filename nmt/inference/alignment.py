@@ -125,7 +125,7 @@ def find_owners(tokenizer: Tokenizer, tokens: Sequence[int]) -> tuple[str, list[
 def match_characters(text: str, other: str) -> list[int]:
     """Return for every character of a text the index of its counterpart in another one, or -1.
 
-    White space has none. The texts may differ in letter case, white space and a few insertions.
+    White space is not matched. Texts may differ in case, white space and a few insertions.
     """
     sides = text, other
     first, second = ([i for i, sign in enumerate(side) if not sign.isspace()] for side in sides)

@@ -13,7 +13,7 @@ from nmt.errors import UserError
 from nmt.files import replace_atomically
 
 LEXICON_FILE = "lexicon.npz"  # in a run folder
-MOST_PAIRS = 40_000  # pairs that suffice: with all 111,000 of Tatoeba alignments are no better
+MOST_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better alignments
 _ITERATIONS = 5
 _LEAST = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
@@ -67,7 +67,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, folder: Path) -> Lexicon | None:
-        """Return the lexicon of a run; None if the run has none.
+        """Load the lexicon of a run; None if the file is missing.
 
         Raises:
             UserError: the file is damaged.

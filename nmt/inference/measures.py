@@ -14,6 +14,7 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.lexicon import Lexicon
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
+from nmt.text.spans import SLOTS
 from nmt.text.words import Span, assign_to_words, find_words
 
 Array = NDArray[Any]
@@ -131,10 +132,10 @@ def _measure_sentence(
     """Return the `SENTENCE_MEASURES` of one hypothesis.
 
     Args:
-        segment: what was translated.
+        segment: the source.
         hypotheses: of the beam.
         number: index of the one to measure.
-        translation: what was written of it.
+        translation: the hypothesis as text.
         tokenizer: of the run.
         lexicon: of the run.
         log_probs: [T].
@@ -194,15 +195,13 @@ def _measure_words(
 ) -> list[MeasuredWord]:
     """Return the words of a translation with their measures and the source words they come from."""
     tokens = translation.tokens[:-1]
-    text, owners = find_owners(tokenizer.target, tokens)
-    text, origins = expand_slots(text, segment.spans)
-    owner_of = [
-        owners[origins[at]] if at >= 0 else -1 for at in match_characters(translation.text, text)
-    ]
+    output, owners = find_owners(tokenizer.target, tokens)
+    text, origins = expand_slots(output, segment.spans)
+    written = [origins[at] if at >= 0 else -1 for at in match_characters(translation.text, text)]
     source_spans, columns = _find_source_words(segment, tokenizer)
     words = []
-    for begin, end in find_words(translation.text):
-        rows = [owner for owner in owner_of[begin:end] if owner >= 0]
+    for begin, end in _join_kept(find_words(translation.text), written, output):
+        rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
         word = translation.text[begin:end]
         shape = (float(np.log(len(word))), float(not any(map(str.isalnum, word))))
         if not rows:
@@ -216,6 +215,24 @@ def _measure_words(
         measures = values.mean(), np.exp(values).mean(), values.min(), row.max()
         words.append(MeasuredWord(begin, end, (*map(float, measures), *shape), sources))
     return words
+
+
+def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> list[Span]:
+    """Return the words of a translation; those of one kept span are one word.
+
+    Args:
+        words: of the translation.
+        written: for each of its characters the index in the output that it was written for, or -1.
+        output: with slots.
+    """
+    joined: list[Span] = []
+    for begin, end in words:
+        at = written[begin]
+        if joined and at >= 0 and output[at] in SLOTS and written[joined[-1][0]] == at:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    return joined
 
 
 def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:

@@ -115,7 +115,7 @@ class QualityModel:
 
     @classmethod
     def load(cls, folder: Path) -> QualityModel | None:
-        """Return the model of a run; None if it has none.
+        """Load the model of a run; None if the file is missing.
 
         Raises:
             UserError: the file is damaged or of another version.
@@ -197,7 +197,7 @@ class StoredQuality:
     """The confidence of a run, which is read when it is first requested.
 
     Args:
-        folder: of the run; None: there is no run.
+        folder: of the run; None: no confidence.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -205,7 +205,7 @@ class StoredQuality:
 
     @cached_property
     def model(self) -> QualityModel | None:
-        """The model; None, with a warning, if the run has none.
+        """The model; None, with a warning, if the file is missing.
 
         Raises:
             UserError: as `QualityModel.load`.

@@ -21,6 +21,7 @@ from nmt.inference.lexicon import MOST_PAIRS, Lexicon
 from nmt.inference.measures import WORD_MEASURES, Measured, measure
 from nmt.inference.metrics import sentence_scores
 from nmt.inference.quality import Linear, QualityModel
+from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents
 from nmt.text.words import find_words
@@ -65,7 +66,7 @@ def fit_run(
     Args:
         folder: the run.
         corpus: of the run.
-        log: called with a line for what cannot be fitted, and why.
+        log: called with the reason if a part cannot be fitted.
         engine: see `Translator.load`.
 
     Returns:
@@ -271,7 +272,7 @@ def _observe_batch(
     sources = [segment.ids for segment in segments]
     limits = [translator.pipeline.output_limit(len(ids), 0) for ids in sources]
     nothing = np.zeros(0, np.int32)
-    outputs = engine.search(sources, np.array(limits, np.int32), options, nothing)
+    outputs = search_without_loops(engine, sources, np.array(limits, np.int32), options, nothing)
     written = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])
     measured = measure(engine, tokenizer, lexicon, segments, outputs, written)
     scores = sentence_scores([best.text for [best] in written], references)

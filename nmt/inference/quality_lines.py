@@ -1,7 +1,8 @@
-"""Confidence of translations as JSON Lines: one object per text."""
+"""What `nmt.translate` tells about its translations: confidence as JSON Lines, lost spans."""
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -65,3 +66,27 @@ def describe(source: str, translation: Translation) -> dict[str, object]:
 def round_confidence(value: float | None) -> float | None:
     """Return a confidence with as many digits as have a meaning."""
     return None if value is None else round(value, 3)
+
+
+class LostSpans:
+    """Counts the URLs, numbers and other kept spans that a model left out of best translations."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.example = ""
+
+    def add(self, translations: Sequence[Sequence[Translation]]) -> None:
+        """Count those of the best translation of each text."""
+        for best in (hypotheses[0] for hypotheses in translations if hypotheses):
+            if best.lost_spans and not self.example:
+                self.example = best.lost_spans[0]
+            self.count += len(best.lost_spans)
+
+    def warn(self) -> None:
+        """Print the count on standard error, unless it is 0."""
+        if self.count:
+            print(
+                f"warning: the model left out {self.count:,} spans that a translation must keep, "
+                f"such as {self.example!r}; they were inserted where they most likely belong",
+                file=sys.stderr,
+            )

@@ -56,7 +56,7 @@ def test_a_line_is_found_whatever_the_scales() -> None:
     values = 0.3 * measures[:, 0] - 0.004 * measures[:, 1] + 0.7
     fitted = Linear.fit(measures, values)
     np.testing.assert_allclose(fitted.predict(measures), values, atol=0.05)
-    # A measure far outside of what was seen counts as much as one at the border.
+    # Outliers are clipped.
     far, border = fitted.predict(np.array([[1e9, 100, -3], [4.0, 100, -3]]))
     assert far == pytest.approx(border, abs=0.05)
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("exports")
 
 
 def known_pairs() -> list[Pair]:
-    """Pairs of the corpus of which the parrot knows some."""
+    """Short pairs of the corpus; the parrot has memorised some of them."""
     pairs = [Pair(*line.split("\t")[:2]) for line in corpus_lines(160)]
     return [pair for pair in pairs if len(pair.source) < 30]
 
