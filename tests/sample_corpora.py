@@ -9,6 +9,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from nmt.config import DataConfig, SourceConfig
+from nmt.config.noise import NoiseConfig
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -48,6 +50,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "reverse": False,
         "temperature": None,
         "stages": [],
+        "noise": NoiseConfig(**{key.name: 0.0 for key in fields(NoiseConfig)}),
     }
     return DataConfig(**(values | changes))
 

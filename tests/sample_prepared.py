@@ -61,7 +61,7 @@ def plan(
         output=str(folder / "prepared"),
         cache_dir=str(folder / "cache"),
         data=replace(data, tests=tests or {}),
-        tokenizer=TokenizerConfig("bpe", vocabulary_size, 0, 1.0),
+        tokenizer=TokenizerConfig("bpe", vocabulary_size, 0, 1.0, lowercase_source=False, slots=0),
         prepare=PrepareConfig(**(PREPARE | prepare_changes)),
     )
     check_preparation(config)

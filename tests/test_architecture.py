@@ -21,12 +21,12 @@ ROOMS = {
     "files": {"errors"},
     "startup": {"errors"},
     "model": set[str](),
-    "text": set[str](),
+    "text": {"errors"},
     "config": {"errors", "model"},
-    "data": {"config", "errors", "files", "startup"},
-    "preparing": {"config", "data", "errors", "files", "startup"},
+    "data": {"config", "errors", "files", "startup", "text"},
+    "preparing": {"config", "data", "errors", "files", "startup", "text"},
     "viewer": {"model"},
-    "runs": {"config", "data", "errors", "files", "model"},
+    "runs": {"config", "data", "errors", "files", "model", "text"},
     "formats.weights": {"data", "errors", "files", "model", "runs"},
     "sweeps": {"config", "errors", "files", "runs", "startup"},
     "inference": {
@@ -66,6 +66,7 @@ ROOMS = {
         "runs",
         "startup",
         "sweeps",
+        "text",
     }
     | {"analysis.anatomy", "analysis.heads", "analysis.pictures", "viewer"},
     "formats.marian": {"config", "data", "errors", "inference", "model", "runs", "training"},
@@ -78,7 +79,7 @@ ROOMS = {
         "formats.weights",
         "inference",
     }
-    | {"model", "runs", "startup"},
+    | {"model", "runs", "startup", "text"},
     "serving": {"errors", "inference", "viewer"},
     "arguments": {"config", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
@@ -431,7 +432,7 @@ imported = heavy()
 
 from nmt.config import TokenizerConfig
 from nmt.data.tokenizer_training import train_tokenizer
-config = TokenizerConfig("unigram", 300, 0, 1.0)
+config = TokenizerConfig("unigram", 300, 0, 1.0, lowercase_source=False, slots=0)
 texts = ["Good morning, Ana.", "Good night, Ana."] * 10
 tokenizer = train_tokenizer(config, texts, print)
 decoded = tokenizer.decode(tokenizer.encode(texts[:2]))

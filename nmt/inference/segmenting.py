@@ -132,14 +132,6 @@ class Segmenter:
             )
         return segments[0]
 
-    def encode_whole(self, text: str) -> np.ndarray:
-        """Return the ids int32 [S - 1] of a text of one segment, without end mark.
-
-        Raises:
-            UserError: as `segment_whole`.
-        """
-        return self.segment_whole(text).ids
-
     def _split(self, text: str) -> tuple[list[_Sentence], str]:
         """Return the sentences of a text, and the white space after them."""
         text = _replace_surrogates(text)

@@ -14,6 +14,7 @@ from sample_corpora import complaint
 
 from nmt.config import Config, SourceConfig
 from nmt.config.model import MODEL_CONFIGS
+from nmt.config.noise import NoiseConfig
 from nmt.config.schema import flatten, list_keys, list_sibling_keys
 from nmt.errors import suggest
 from nmt.training.schedule import learning_rate
@@ -122,6 +123,7 @@ def test_values_have_their_types(option: str) -> None:
     for key, value in flatten(config):
         group, _, name = key.rpartition(".")
         owner = SourceConfig if group.startswith("data.sources.") else hints.get(group, Config)
+        owner = NoiseConfig if group == "data.noise" else owner
         owner = type(config.model) if group == "model" else owner
         hint = typing.get_type_hints(owner)[name]
         assert accepts(hint, value), f"{key}={value!r} is no {hint}"
@@ -206,7 +208,8 @@ def test_known_keys_are_the_keys_and_their_groups(default: Config) -> None:
     source_keys = {key for key in flat if key.startswith("data.sources.")}
     groups = {"data", "tokenizer", "model", "training", "decoding"}
     rnn_keys = {key for key, _ in flatten(configured("model=rnn"))}
-    assert set(valid_keys) - flat == groups | {"data.sources", "data.tests"} | (rnn_keys - flat)
+    parents = groups | {"data.noise", "data.sources", "data.tests"}
+    assert set(valid_keys) - flat == parents | (rnn_keys - flat)
     assert {"model.cell", "model.bridge"} <= rnn_keys - flat
     assert flat - source_keys <= set(valid_keys)
     for source in ("written", "patterns"):
@@ -232,6 +235,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
         assert values == ["kind"]
         assert model_schema.kind == kind
     assert with_value == {
+        "data.noise",
         "data.sources",
         "data.tests",
         "data.prepared",
@@ -250,7 +254,7 @@ def test_every_key_has_its_value_in_a_file() -> None:
 
 def _owner(schema: Any, key: str) -> tuple[DictConfig, str]:
     group, _, name = key.rpartition(".")
-    return cast(DictConfig, schema[group]), name
+    return cast(DictConfig, OmegaConf.select(schema, group)), name
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,8 @@ def configure(kind: str, **changes: Any) -> TokenizerConfig:
         "vocabulary_size": 600,
         "min_characters_per_piece": 0,
         "character_coverage": 0.9998,
+        "lowercase_source": False,
+        "slots": 0,
     }
     return TokenizerConfig(**(values | changes))
 

@@ -85,13 +85,13 @@ def test_what_is_empty_has_no_parts_and_what_fits_has_one(tokenizer: Tokenizer) 
     [ids] = [segment.ids for segment in text.segments]
     assert text.spaces == ["  ", " "]
     assert ids.tolist() == tokenizer.encode(["Hoy hace frío."])[0].tolist()
-    assert segmenter.encode_whole("Hoy hace frío.").tolist() == ids.tolist()
+    assert segmenter.segment_whole("Hoy hace frío.").ids.tolist() == ids.tolist()
     with pytest.raises(UserError, match="the sentence is empty"):
-        segmenter.encode_whole(" ")
+        segmenter.segment_whole(" ")
     with pytest.raises(UserError, match="one sentence of at most 63 tokens"):
-        segmenter.encode_whole("Hoy hace frío. " * 2)
+        segmenter.segment_whole("Hoy hace frío. " * 2)
     with pytest.raises(UserError, match="'12' has no words"):
-        segmenter.encode_whole(" 12")
+        segmenter.segment_whole(" 12")
 
 
 CHARACTER_TOKENS = 3  # of a Chinese character, which the tokenizer spells in bytes

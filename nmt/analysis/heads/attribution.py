@@ -64,7 +64,7 @@ def attribute(
     """
     translator = translator.with_keras_engine("gradients")
     model = translator.keras_engine("gradients").model
-    ids = translator.segmenter.encode_whole(text)
+    ids = translator.segmenter.segment_whole(text).ids
     if translation is None:
         translation = translator.hypotheses([text])[0][0]
     attention = translator.attention(text, translation)

@@ -49,7 +49,7 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
     texts = [text for line in corpus_lines(300) for text in line.split("\t")[:2]]
-    config = TokenizerConfig("unigram", 400, 0, 1.0)
+    config = TokenizerConfig("unigram", 400, 0, 1.0, lowercase_source=False, slots=0)
     return train_tokenizer(config, texts, lambda line: None)
 
 
