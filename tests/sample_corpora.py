@@ -9,7 +9,6 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "reverse": False,
         "temperature": None,
         "stages": [],
-        "noise": NoiseConfig(**{key.name: 0.0 for key in fields(NoiseConfig)}),
+        "noise": NoiseConfig.off(),
     }
     return DataConfig(**(values | changes))
 

@@ -22,6 +22,11 @@ class NoiseConfig:
     spans: float = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
     quotes: float = MISSING  # on both sides, quotation marks around the sentence
 
+    @classmethod
+    def off(cls) -> NoiseConfig:
+        """Return rates of 0."""
+        return cls(**{key.name: 0.0 for key in fields(cls)})
+
     @property
     def rates(self) -> dict[str, float]:
         """Kind of change -> share of pairs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nmt.config.noise import NoiseConfig
 from nmt.config.sources import PATTERNS, SHORT_KEYS
 from nmt.errors import UserError
 
@@ -12,7 +13,7 @@ from nmt.errors import UserError
 LATER_KEYS: dict[str, dict[str, Any]] = {
     "decoding": {"quantization": "float32", "no_repeat_ngram": 0, "unit": "sentence"},
     "data": {"reverse": False, "temperature": None, "stages": [], "typical_length_ratio": 1.0}
-    | {"noise": dict.fromkeys(("case accents punctuation typos joined spans quotes").split(), 0.0)},
+    | {"noise": NoiseConfig.off().rates},
     "tokenizer": {"lowercase_source": False, "slots": 0},
     "model": {"lora_rank": None, "lora_on": ["*"]},
     "training": {

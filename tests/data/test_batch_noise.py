@@ -24,7 +24,7 @@ PAIRS = [
     for name in NAMES
     for word, number in (("dos", "two"), ("tres", "three"), ("muchos", "many"))
 ] * 8
-CLEAN = dict.fromkeys(NoiseConfig.__dataclass_fields__, 0.0)
+CLEAN = NoiseConfig.off().rates
 
 
 @pytest.fixture(scope="module")
