@@ -24,7 +24,7 @@ _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _MIN_COUNT = 10  # of a correction: a rare word is seldom what was meant
 _ALPHABET = 64  # letters that a correction may insert
-_MODELED = 20_000  # words that the model of spelling is made of
+_MIN_MODELED, _MODELED = 1000, 20_000  # words that the model of spelling is made of
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
 
 
@@ -132,12 +132,12 @@ class SourceWords:
         if not known:
             return word
         best = max(known, key=lambda other: (self.counts[other], other))
-        if word.isupper():
-            return best.upper()
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
     def _looks_foreign(self, word: str) -> bool:
         """Whether the letters of a word are improbable in the language of the sources."""
+        if len(self.counts) < _MIN_MODELED:
+            return False
         letters, pairs, triples = self._spelling
         total = sum(letters.values())
         log_prob = 0.0

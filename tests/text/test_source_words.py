@@ -1,0 +1,140 @@
+"""Typing errors become the words that were meant, and names that no source has stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.data.embedded import phrasebook_dir
+from nmt.errors import UserError
+from nmt.text.source_words import MAX_WORDS, WORDS_FILE, SourceWords
+from nmt.text.spans import find_spans
+
+TEXTS = [
+    "¿Dónde está el teléfono de mi hermana?",
+    "No tengo dinero para comprar la casa.",
+    "Ana vive en México con su hermano.",
+    "Mañana quiero comer pan con queso.",
+    "Estamos cansados después del trabajo.",
+]
+COUNTS = dict.fromkeys(SourceWords.count(TEXTS).counts, 50)
+
+
+@pytest.fixture(scope="module")
+def words() -> SourceWords:
+    return SourceWords(COUNTS | {"tango": 12, "hermanas": 3})
+
+
+def correct(words: SourceWords, text: str) -> str:
+    return words.correct(text, list(find_spans(text)))
+
+
+def names(words: SourceWords, text: str) -> list[str]:
+    return [text[begin:end] for begin, end in words.find_names(text, list(find_spans(text)))]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("no tngo dinero", "no tengo dinero"),  # a missing letter
+        ("no tenggo dinero", "no tengo dinero"),  # one too many
+        ("no tengo dimero", "no tengo dinero"),  # a wrong one
+        ("no tengo dinreo", "no tengo dinero"),  # two swapped
+        ("donde esta el telefono", "dónde está el teléfono"),  # missing accents
+        ("manana quieor pan", "mañana quiero pan"),
+        ("Donde está?", "Dónde está?"),
+        ("vive en Mexico", "vive en México"),
+    ],
+)
+def test_what_was_meant(words: SourceWords, typed: str, meant: str) -> None:
+    assert correct(words, typed) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *TEXTS,
+        "Quiero un paraguas.",  # no known word is near
+        "Vi a Cana en casa.",  # may be a name
+        "escribe a tngo@dinreo.com y `dinreo`",  # kept spans
+        "un pn y la",  # short words
+        "tango",  # known
+        "我没有钱。",
+        "",
+    ],
+)
+def test_what_stays(words: SourceWords, text: str) -> None:
+    assert correct(words, text) == text
+
+
+def test_the_most_frequent_word_wins_and_rare_ones_never_do(words: SourceWords) -> None:
+    assert correct(words, "tengoo") == "tengo"
+    assert correct(words, "tamgo") == "tango"
+    assert correct(words, "hermanaz") == "hermana"  # "hermanas" is as near, and rare
+    assert correct(words, "hhermanas") == "hhermanas"
+
+
+def test_unseen_names(words: SourceWords) -> None:
+    assert names(words, "Vi a Etxeberria y a Ana en Quetzaltenango.") == [
+        "Etxeberria",
+        "Quetzaltenango",
+    ]
+    assert names(words, "¿Está Wojciech Kowalczyk en casa?") == ["Wojciech Kowalczyk"]
+    assert names(words, "Escribe a Kwxyz@wxyz.com a las 8.") == []
+    assert names(words, "etxeberria") == []
+
+
+def test_at_the_beginning_of_a_sentence_letters_tell_a_name() -> None:
+    lines = [
+        line.split("\t")[0]
+        for path in sorted(phrasebook_dir().glob("*.tsv"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    known = SourceWords.count(lines)
+    for name in ("Wojciech", "Etxeberria", "Okonkwo", "Kowalczyk"):
+        assert names(known, f"{name} no está. ¡{name}!") == [name, name]
+    for word in ("Embarcaremos", "Tranquilamente", "Desinfectaron"):
+        assert word.lower() not in known.counts
+        assert names(known, f"{word} aquí.") == []
+    few = SourceWords(dict(list(known.counts.items())[:900]))
+    assert names(few, "Wojciech no está.") == []  # too few words to know what is usual
+
+
+@given(st.text(alphabet="aeino tdmñó.¿A¡"))
+def test_a_corrected_text_has_nothing_more_to_correct(text: str) -> None:
+    words = SourceWords(COUNTS)
+    once = correct(words, text)
+    assert correct(words, once) == once
+    assert len(once.split()) == len(text.split())
+
+
+@given(st.text())
+def test_names_are_in_order_and_apart(text: str) -> None:
+    spans = SourceWords(COUNTS).find_names(text, list(find_spans(text)))
+    ends = [0, *(edge for span in spans for edge in span)]
+    assert ends == sorted(ends)
+    assert all(text[begin].isupper() for begin, _ in spans)
+
+
+def test_words_are_counted_once_for_each_distinct_text_and_stored(tmp_path: Path) -> None:
+    words = SourceWords.count(["El pan. el Pan?", "El pan. el Pan?", "pan 中文 12"])
+    assert words.counts == {"pan": 3, "el": 2}
+    words.save(tmp_path)
+    again = SourceWords.load(tmp_path)
+    assert again is not None
+    assert list(again.counts.items()) == list(words.counts.items())
+
+
+def test_a_folder_without_words_and_a_damaged_file(tmp_path: Path) -> None:
+    assert SourceWords.load(tmp_path) is None
+    (tmp_path / WORDS_FILE).write_text("pan\tthree\n", encoding="utf-8")
+    with pytest.raises(UserError, match="is damaged"):
+        SourceWords.load(tmp_path)
+
+
+def test_the_most_frequent_words_are_kept() -> None:
+    texts = [f"w{'x' * 3}{chr(97 + i % 26)}{'y' * (i // 26)}" for i in range(100)]
+    assert len(SourceWords.count(texts).counts) == 100 <= MAX_WORDS
