@@ -1,7 +1,7 @@
-"""Words that the training sources have, and what is done about those that they lack.
+"""Words of the training sources; unseen words are corrected, or kept as names.
 
-A typing error usually makes a word that no training source has: it is corrected. A name that none
-has is a kept span, since a model can neither translate nor spell it.
+A typing error usually makes an unseen word, which resembles a frequent one. An unseen name is a
+kept span, since the model can neither translate nor spell it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_WORDS = 100_000  # the most frequent ones are kept
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
-_MIN_COUNT = 10  # of a correction: a rare word is seldom what was meant
+_MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _ALPHABET = 64  # letters that a correction may insert
 _MIN_MODELED, _MODELED = 1000, 20_000  # words that the model of spelling is made of
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
@@ -47,7 +47,7 @@ class SourceWords:
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
-        """Read the words in a folder; None if it has none.
+        """Read the words in a folder; None if the file is missing.
 
         Raises:
             UserError: the file is damaged.
