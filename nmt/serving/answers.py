@@ -39,7 +39,7 @@ def encode_answer(
         attentions: for each text the attention of its best hypothesis, or the reason why it is not
             available, or None if it was not requested.
         scores: whether to include score and log-probability of every hypothesis.
-        quality_missing: why there is no confidence; empty if there is; None if it was not
+        quality_missing: why confidence is missing; empty if it is available; None if it was not
             requested.
     """
     answers = []

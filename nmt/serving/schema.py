@@ -105,7 +105,7 @@ class Hypothesis(BaseModel):
     words: list[TranslatedWord] | None = Field(
         None, description="of the best translation only, in order; absent if not available"
     )
-    quality_missing: str | None = Field(None, description="why there is no confidence")
+    quality_missing: str | None = Field(None, description="why confidence is missing")
 
 
 class TranslationResponse(BaseModel):
