@@ -244,6 +244,9 @@ class Letters:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [self.vocabulary[i] for i in ids]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [(at, at + 1) for at in range(len(text))]
+
 
 @pytest.fixture(scope="session")
 def letters() -> Translator:

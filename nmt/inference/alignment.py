@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import Match, SequenceMatcher
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,13 @@ Array = NDArray[Any]
 _DISCOUNT = 0.75  # of source tokens, by the attention that they receive from all positions
 _LEAST_ATTENTION = 0.03  # added to attention, so that the lexicon can overrule it ...
 _LEAST_PROBABILITY = 1e-3  # ... and to probabilities, so that rare tokens follow attention
+
+_MOST_PAIRS = 40_000  # of characters that are compared: the time grows with their square
+_SAMPLE = 3  # characters that are equal where texts match again
+_SKIPS = sorted(  # characters of both texts that may differ in one place
+    {skips for far in range(41) for near in range(2) for skips in ((near, far), (far, near))},
+    key=sum,
+)
 
 
 class Aligner(NamedTuple):
@@ -135,12 +143,31 @@ def match_characters(text: str, other: str) -> list[int]:
     )
     matched = [-1] * len(text)
     blocks = [Match(0, 0, len(first))]
-    if ours != theirs:
+    if len(ours) * len(theirs) > _MOST_PAIRS:
+        blocks = list(_match_long(ours, theirs))
+    elif ours != theirs:
         blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     for at, other_at, length in blocks:
         for offset in range(length):
             matched[first[at + offset]] = second[other_at + offset]
     return matched
+
+
+def _match_long(ours: str, theirs: str) -> Iterator[Match]:
+    """Yield matching blocks in linear time; after a difference, the nearest equal characters."""
+    at = other_at = 0
+    while at < len(ours) and other_at < len(theirs):
+        rests = zip(ours[at:], theirs[other_at:], strict=False)
+        length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rests))
+        yield Match(at, other_at, length)
+        at, other_at = at + length, other_at + length
+        for skipped, other_skipped in _SKIPS:
+            sample = ours[at + skipped : at + skipped + _SAMPLE]
+            if sample and theirs.startswith(sample, other_at + other_skipped):
+                at, other_at = at + skipped, other_at + other_skipped
+                break
+        else:
+            at += 1
 
 
 def expand_slots(text: str, spans: Sequence[str]) -> tuple[str, list[int]]:

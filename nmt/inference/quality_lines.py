@@ -49,6 +49,14 @@ def describe(source: str, translation: Translation) -> dict[str, object]:
     return {
         "source": source,
         "translation": translation.text,
+        **describe_quality(translation),
+        "lost_spans": list(translation.lost_spans),
+    }
+
+
+def describe_quality(translation: Translation) -> dict[str, object]:
+    """Return the confidence of a translation and of its words, for JSON."""
+    return {
         "confidence": round_confidence(translation.confidence),
         "words": [
             {
@@ -59,7 +67,6 @@ def describe(source: str, translation: Translation) -> dict[str, object]:
             }
             for word in translation.words
         ],
-        "lost_spans": list(translation.lost_spans),
     }
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nmt.inference.quality_lines import describe_quality
+
 if TYPE_CHECKING:
     from nmt.inference.results import Attention, Translation
 
@@ -28,6 +30,7 @@ def encode_answer(
     hypotheses: Sequence[Sequence[Translation]],
     attentions: Sequence[Attention | str | None],
     scores: bool,
+    quality_missing: str | None = None,
 ) -> bytes:
     """Return the JSON of `nmt.serving.schema.TranslationResponse`.
 
@@ -36,11 +39,16 @@ def encode_answer(
         attentions: for each text the attention of its best hypothesis, or the reason why it is not
             available, or None if it was not requested.
         scores: whether to include score and log-probability of every hypothesis.
+        quality_missing: why confidence is missing; empty if it is available; None if it was not
+            requested.
     """
     answers = []
     weights_left = MAX_ATTENTION_WEIGHTS
     for hypotheses_of_text, attention in zip(hypotheses, attentions, strict=True):
-        encoded = [_encode(_fields(hypothesis, scores)) for hypothesis in hypotheses_of_text]
+        fields = [_fields(hypothesis, scores) for hypothesis in hypotheses_of_text]
+        if quality_missing is not None:
+            fields[0] |= _quality_fields(hypotheses_of_text[0], quality_missing)
+        encoded = list(map(_encode, fields))
         if attention is not None and not isinstance(attention, str):
             if attention.cross.size > weights_left:
                 attention = _TOO_LARGE
@@ -59,6 +67,12 @@ def _fields(hypothesis: Translation, scores: bool) -> dict[str, Any]:
     if scores:
         fields |= {"score": hypothesis.score, "log_prob": hypothesis.log_prob}
     return fields
+
+
+def _quality_fields(best: Translation, missing: str) -> dict[str, object]:
+    if best.confidence is None:
+        return {"quality_missing": missing or "the text is empty"}
+    return describe_quality(best)
 
 
 def _attention_fields(attention: Attention | str) -> str:

@@ -14,6 +14,9 @@ MAX_ATTENTION_TEXTS = 4  # each needs a pass of the model
 MAX_ATTENTION_TOKENS = 256  # source tokens of a request; the pass grows with their square
 # Work per token of computing attention: the pass reads the translation as one hypothesis.
 ATTENTION_WORK = 1
+# Work per token of the confidence of a translation: it is read once for the probabilities of its
+# tokens, and once for their alignment.
+QUALITY_WORK = 2
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Limits:
     max_body: int  # bytes
     max_sentences: int  # per request
     max_characters: int  # per sentence
-    # Work of a request: source tokens times beam, or times beam + 1 if attention is computed.
+    # Work of a request: source tokens times beam, + 1 with attention, + 2 * nbest with quality.
     max_work: int
     timeout_s: float  # to read a body, and again to answer it
     health_s: float  # to translate the text of the health check
@@ -53,7 +56,11 @@ class Limits:
             raise HTTPException(413, f"attention is for at most {MAX_ATTENTION_TEXTS} texts")
 
     def check_work(
-        self, tokens_of_texts: Sequence[int], attends: Sequence[bool], beam: int
+        self,
+        tokens_of_texts: Sequence[int],
+        attends: Sequence[bool],
+        beam: int,
+        quality_work: int = 0,
     ) -> None:
         """Check the work of a request.
 
@@ -61,6 +68,7 @@ class Limits:
             tokens_of_texts: source tokens of each text.
             attends: whether attention is computed, for each text.
             beam: beam size.
+            quality_work: work per token of computing confidence.
 
         Raises:
             HTTPException: 413 beyond a limit.
@@ -73,9 +81,10 @@ class Limits:
                 f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
                 f"{attended:,}: send fewer or shorter texts, or ask without attention",
             )
-        work = tokens * beam + attended * ATTENTION_WORK
+        work = tokens * (beam + quality_work) + attended * ATTENTION_WORK
         if work > self.max_work:
             also = " with attention" if attended else ""
+            also += " with quality" if quality_work else ""
             raise HTTPException(
                 413,
                 f"{tokens:,} tokens at beam {beam}{also} are {work:,} of work, more than the "

@@ -1,14 +1,14 @@
-// The page of the service: what is typed is translated, and words light what they looked at. The
-// heatmap below is the attention viewer, whose layer and heads are also those of the words.
+// The page of the service: what is typed is translated, and words light those they are aligned to.
+// Who opens the attention viewer below sees what they looked at, by its layer and heads.
 
 import { make } from "../viewer/browser/forms.js";
 import { crossRecord, strongest } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
+import { UNSURE, alignedWords, attendedWords, isUnsure, wordWeights } from "./page_words.js";
 
 const DEBOUNCE = 150; // ms after the last key
 const LIT = 0.05;     // weights below light no word
 const MENTIONED = 5;  // words in a tooltip
-const END_MARK = /^(<\/s>|\[EOS\])$/;
 
 const $ = (id) => document.getElementById(id);
 const lines = { source: $("source-words"), target: $("target-words") };
@@ -21,8 +21,7 @@ const request = {
   refused: "",     // why this service never gives attention
 };
 
-// The translation on show: words per side, {text, first, last, end}, first and last being numbers of
-// pieces, and their weights [target words][source words]; null without one, or without attention.
+// What is on show: see page_words.js. Null without a translation, or without words.
 let shown = null;
 let pointedWord = null; // {side, number, element}: under the pointer, or with the focus
 let pointedSpot = null; // what is pointed at in the viewer, see plot.js
@@ -41,7 +40,10 @@ const viewer = mount($("viewer"), {
   nothing: "",
 }, {
   drawn: ({ kind, weights }) => {
-    if (shown) shown.weights = wordWeights(shown.words, weights, kind.columns.length);
+    if (shown?.attends) {
+      const sums = wordWeights(shown.words, weights, kind.columns.length);
+      shown.weight = (t, s) => sums[t][s];
+    }
     relight();
   },
   pointed: (spot) => {
@@ -63,7 +65,7 @@ async function ask(text, attention) {
     const response = await fetch("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text, attention }),
+      body: JSON.stringify({ text, attention, quality: true }),
       signal: request.running.signal,
     });
     const answer = await response.json();
@@ -86,8 +88,9 @@ async function translate() {
   }
   request.running = new AbortController();
   lines.target.setAttribute("aria-busy", "true");
+  const attends = $("attention").open;
   let attended = null; // the answer with attention
-  if (request.attended) {
+  if (attends && request.attended) {
     attended = await ask(text, true);
     if (stale()) return;
   }
@@ -102,6 +105,7 @@ async function translate() {
       return;
     }
     say("");
+    if (!attends) return;
     attended ??= await askForAttention(text);
     if (stale()) return;
   }
@@ -152,39 +156,6 @@ async function introduce() {
 
 // ---- showing ----
 
-// Joins pieces to words; a word is shown as it stands in the text where both count the same.
-function wordsOf(pieces, text) {
-  const found = [];
-  // WordPiece marks what does not begin a word; to SentencePiece, such a piece is text.
-  const suffix = pieces.at(-1) === "[EOS]" ? "##" : null;
-  pieces.forEach((piece, number) => {
-    const end = END_MARK.test(piece);
-    if (end || piece.startsWith("▁") || !found.length || found.at(-1).end) {
-      found.push({ text: "", first: number, last: number, end });
-    }
-    const word = found.at(-1);
-    const bare = suffix && piece.startsWith(suffix) ? piece.slice(suffix.length) : piece;
-    word.text += end ? "end" : bare.replaceAll("▁", "");
-    word.last = number;
-  });
-  const written = text.trim().split(/\s+/);
-  const real = found.filter((word) => !word.end);
-  if (written.length === real.length) real.forEach((word, i) => { word.text = written[i]; });
-  return found;
-}
-
-// How much of the attention of each target word goes to each source word.
-function wordWeights(words, weights, columns) {
-  return words.target.map((to) =>
-    words.source.map((from) => {
-      let sum = 0;
-      for (let t = to.first; t <= to.last; t++) {
-        for (let s = from.first; s <= from.last; s++) sum += weights[t * columns + s];
-      }
-      return sum / (to.last - to.first + 1);
-    }));
-}
-
 function show(text, translation) {
   const attention = translation?.attention;
   pointedWord = shown = null;
@@ -196,20 +167,23 @@ function show(text, translation) {
   $("attention").hidden = !translation;
   $("viewer").hidden = !attention;
   $("hint").textContent = "";
+  $("lost").textContent = translation?.lost_spans
+    ? `The model left out, and the service inserted: ${translation.lost_spans.join(", ")}` : "";
+  showConfidence(translation);
   if (!translation) return;
-  if (!attention) {
+  if (attention) shown = attendedWords(text, translation);
+  else if (translation.words) shown = alignedWords(text, translation);
+  if (shown) {
+    write("source", text);
+    write("target", translation.text);
+  } else {
     lines.target.textContent = translation.text;
+  }
+  if (!attention) {
     if (translation.attention_missing) explain(translation.attention_missing);
     else $("hint").textContent = "Attention is being loaded …";
     return;
   }
-  const { source, target } = attention;
-  shown = {
-    words: { source: wordsOf(source, text), target: wordsOf(target, translation.text) },
-    weights: null,
-  };
-  write("source");
-  write("target");
   attentions.record = crossRecord(text, attention);
   attentions.count += 1;
   viewer.refresh();
@@ -220,16 +194,37 @@ function explain(reason) {
   $("hint").textContent = `Attention is unavailable: ${reason}.`;
 }
 
-function write(side) {
+function showConfidence(translation) {
+  const { confidence, words, quality_missing: missing } = translation ?? {};
+  $("confidence").textContent = missing ? `Confidence is unavailable: ${missing}.` : "";
+  if (confidence === undefined) return;
+  $("confidence").append(make("span", {
+    title: "1: probably as a person would translate it; 0: probably nothing like it",
+  }, `Confidence ${confidence.toFixed(2)}`));
+  if (!words.some(isUnsure)) return;
+  $("confidence").append(" · ", make("span", {
+    class: "unsure", title: `words with a confidence below ${UNSURE}`,
+  }, "words the model is unsure of"));
+}
+
+// Writes the words of a side, and what is between them.
+function write(side, text) {
+  const points = [...text];
+  let at = 0;
   shown.words[side].forEach((word, number) => {
     // The model always ends its translation: only where it read to the end is of interest.
-    if (word.end && side === "target") return;
+    if (word.ends && side === "target") return;
     const made = make("span", {
-      class: word.end ? "word end" : "word", role: "option", "aria-selected": "false",
-      tabindex: number ? "-1" : "0", "data-side": side, "data-word": number,
+      class: word.ends ? "word end" : isUnsure(word) ? "word unsure" : "word", role: "option",
+      "aria-selected": "false", tabindex: number ? "-1" : "0", "data-side": side,
+      "data-word": number, ...(isUnsure(word) && { "aria-description": "the model is unsure" }),
     }, word.text);
-    lines[side].append(made, " ");
+    const before = word.begin === undefined ? (number ? " " : "")
+                                            : points.slice(at, word.begin).join("");
+    lines[side].append(before, made);
+    at = word.end ?? at;
   });
+  if (at) lines[side].append(points.slice(at).join(""));
 }
 
 // ---- lighting ----
@@ -250,8 +245,8 @@ function clear() {
 // Lights words by what is pointed at: in the viewer, else among the words.
 function relight() {
   clear();
-  if (!shown?.weights) return;
-  if (pointedSpot) {
+  if (!shown?.weight) return;
+  if (pointedSpot && shown.attends) {
     const side = pointedSpot.row === null ? "source" : "target";
     const piece = pointedSpot.row ?? pointedSpot.column;
     light(side, shown.words[side].findIndex(({ last }) => piece <= last));
@@ -266,8 +261,8 @@ function relight() {
 
 // Lights what a word looked at, or what looked at it; returns the weights.
 function light(side, number) {
-  const weights = side === "target" ? shown.weights[number]
-                                    : shown.weights.map((row) => row[number]);
+  const weights = shown.words[other[side]].map((_, i) =>
+    side === "target" ? shown.weight(number, i) : shown.weight(i, number));
   for (const element of wordElements(other[side])) {
     const weight = weights[Number(element.dataset.word)];
     element.dataset.weight = weight.toFixed(2);
@@ -281,13 +276,20 @@ function light(side, number) {
 }
 
 function tell(side, number, weights, at) {
-  const { words } = shown;
+  const { words, attends } = shown;
+  const { text, confidence } = words[side][number];
   const listed = strongest(weights, MENTIONED)
-    .filter(({ weight }, place) => place === 0 || weight >= LIT)
-    .map(({ index, weight }) => `${words[other[side]][index].text} ${weight.toFixed(2)}`);
-  const arrow = side === "target" ? "looked at" : "was looked at by";
+    .filter(({ weight }, place) => (attends && place === 0) || weight >= LIT)
+    .map(({ index, weight }) =>
+      `${words[other[side]][index].text}${attends ? ` ${weight.toFixed(2)}` : ""}`);
+  const relation = attends ? { target: "looked at", source: "was looked at by" }
+                           : { target: "translates", source: "is translated by" };
   const tooltip = $("tooltip");
-  tooltip.textContent = `${words[side][number].text} ${arrow}\n${listed.join("\n")}`;
+  tooltip.textContent = [
+    listed.length ? `${text} ${relation[side]}` : text,
+    ...listed,
+    ...(confidence === undefined || attends ? [] : [`confidence ${confidence.toFixed(2)}`]),
+  ].join("\n");
   tooltip.hidden = false;
   const box = at.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = tooltip;
@@ -304,7 +306,8 @@ function point(element) {
   pointedWord = found
     ? { side: found.dataset.side, number: Number(found.dataset.word), element: found }
     : null;
-  viewer.point(pointedWord && spotOf(pointedWord));
+  viewer.point(pointedWord && shown.attends ? spotOf(pointedWord) : null);
+  relight();
 }
 
 function spotOf({ side, number }) {
@@ -347,6 +350,7 @@ $("source").addEventListener("input", () => {
   clearTimeout(request.timer);
   request.timer = setTimeout(translate, DEBOUNCE);
 });
+$("attention").addEventListener("toggle", translate);
 $("again").addEventListener("click", () => {
   introduced = introduce();
   translate();

@@ -38,6 +38,9 @@ class TranslationRequest(BaseModel):
         description="give the cross-attention of the best translation of each text, for at most "
         f"{MAX_ATTENTION_TEXTS} texts of {MAX_ATTENTION_TOKENS} tokens in all",
     )
+    quality: bool = Field(
+        False, description="give the confidence of the best translation of each text and its words"
+    )
 
     @field_validator("text", mode="before")
     @classmethod
@@ -68,8 +71,19 @@ class AttentionWeights(BaseModel):
     )
 
 
+class TranslatedWord(BaseModel):
+    """A word of a translation. Characters are counted as Unicode code points, not as UTF-16."""
+
+    begin: int = Field(description="its characters of the translation are [begin, end)")
+    end: int
+    confidence: float = Field(description="probability that a reference translation has the word")
+    sources: list[tuple[int, int]] = Field(
+        description="characters [begin, end) of the given text: the words that it is aligned to"
+    )
+
+
 class Hypothesis(BaseModel):
-    """One translation; scores and attention are present only if requested."""
+    """One translation; scores, attention and quality are present only if requested."""
 
     text: str = Field(description="with the white space around the sentences of the given text")
     lost_spans: list[str] | None = Field(
@@ -83,6 +97,15 @@ class Hypothesis(BaseModel):
         None, description="of the best translation only; null if it is not available"
     )
     attention_missing: str | None = Field(None, description="why attention is null")
+    confidence: float | None = Field(
+        None,
+        description="expected chrF2++ / 100, 0 to 1, with three decimals; of the best translation "
+        "only; absent if it is not available",
+    )
+    words: list[TranslatedWord] | None = Field(
+        None, description="of the best translation only, in order; absent if not available"
+    )
+    quality_missing: str | None = Field(None, description="why confidence is missing")
 
 
 class TranslationResponse(BaseModel):

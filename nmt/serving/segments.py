@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
+from nmt.inference.quality import QUALITY_FILE, locate_sources
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
 
+_NO_QUALITY = f"the run has no {QUALITY_FILE}: make it by python -m nmt.inspect quality"
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
 
 
 class SegmentTranslator:
     """The steps of `Translator.hypotheses`, for a caller who batches segments of many texts.
 
-    `segment` and `load_attention` may be called on any thread; `hypotheses` and `attention` each on
-    one thread at a time, which may be two different ones.
+    All methods may be called on any thread, but `hypotheses` and `attention` each on one thread
+    at a time, which may be two different ones.
 
     Args:
         translator: performs the steps.
@@ -29,6 +32,7 @@ class SegmentTranslator:
         self.attention = translator.attention
         self.segment = translator.segmenter.segment
         self._keras_engine = translator.keras_engine
+        self._quality = translator.quality
         self._search = translator.pipeline.search_segments
         self._join_best = translator.joiner.join_best
 
@@ -45,8 +49,21 @@ class SegmentTranslator:
         self._keras_engine("attention")
         self.attention(_WARM_UP)
 
+    def explain_missing_quality(self) -> str:
+        """Return why translations have no confidence; empty if they can have it."""
+        try:
+            has_quality = self._quality.model is not None
+        except UserError as error:
+            return str(error)
+        return "" if has_quality else _NO_QUALITY
+
     def join(
-        self, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
+        self, source: str, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
     ) -> list[Translation]:
-        """Return up to ``n_best`` translations of a text, given those of its segments."""
+        """Return up to ``n_best`` translations of a text, given those of its segments.
+
+        Their words refer to the characters of the source.
+        """
+        if any(translation.words for row in hypotheses for translation in row):
+            hypotheses = locate_sources(source, text.segments, hypotheses)
         return self._join_best(hypotheses, n_best, text.spaces)

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from nmt.inference.contract import SearchRequest
 from nmt.serving.answers import encode_answer
 from nmt.serving.batching import Batcher, ClosedError, Item, Options, QueueFullError, Result
 from nmt.serving.health import HealthCheck
-from nmt.serving.limits import ATTENTION_WORK, Limits
+from nmt.serving.limits import ATTENTION_WORK, QUALITY_WORK, Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import CLIENT_CLOSED, unavailable
 from nmt.serving.schema import TranslationRequest
@@ -42,6 +43,12 @@ class _SearchOptions(NamedTuple):
     beam: int
     length_penalty: float
     nbest: int
+    quality: bool = False
+
+    @property
+    def quality_work(self) -> int:
+        """Work per token of computing confidence."""
+        return QUALITY_WORK * self.nbest * self.quality
 
 
 class _Pair(NamedTuple):
@@ -80,7 +87,8 @@ class Service:
         self.batcher: Batcher[_Item, _SearchOptions, list[Translation]] = Batcher(
             self._search,
             work=lambda item, options: (
-                len(item.segment.ids) * (options.beam + ATTENTION_WORK * item.attends)
+                len(item.segment.ids)
+                * (options.beam + options.quality_work + ATTENTION_WORK * item.attends)
             ),
             max_batch=limits.max_batch,
             max_batch_work=limits.max_batch_work,
@@ -108,13 +116,16 @@ class Service:
         """
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
-        options = self._search_options(body)
+        quality_missing: str | None = None
+        if body.quality:
+            quality_missing = await asyncio.to_thread(self._translator.explain_missing_quality)
+        options = self._search_options(body)._replace(quality=quality_missing == "")
         if body.attention:
             await self.load_attention()
         segmented = await asyncio.to_thread(lambda: list(map(self._translator.segment, texts)))
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
         tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
-        self._limits.check_work(tokens, attends, options.beam)
+        self._limits.check_work(tokens, attends, options.beam, options.quality_work)
         deadline = monotonic() + self._limits.timeout_s
         if self.is_stopping:
             raise unavailable(_STOPPING)
@@ -127,12 +138,17 @@ class Service:
         self._metrics.sentences.inc(len(texts))
         self._metrics.attentions.inc(sum(attends))
         results = iter(await self._wait(future, request, deadline, "the translation failed"))
-        hypotheses = [
-            self._translator.join(text, [next(results) for _ in text.segments], body.nbest)
-            for text in segmented
-        ]
+        hypotheses = await asyncio.to_thread(
+            lambda: [
+                self._translator.join(
+                    source, text, [next(results) for _ in text.segments], body.nbest
+                )
+                for source, text in zip(texts, segmented, strict=True)
+            ]
+        )
+        encode = partial(encode_answer, scores=body.scores, quality_missing=quality_missing)
         if not body.attention:
-            return encode_answer(hypotheses, [None] * len(texts), body.scores)
+            return await asyncio.to_thread(encode, hypotheses, [None] * len(texts))
         pairs = [
             _Pair(text, count, best)
             for text, count, (best, *_), attend in zip(
@@ -147,7 +163,7 @@ class Service:
             (next(computed) if attend else None) or _explain_missing_attention(text) or _IN_PARTS
             for text, attend in zip(segmented, attends, strict=True)
         ]
-        return await asyncio.to_thread(encode_answer, hypotheses, attentions, body.scores)
+        return await asyncio.to_thread(encode, hypotheses, attentions)
 
     async def load_attention(self) -> None:
         """Load the model that attention needs, once and in a thread of its own, and wait for it.
@@ -228,6 +244,7 @@ class Service:
                 beam_size=options.beam,
                 length_penalty=options.length_penalty,
                 n_best=options.nbest,
+                quality=options.quality,
             )
         except Exception:
             _log.exception("a batch of %d sentences failed", len(items))

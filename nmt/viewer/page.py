@@ -108,9 +108,13 @@ def attention_cell(attention: AttentionData, height: int = 640) -> str:
     )
 
 
-def inline_script(script: Path) -> str:
-    """Return a script that mounts the viewer, joined with all modules that it imports."""
-    paths = [*(BROWSER / name for name in VIEWER_MODULES), script]
+def inline_script(*scripts: Path) -> str:
+    """Return scripts that mount the viewer, joined with all modules that they import.
+
+    Args:
+        scripts: in an order in which each follows those that it imports.
+    """
+    paths = [*(BROWSER / name for name in VIEWER_MODULES), *scripts]
     modules = "".join(path.read_text(encoding="utf-8") for path in paths)
     modules = re.sub(r'^import [^;]* from "[./][^"]*";\n', "", modules, flags=re.MULTILINE)
     return re.sub(r"^export ", "", modules, flags=re.MULTILINE)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -125,6 +127,21 @@ def test_the_token_of_each_character() -> None:
 )
 def test_characters_of_two_texts(text: str, other: str, matched: list[int]) -> None:
     assert match_characters(text, other) == matched
+
+
+def test_characters_of_two_long_texts() -> None:
+    text = "Él comió pan en la estación. " * 60
+    for other in (f"<2en> {text}", unicodedata.normalize("NFD", text), text.replace("pan", "")):
+        matched = match_characters(text, other)
+        pairs = [(sign, other[at]) for sign, at in zip(text, matched, strict=True) if at >= 0]
+        assert all(sign.lower() == match.lower() for sign, match in pairs)
+        letters = sum(sign in other and not sign.isspace() for sign in text)
+        assert len(pairs) > 0.8 * letters
+    # With `SequenceMatcher`, these would take minutes.
+    begin = perf_counter()
+    match_characters("12" * 1000, "1\u200b\u00ad2" * 1000)
+    match_characters("a" * 2500, "a\u200b" * 2500)
+    assert perf_counter() - begin < 10
 
 
 def test_slots_become_spans_of_any_length() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 
+from nmt.inference.results import Word
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
@@ -22,6 +24,7 @@ from nmt.serving.limits import Limits
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
+UNSURE = ("house",)
 LIMITS = Limits(
     max_body=256 * 1024,
     max_sentences=128,
@@ -47,7 +50,8 @@ CROSS[1, 1] = [[0.1, 0.1, 0.6, 0.2], [0.6, 0.2, 0.2, 0], [0.2, 0.2, 0.2, 0.4], [
 class FakeTranslator:
     """Translates word by word, records its calls, and waits at its gates while they are closed.
 
-    A text is cut at every "|", and has a token for each character.
+    A text is cut at every "|", and has a token for each character. With quality, a word comes from
+    the one in the mirrored place; the model is unsure of the words of `UNSURE`.
     """
 
     def __init__(self) -> None:
@@ -58,6 +62,7 @@ class FakeTranslator:
         self.gate.set()
         self.cross = CROSS
         self.has_attention = True
+        self.missing_quality = ""
         self.attention_started = threading.Event()
         self.attention_gate = threading.Event()
         self.attention_gate.set()
@@ -73,18 +78,46 @@ class FakeTranslator:
         )
         return SegmentedText(tuple(segments), "")
 
+    def explain_missing_quality(self) -> str:
+        return self.missing_quality
+
     def join(
-        self, segmented: SegmentedText, hypotheses: list[list[SimpleNamespace]], n_best: int
+        self,
+        source: str,
+        segmented: SegmentedText,
+        hypotheses: list[list[SimpleNamespace]],
+        n_best: int,
     ) -> list[SimpleNamespace]:
         if len(hypotheses) == 1:
             return hypotheses[0]
         text = " ".join(best.text for best, *_ in hypotheses)
-        return [SimpleNamespace(text=text, log_prob=0.0, score=0.0, tokens=(), lost_spans=())]
+        return [
+            SimpleNamespace(
+                text=text,
+                log_prob=0.0,
+                score=0.0,
+                tokens=(),
+                lost_spans=(),
+                confidence=None,
+                words=(),
+            )
+        ]
 
     def hypotheses(
-        self, segments: Sequence[Segment], *, beam_size: int, length_penalty: float, n_best: int
+        self,
+        segments: Sequence[Segment],
+        *,
+        beam_size: int,
+        length_penalty: float,
+        n_best: int,
+        quality: bool,
     ) -> list[list[SimpleNamespace]]:
-        options = {"beam_size": beam_size, "length_penalty": length_penalty, "n_best": n_best}
+        options = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "n_best": n_best,
+            "quality": quality,
+        }
         texts = [segment.text for segment in segments]
         self.calls.append((texts, options))
         self.started.set()
@@ -99,6 +132,8 @@ class FakeTranslator:
                     score=-0.5 - n,
                     tokens=tuple(range(len(text.split()))),
                     lost_spans=("12",) if text == "lose" else (),
+                    confidence=0.61234 if quality else None,
+                    words=self.words(text) if quality else (),
                 )
                 for n in range(n_best)
             ]
@@ -106,7 +141,16 @@ class FakeTranslator:
         ]
 
     def english(self, text: str) -> str:
-        return " ".join(ENGLISH.get(word, word.upper()) for word in reversed(text.split()))
+        """Mirror the words, translate each, and keep the white space."""
+        parts = re.split(r"(\s+)", text)[::-1]
+        return "".join(ENGLISH.get(part, part.upper()) for part in parts)
+
+    def words(self, text: str) -> tuple[Word, ...]:
+        sources = [match.span() for match in re.finditer(r"\S+", text)][::-1]
+        return tuple(
+            Word(*match.span(), 0.12345 if match[0] in UNSURE else 0.9, (source,))
+            for match, source in zip(re.finditer(r"\S+", self.english(text)), sources, strict=True)
+        )
 
     def load_attention(self) -> None:
         self.loads += 1

@@ -174,6 +174,59 @@ def test_spans_that_the_model_left_out_are_named(service: Running) -> None:
     assert whole == {"text": "hello"}
 
 
+def test_confidence_of_the_best_translation_and_its_words(service: Running) -> None:
+    text = "\N{GRINNING FACE}\nla casa"
+    [[best, second]] = service.translate(text, quality=True, nbest=2)
+    assert second == {"text": "house the\n\N{GRINNING FACE}!"}
+    assert best["confidence"] == 0.612
+    words = [
+        (
+            best["text"][word["begin"] : word["end"]],
+            word["confidence"],
+            [text[begin:end] for begin, end in word["sources"]],
+        )
+        for word in best["words"]
+    ]
+    assert words == [
+        ("house", 0.123, ["casa"]),
+        ("the", 0.9, ["la"]),
+        ("\N{GRINNING FACE}", 0.9, ["\N{GRINNING FACE}"]),
+    ]
+    assert service.translate("Hola", quality=False) == [[{"text": "hello"}]]
+    empty = {"text": "", "quality_missing": "the text is empty"}
+    assert service.translate(["", "Hola"], quality=True)[0] == [empty]
+
+
+def test_attention_and_confidence_may_be_requested_together(service: Running) -> None:
+    [[best]] = service.translate("Hola mundo", quality=True, attention=True)
+    assert best["attention"]["source"][0] == "▁Ho"
+    assert len(best["words"]) == 2
+
+
+def test_a_run_without_confidence_translates_and_says_why() -> None:
+    with serving(max_work=40) as running:
+        running.translator.missing_quality = "the run has no quality.json"
+        assert running.translate("Hola mundo", quality=True) == [
+            [{"text": "world hello", "quality_missing": "the run has no quality.json"}]
+        ]
+        assert running.translator.calls[-1][1]["quality"] is False
+
+
+def test_confidence_counts_as_two_more_hypotheses_per_translation() -> None:
+    with serving(max_work=60) as running:
+        assert running.translate("Hola mundo", quality=True)[0][0]["confidence"]
+        assert running.translate("Hola mundo", nbest=2)
+        answer = running.post({"text": "Hola mundo", "quality": True, "nbest": 2})
+        assert answer.status == 413
+        assert answer.json == {
+            "error": "10 tokens at beam 4 with quality are 80 of work, more than the 60 allowed"
+        }
+        with busy(running) as pool:
+            waiting = pool.submit(running.translate, "Hola mundo", quality=True)
+            until(lambda: running.measured("nmt_queue_work") == 10 * (4 + 2))
+        assert waiting.result()
+
+
 def test_why_there_is_no_attention() -> None:
     with serving() as running:
         (empty,), (cut,) = running.translate(["", "one two three"], attention=True)
@@ -299,11 +352,11 @@ def test_others_are_answered_while_attention_is_computed() -> None:
 def test_others_are_answered_while_attention_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     encode, started, gate = service_module.encode_answer, threading.Event(), threading.Event()
 
-    def wait_and_encode(*answer: Any) -> bytes:
+    def wait_and_encode(*answer: Any, **options: Any) -> bytes:
         if any(answer[1]):
             started.set()
             assert gate.wait(SOON)
-        return encode(*answer)
+        return encode(*answer, **options)
 
     monkeypatch.setattr(service_module, "encode_answer", wait_and_encode)
     with serving() as running, ThreadPoolExecutor() as pool:
@@ -742,7 +795,8 @@ def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
     assert set(described["paths"]) == {"/translate", "/healthz", "/info"}
     fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
-    assert fields.keys() == {"text", "beam", "nbest", "length_penalty", "scores", "attention"}
+    options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality"}
+    assert fields.keys() == {"text", *options}
     refused = described["paths"]["/translate"]["post"]["responses"]["422"]
     assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
 

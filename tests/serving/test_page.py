@@ -1,4 +1,4 @@
-"""The page in a browser: what is typed is translated, and words light what they looked at."""
+"""The page in a browser: what is typed is translated, and words light what they come from."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def page(browser: Any, service: Running) -> Iterator[Any]:
     assert problems == []
 
 
+def open_attention(page: Any, text: str) -> None:
+    """Type a text, and ask for attention once it is translated."""
+    source = page.locator("#source")
+    source.press_sequentially(text)
+    page.locator("#target-words .word").first.wait_for()
+    page.locator("summary").click()
+    source.focus()
+
+
 def expect_translation(page: Any, text: str) -> None:
     """Wait for the words of a translation, and for its heatmap, which is drawn after them."""
     words = text.split()
@@ -96,12 +105,123 @@ def strength(word: Any) -> float:
     return word.evaluate("element => Number(getComputedStyle(element).getPropertyValue('--w'))")
 
 
+def test_words_light_those_they_come_from_without_attention(page: Any, service: Running) -> None:
+    loads = service.translator.loads
+    page.locator("#source").press_sequentially("la casa Hola")
+    target, source = page.locator("#target-words .word"), page.locator("#source-words .word")
+    api.expect(target).to_have_text(["hello", "house", "the"])
+    api.expect(source).to_have_text(["la", "casa", "Hola"])
+    tooltip = page.get_by_role("tooltip")
+    target.filter(has_text="house").hover()
+    expect_weights(page, "source", {"casa": "1.00"})
+    api.expect(tooltip).to_have_text("house translates\ncasa\nconfidence 0.12")
+    api.expect(page.locator(".word.active")).to_have_text(["house"])
+    source.filter(has_text="Hola").hover()
+    expect_weights(page, "target", {"hello": "1.00"})
+    api.expect(tooltip).to_have_text("Hola is translated by\nhello")
+    page.locator("h1").hover()
+    expect_weights(page, "target", {})
+    api.expect(tooltip).to_be_hidden()
+    # By the keyboard, too.
+    page.keyboard.press("Tab")
+    expect_weights(page, "target", {"the": "1.00"})
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    expect_weights(page, "source", {"casa": "1.00"})
+    api.expect(page.locator(":focus")).to_have_attribute("aria-describedby", "tooltip")
+    page.keyboard.press("Escape")
+    expect_weights(page, "source", {})
+    assert service.translator.loads == loads
+
+
+def test_words_that_the_model_is_unsure_of_are_underlined(page: Any) -> None:
+    page.locator("#source").fill("la casa")
+    unsure = page.locator(".word.unsure")
+    api.expect(unsure).to_have_text(["house"])
+    api.expect(unsure).to_have_css("text-decoration-style", "dotted")
+    api.expect(unsure).to_have_attribute("aria-description", "the model is unsure")
+    confidence = page.locator("#confidence")
+    api.expect(confidence).to_have_text("Confidence 0.61 · words the model is unsure of")
+    page.locator("summary").click()
+    page.locator("#viewer svg").wait_for()
+    api.expect(unsure).to_have_text(["house"])
+    page.locator("#source").fill("Hola mundo")
+    api.expect(confidence).to_have_text("Confidence 0.61")
+    api.expect(unsure).to_have_count(0)
+    page.locator("#source").fill("")
+    api.expect(confidence).to_be_hidden()
+
+
+def test_characters_beyond_utf_16_do_not_move_words(page: Any) -> None:
+    page.locator("#source").fill("la \N{GRINNING FACE} casa")
+    target = page.locator("#target-words .word")
+    api.expect(target).to_have_text(["house", "\N{GRINNING FACE}", "the"])
+    api.expect(page.locator("#source-words .word")).to_have_text(
+        ["la", "\N{GRINNING FACE}", "casa"]
+    )
+    target.first.hover()
+    expect_weights(page, "source", {"casa": "1.00"})
+
+
+def test_line_breaks_are_kept(page: Any) -> None:
+    page.locator("#source").fill("la casa\n\n  Hola")
+    target = page.locator("#target-words")
+    api.expect(target.locator(".word")).to_have_count(3)
+    assert target.evaluate("element => element.innerText") == "hello\n\n  house the"
+    assert page.locator("#source-words").evaluate("element => element.innerText") == (
+        "la casa\n\n  Hola"
+    )
+
+
+def test_what_the_model_left_out_is_named(page: Any) -> None:
+    page.locator("#source").fill("lose")
+    lost = page.locator("#lost")
+    api.expect(lost).to_have_text("The model left out, and the service inserted: 12")
+    page.locator("#source").fill("Hola")
+    api.expect(lost).to_be_hidden()
+
+
+def test_a_run_without_confidence_lights_words_by_attention_only(browser: Any) -> None:
+    with serving() as running:
+        running.translator.missing_quality = "the run has no quality.json"
+        page = browser.new_page()
+        page.goto(running.url)
+        page.locator("#source").fill("Hola\nmundo")
+        target = page.locator("#target-words")
+        api.expect(target).to_have_text("world\nhello", use_inner_text=True)
+        api.expect(target.locator(".word")).to_have_count(0)
+        api.expect(page.locator("#confidence")).to_have_text(
+            "Confidence is unavailable: the run has no quality.json."
+        )
+        page.locator("summary").click()
+        page.locator("#viewer svg").wait_for()
+        page.locator("#target-words .word").first.hover()
+        expect_weights(page, "source", {"Hola": "0.10", "mundo": "0.80", "end": "0.10"})
+        page.close()
+
+
+def test_attention_that_is_closed_is_no_longer_asked_for(browser: Any) -> None:
+    with serving() as running:
+        page = browser.new_page()
+        attentions = translations_asked(page)
+        page.goto(running.url)
+        open_attention(page, "Hola mundo")
+        expect_translation(page, "world hello")
+        page.locator("summary").click()
+        api.expect(page.locator("#source-words .word")).to_have_text(["Hola", "mundo"])
+        page.locator("#source").fill("la casa")
+        api.expect(page.locator("#target-words")).to_have_text("house the")
+        assert attentions[-4:] == [False, True, False, False]
+        page.close()
+
+
 def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> None:
     expect = api.expect
     expect(page).to_have_title("Spanish → English")
     expect(page.locator("#run")).to_have_text("a-run · BLEU 50.1 ± 2.8")
-    page.get_by_label("Spanish", exact=True).press_sequentially("Hola mundo")
+    open_attention(page, "Hola mundo")
     expect_translation(page, "world hello")
+    expect(page.get_by_label("Spanish", exact=True)).to_have_value("Hola mundo")
     expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
     tokens = ["▁world", "▁hel", "lo", "</s>", "▁Ho", "la", "▁mundo", "</s>"]
     expect(page.locator("#viewer .token")).to_have_text(tokens)
@@ -142,7 +262,7 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
 
 
 def test_layers_and_heads_can_be_chosen(page: Any) -> None:
-    page.locator("#source").press_sequentially("Hola mundo")
+    open_attention(page, "Hola mundo")
     expect_translation(page, "world hello")
     world = page.locator("#target-words .word", has_text="world")
     page.get_by_role("group", name="Heads").get_by_label("1").check()
@@ -167,7 +287,7 @@ def test_layers_and_heads_can_be_chosen(page: Any) -> None:
 
 
 def test_what_is_pointed_at_in_the_heatmap_lights_words(page: Any) -> None:
-    page.locator("#source").press_sequentially("Hola mundo")
+    open_attention(page, "Hola mundo")
     expect_translation(page, "world hello")
     picture = page.get_by_role("application")
     tooltip = page.get_by_role("tooltip")
@@ -211,7 +331,7 @@ def test_what_is_pointed_at_in_the_heatmap_lights_words(page: Any) -> None:
 
 
 def test_the_keyboard_reaches_every_word(page: Any) -> None:
-    page.locator("#source").press_sequentially("Hola mundo")
+    open_attention(page, "Hola mundo")
     expect_translation(page, "world hello")
     page.keyboard.press("Tab")
     expect_weights(page, "target", {"hello": "0.80", "world": "0.10"})  # from "Hola"
@@ -241,6 +361,7 @@ def test_text_is_never_markup(page: Any) -> None:
     page.locator("#source").fill("<img/src=x> <b>")
     api.expect(page.locator("#target-words")).to_have_text("<B> <IMG/SRC=X> ")
     assert page.locator("main img, main b").count() == 0
+    page.locator("summary").click()
     page.locator("#source").fill("<script>alert(1)</script>")
     api.expect(page.locator("#target-words")).to_have_text("<SCRIPT>ALERT(1)</SCRIPT>")
     api.expect(page.locator("#hint")).to_contain_text("translated in parts")
@@ -267,7 +388,7 @@ def test_it_says_when_the_service_refuses_fails_or_is_away(page: Any, service: R
 def test_a_phone_needs_no_sideways_scrolling(browser: Any, service: Running, scheme: str) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 640}, color_scheme=scheme)
     page.goto(service.url)
-    page.locator("#source").fill("Hola mundo")
+    open_attention(page, "Hola mundo")
     page.locator("#viewer svg").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -281,7 +402,7 @@ def test_the_translation_is_there_before_attention_is(browser: Any) -> None:
         running.translator.loading_gate.clear()
         page = browser.new_page()
         page.goto(running.url)
-        page.locator("#source").fill("Hola mundo")
+        open_attention(page, "Hola mundo")
         api.expect(page.locator("#target-words")).to_have_text("world hello")
         api.expect(page.locator("#hint")).to_have_text("Attention is being loaded …")
         api.expect(page.locator("#viewer")).to_be_hidden()
@@ -318,6 +439,8 @@ def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> No
         page.goto(running.url)
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
+        api.expect(target).to_have_text("world hello")
+        page.locator("summary").click()
         api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
         api.expect(target).to_have_text("world hello")
         api.expect(page.get_by_role("status")).to_have_text("")
@@ -326,7 +449,7 @@ def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> No
         page.locator("#source").fill("la casa")
         api.expect(target).to_have_text("house the")
         api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
-        assert attentions == [False, True, False]
+        assert attentions == [False, False, True, False]
         page.close()
 
 
@@ -337,6 +460,8 @@ def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
         page.goto(running.url)
         target, hint = page.locator("#target-words"), page.locator("#hint")
         page.locator("#source").fill("Hola mundo")
+        api.expect(target).to_have_text("world hello")
+        page.locator("summary").click()
         api.expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
         running.translator.attention_error = RuntimeError("asked to fail")
         page.locator("#source").fill("la casa")
@@ -348,7 +473,7 @@ def test_a_translation_stays_when_attention_fails_once(browser: Any) -> None:
         page.locator("#source").fill("Hola casa")
         api.expect(page.locator("#source-words")).to_have_text("Hola casa end ")
         api.expect(hint).to_have_text("")
-        assert attentions == [False, True, True, False, True]
+        assert attentions == [False, False, True, True, False, True]
         page.close()
 
 
@@ -360,11 +485,13 @@ def test_a_service_without_attention_is_not_asked_for_it(browser: Any) -> None:
         attentions = translations_asked(page)
         page.goto(running.url)
         page.locator("#source").fill("Hola mundo")
+        api.expect(page.locator("#target-words")).to_have_text("world hello")
+        page.locator("summary").click()
         api.expect(page.locator("#hint")).to_have_text(
             "Attention is unavailable: the engine of this service does not compute it."
         )
         page.locator("#source").fill("la casa")
         api.expect(page.locator("#target-words")).to_have_text("house the")
-        assert attentions == [False, False]
+        assert attentions == [False, False, False]
         assert running.translator.loads == 0
         page.close()

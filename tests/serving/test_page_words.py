@@ -45,6 +45,8 @@ def page(translator: Pieces) -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
         page.goto(running.url)
+        page.locator("#source").fill("Hola")
+        page.locator("summary").click()
         yield page
         browser.close()
 

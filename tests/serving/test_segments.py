@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ from conftest import SMALL, Letters, transformer
 
 from nmt import Translator
 from nmt.config import DecodingConfig
+from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
+from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
+from nmt.inference.quality import QUALITY_FILE, Linear, QualityModel, StoredQuality
 from nmt.inference.results import Translation
 from nmt.serving.segments import SegmentTranslator
 
@@ -41,8 +45,10 @@ def test_the_three_steps_give_what_the_translator_gives() -> None:
         for text in segmented
     ]
     together = translator.hypotheses(texts, n_best=2)
-    for text, translated, expected in zip(segmented, hypotheses, together, strict=True):
-        joined = served.join(text, translated, 2)
+    for source, text, translated, expected in zip(
+        texts, segmented, hypotheses, together, strict=True
+    ):
+        joined = served.join(source, text, translated, 2)
         assert [best.text for best in joined] == [best.text for best in expected]
         assert [best.score for best in joined] == pytest.approx([best.score for best in expected])
     assert translator.segmenter.max_tokens == 5, "the translator is as it was"
@@ -61,12 +67,69 @@ def test_white_space_between_sentences_is_kept() -> None:
     )
     translator = Translator(Engines(KerasEngine(model)), Letters(), decoding)
     served = SegmentTranslator(translator)
-    text = served.segment(" hola\n\nadios\n")
+    source = " hola\n\nadios\n"
+    text = served.segment(source)
     hypotheses = served.hypotheses(text.segments)
-    [joined] = served.join(text, hypotheses, 1)
-    assert joined == translator.hypotheses([" hola\n\nadios\n"])[0][0]
+    [joined] = served.join(source, text, hypotheses, 1)
+    assert joined == translator.hypotheses([source])[0][0]
     assert joined.text.count("\n") == 3
     assert served.attention("hola\nadios", joined) is None
+
+
+def test_confidence_is_that_of_the_translator() -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=2,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
+    )
+    sentence, word = (
+        Linear.unfitted(np.zeros((2, len(names)))) for names in (SENTENCE_MEASURES, WORD_MEASURES)
+    )
+    stored = StoredQuality()
+    stored.__dict__["model"] = QualityModel(sentence, ((0.0, 0.7), (1.0, 1.0)), word)
+    translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, quality=stored)
+    served = SegmentTranslator(translator)
+    assert served.explain_missing_quality() == ""
+    source = "hola\n\n  adios\n"
+    text = served.segment(source)
+    assert len(text.segments) > 1
+    hypotheses = [served.hypotheses([each], quality=True)[0] for each in text.segments]
+    [joined] = served.join(source, text, hypotheses, 1)
+    [[expected]] = translator.run([source], SearchRequest(quality=True))
+    assert joined == expected
+    assert joined.confidence == pytest.approx(0.7)
+    words = [joined.text[word.begin : word.end] for word in joined.words]
+    assert "".join(words) == "".join(joined.text.split())
+    spans = {span for word in joined.words for span in word.sources}
+    assert any(begin >= source.index("adios") for begin, _ in spans), "characters of the whole text"
+
+
+def test_a_run_without_confidence_says_why(tmp_path: Path) -> None:
+    model = transformer(vocabulary_size=Letters.vocabulary_size, **SMALL)
+    decoding = DecodingConfig(
+        beam_size=1,
+        length_penalty=0.6,
+        max_length_ratio=1.0,
+        max_length_margin=3,
+        batch_size=8,
+        no_repeat_ngram=0,
+    )
+
+    def explain() -> str:
+        stored = StoredQuality(tmp_path)
+        translator = Translator(Engines(KerasEngine(model)), Letters(), decoding, quality=stored)
+        return SegmentTranslator(translator).explain_missing_quality()
+
+    with pytest.warns(UserWarning, match="confidence is unknown"):
+        assert explain() == (
+            "the run has no quality.json: make it by python -m nmt.inspect quality"
+        )
+    (tmp_path / QUALITY_FILE).write_text("{", encoding="utf-8")
+    assert "cannot be used" in explain()
 
 
 def test_attention_may_be_computed_beside_a_search_that_is_compiled() -> None:

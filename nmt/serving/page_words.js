@@ -1,0 +1,77 @@
+// The words of a text and of its translation: {words: {source, target}, attends, weight(t, s)}. A word
+// is {text, begin, end, confidence}, its place in code points. weight gives how much target word t is
+// aligned to source word s. With attention, a word is also {first, last, ends}, the numbers of its
+// pieces and whether it is the end mark, and weight is added once weights are chosen.
+
+export const UNSURE = 0.3; // words of less confidence are underlined
+const END_MARK = /^(<\/s>|\[EOS\])$/;
+
+export const isUnsure = ({ confidence }) => confidence < UNSURE;
+
+// Joins pieces to words; a word is shown as it stands in the text where both count the same.
+function wordsOf(pieces, text) {
+  const found = [];
+  // WordPiece marks what does not begin a word; to SentencePiece, such a piece is text.
+  const suffix = pieces.at(-1) === "[EOS]" ? "##" : null;
+  pieces.forEach((piece, number) => {
+    const end = END_MARK.test(piece);
+    if (end || piece.startsWith("▁") || !found.length || found.at(-1).ends) {
+      found.push({ text: "", first: number, last: number, ends: end });
+    }
+    const word = found.at(-1);
+    const bare = suffix && piece.startsWith(suffix) ? piece.slice(suffix.length) : piece;
+    word.text += end ? "end" : bare.replaceAll("▁", "");
+    word.last = number;
+  });
+  const written = [...text.matchAll(/\S+/g)];
+  const real = found.filter((word) => !word.ends);
+  if (written.length === real.length) {
+    real.forEach((word, i) => {
+      word.text = written[i][0];
+      word.begin = [...text.slice(0, written[i].index)].length;
+      word.end = word.begin + [...word.text].length;
+    });
+  }
+  return found;
+}
+
+const overlap = (one, other) => one.begin < other.end && other.begin < one.end;
+
+// What is shown with attention.
+export function attendedWords(text, { text: translated, attention, words }) {
+  const target = wordsOf(attention.target, translated);
+  for (const word of target) {
+    const parts = words?.filter((part) => overlap(part, word)) ?? [];
+    word.confidence = Math.min(1, ...parts.map(({ confidence }) => confidence));
+  }
+  return { words: { source: wordsOf(attention.source, text), target }, attends: true };
+}
+
+// What is shown without attention: words that are aligned, which are 1 or 0.
+export function alignedWords(text, { text: translated, words }) {
+  // The service counts code points, and JavaScript counts UTF-16 units.
+  const spell = (content, spans) => {
+    const points = [...content];
+    return spans.map((span) => ({ ...span, text: points.slice(span.begin, span.end).join("") }));
+  };
+  const spans = words.flatMap(({ sources }) => sources.map(([begin, end]) => ({ begin, end })));
+  const distinct = spans.sort((a, b) => a.begin - b.begin)
+    .filter((span, i) => !i || span.begin >= spans[i - 1].end);
+  const source = spell(text, distinct);
+  const target = spell(translated, words);
+  const weight = (t, s) => Number(target[t].sources.some(([begin, end]) =>
+    overlap({ begin, end }, source[s])));
+  return { words: { source, target }, weight };
+}
+
+// How much of the attention of each target word goes to each source word.
+export function wordWeights(words, weights, columns) {
+  return words.target.map((to) =>
+    words.source.map((from) => {
+      let sum = 0;
+      for (let t = to.first; t <= to.last; t++) {
+        for (let s = from.first; s <= from.last; s++) sum += weights[t * columns + s];
+      }
+      return sum / (to.last - to.first + 1);
+    }));
+}
