@@ -77,7 +77,8 @@ class SegmentWriter:
     ) -> list[list[Translation]]:
         """Return the translations of segments: one line each, with kept spans and letter case.
 
-        A kept span that an output lacks is inserted after the target word that is aligned to it.
+        A kept span that an output lacks is inserted beside the target word that is aligned to the
+        source word beside it.
 
         Args:
             engine: the engine that searched; None: it cannot align.
@@ -161,16 +162,28 @@ class SegmentWriter:
         pieces = self._tokenizer.pieces(segment.ids)
 
         def place(text: str, number: int) -> int:
-            column = next(i for i, piece in enumerate(pieces) if SLOTS[number] in piece)
-            rows = weights[:-1, column]  # without the end mark
-            if not len(rows):
-                return 0
-            tokens = hypothesis.tokens[: int(rows.argmax()) + 1]
-            [before] = self._tokenizer.decode([tokens])
-            at = _find_end(text, _count_letters(before))
-            while at < len(text) and text[at].isalnum() and text[at - 1 : at].isalnum():
-                at += 1  # the whole word
-            return at
+            """Return the place beside the target word of the source word before it, or after it.
+
+            The word after it counts at the beginning, and if no space separates them, as after an
+            opening tag.
+            """
+            slot = SLOTS[number]
+            column = next(i for i, piece in enumerate(pieces) if slot in piece)
+            after = segment.text.partition(slot)[2][:1]
+            words = [i for i, piece in enumerate(pieces) if piece.strip("▁")]
+            neighbor = max((i for i in words if i < column), default=-1)
+            is_before = neighbor < 0 or after.isalnum()
+            if is_before:
+                neighbor = min((i for i in words if i > column), default=-1)
+            known = [other for other in SLOTS if other in pieces[neighbor] and other in text]
+            if known:
+                return text.index(known[0]) + (not is_before)
+            rows = weights[:-1, neighbor]  # without the end mark
+            if neighbor < 0 or not len(rows):
+                return len(text)
+            row = int(rows.argmax())
+            [before] = self._tokenizer.decode([hypothesis.tokens[: row + (not is_before)]])
+            return _find_edge(text, _find_end(text, _count_letters(before)), is_before=is_before)
 
         return place
 
@@ -187,6 +200,19 @@ def _align(
         return engine.align(sources, targets)
     except UserError:  # without attention: an ensemble
         return [None] * len(pairs)
+
+
+def _find_edge(text: str, at: int, *, is_before: bool) -> int:
+    """Return where the word at an index begins or ends."""
+    if is_before:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        while 0 < at < len(text) and text[at].isalnum() and text[at - 1].isalnum():
+            at -= 1
+    else:
+        while at < len(text) and text[at].isalnum() and text[at - 1 : at].isalnum():
+            at += 1
+    return at
 
 
 def _count_letters(text: str) -> int:

@@ -17,7 +17,9 @@ _QUOTES = ("«{}»", '"{}"', "“{}”")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SLANT = 0.6  # keys by which a row is shifted against the one above it
 _MIN_LETTERS = 4  # of a word with a typing error
-_BESIDE_RATE = 0.2  # of pairs with a slot, beside the sentence as well
+_BESIDE_RATE = 0.35  # of pairs with a slot: one more beside the sentence
+_TAGGED_RATE = 0.25  # of words: between two slots, as between tags, and not replaced by one
+_LATER_RATE = 0.3  # of pairs: their slots are not the first ones
 _QUOTED_RATE = 0.1  # of slots
 _TYPING = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -127,7 +129,6 @@ class TextNoise:
     def _insert_slots(self, source: str, target: str, draw: random.Random) -> Pair:
         """Put slots in place of names and numbers that both sides share, or beside the sentence."""
         free = [slot for slot in self._slots if slot not in source and slot not in target]
-        draw.shuffle(free)
         shared = [(name, name) for name in _shared_names(source, target)]
         shared += [
             (word, self._numbers[word])
@@ -135,13 +136,28 @@ class TextNoise:
             if word in self._numbers and _occurs_once(word, self._numbers[word], source, target)
         ]
         draw.shuffle(shared)
-        for word, translation in shared[: draw.choice((1, 1, 2, 3))]:
-            if free:
+        for word, translation in shared[: draw.choice((1, 2, 3))]:
+            if len(free) > 1 and draw.random() < _TAGGED_RATE:
+                first, last = free.pop(), free.pop()
+                source = _replace(word, f"{first}{word}{last}", source)
+                target = _replace(translation, f"{first}{translation}{last}", target)
+            elif free:
                 slot = _decorate(free.pop(), draw)
                 source, target = _replace(word, slot, source), _replace(translation, slot, target)
-        if free and (not shared or draw.random() < _BESIDE_RATE):
-            source, target = _place_beside(source, target, free.pop(), draw)
-        return source, target
+        for _ in range((not shared) + (draw.random() < _BESIDE_RATE)):
+            if free:
+                source, target = _place_beside(source, target, free.pop(), draw)
+        return self._number_slots(source, target, draw)
+
+    def _number_slots(self, source: str, target: str, draw: random.Random) -> Pair:
+        """Number slots in the order of the source, as in use; sometimes from a later one on."""
+        used = [sign for sign in source if sign in self._slots]
+        spare = len(self._slots) - len(used)
+        first = draw.randint(0, spare) if draw.random() < _LATER_RATE else 0
+        numbers = {
+            ord(slot): self._slots[number] for number, slot in enumerate(dict.fromkeys(used), first)
+        }
+        return source.translate(numbers), target.translate(numbers)
 
 
 _SOURCE_CHANGES: dict[str, Callable[[str, random.Random], str]] = {

@@ -138,7 +138,7 @@ def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:
     assert [sample.text for sample in translator.samples(["12"], 3)[0]] == ["12"] * 3
 
 
-def test_a_lost_span_is_put_after_the_word_that_is_aligned_to_it(tokenizer: Tokenizer) -> None:
+def test_a_lost_span_is_put_beside_the_word_aligned_to_its_neighbour(tokenizer: Tokenizer) -> None:
     def lose(text: str) -> str:
         return " ".join(word for word in text.split() if word not in (A, B))
 
@@ -147,13 +147,16 @@ def test_a_lost_span_is_put_after_the_word_that_is_aligned_to_it(tokenizer: Toke
     [[translation]] = translator.hypotheses([text])
     [(source, target)] = engine.aligned
     assert (source, target) == (f"{A} me gusta", "me gusta")
-    # By the weights, the last target word is aligned to the first source word.
-    assert translation.text == "me gusta 12"
+    # By the weights, the words of both sides are aligned in reverse order. The span begins the
+    # source, so it goes before the word that is aligned to "me".
+    assert translation.text == "12 me gusta"
     assert translation.lost_spans == ("12",)
     [[translation]] = translator.hypotheses(["me gusta el 12"])
-    assert translation.text == "me 12 gusta el"
+    assert translation.text == "me 12 gusta el"  # after the word that is aligned to "el"
+    [[translation]] = translator.hypotheses(["me gusta <b>el"])
+    assert translation.text == "<b> me gusta el"  # a tag before "el"
     [[translation]] = translator.hypotheses(["13 gusta mucho mucho gustaría y 12"])
-    assert translation.text == "gusta 12 mucho mucho gustaría y 13"
+    assert translation.text == "gusta 12 mucho mucho 13 gustaría y"
     assert translation.lost_spans == ("13", "12")
 
 
