@@ -17,6 +17,8 @@ import numpy as np
 from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
 from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
+from nmt.inference.lexicon import LEXICON_FILE, Lexicon
+from nmt.inference.quality import QUALITY_FILE, QualityModel
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder
@@ -85,6 +87,10 @@ class _Reader:
             self._run.read_corpus_record()
         elif name in TOKENIZER_FILES:
             self._run.load_tokenizer()
+        elif name == LEXICON_FILE:
+            Lexicon.load(path.parent)
+        elif name == QUALITY_FILE:
+            QualityModel.load(path.parent)
         elif name == WORDS_FILE:
             self._run.load_source_words()
         elif name == METRICS_FILE:

@@ -8,6 +8,7 @@ checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), 
 metrics.jsonl     one JSON object per report
 logs/             TensorBoard
 samples/          dev translations at every evaluation
+source_words.tsv  words of the training sources: see `nmt.text.source_words`
 lexicon.npz       translations of pieces, for alignments: see `nmt.inference.lexicon`
 quality.json      how confidence is computed: see `nmt.inference.quality`
 evaluation_*.json scores and translations of a split or a file

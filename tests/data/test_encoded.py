@@ -31,6 +31,8 @@ class Letters:
     """A tokenizer stub that gives every character its code point, and notes what it is asked."""
 
     vocabulary_size = 0x110000
+    slots = 0
+    lowercases = False
 
     def __init__(self, fingerprint: str = "letters", fail_after: int | None = None) -> None:
         self._fingerprint = fingerprint
