@@ -45,6 +45,12 @@ class SourceWords:
         has_case = ((word, count) for word, count in counts.most_common() if word.upper() != word)
         return cls(dict(islice(has_case, MAX_WORDS)))
 
+    def merge(self, other: SourceWords) -> SourceWords:
+        """Return the words of both."""
+        counts = Counter(self.counts)
+        counts.update(other.counts)
+        return SourceWords(dict(counts.most_common(MAX_WORDS)))
+
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
         """Read the words in a folder; None if the file is missing.

@@ -24,6 +24,7 @@ from nmt.startup.quiet import quiet_start
 if TYPE_CHECKING:  # loads Keras
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
+    from nmt.text.source_words import SourceWords
     from nmt.training.process_group import ProcessGroup
     from nmt.training.scoring import SplitScores
 
@@ -189,7 +190,7 @@ def _fill_or_check_folder(
         UserError: the corpus of a resumed run has changed.
     """
     from nmt.runs.corpus import has_corpus_changed, make_corpus_record
-    from nmt.training.preparation import count_source_words, prepare_tokenizer
+    from nmt.training.preparation import prepare_tokenizer
 
     if config.training.resume is None:
         start = config.training.start_from
@@ -199,7 +200,7 @@ def _fill_or_check_folder(
             tokenizer = RunFolder.open(Path(start)).load_tokenizer()
         with attach_filename(folder.path):
             tokenizer.save(folder.path)
-            words = count_source_words(config, corpus)
+            words = _list_source_words(config, corpus)
             if words is not None:
                 words.save(folder.path)
         folder.write_corpus_record(make_corpus_record(corpus))
@@ -210,3 +211,14 @@ def _fill_or_check_folder(
             "exactly: restore the corpus, or start a new run"
         )
     folder.write_config(config)
+
+
+def _list_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
+    """Return the words that the model has seen in sources; None if they are not known."""
+    from nmt.training.preparation import count_source_words
+
+    words, start = count_source_words(config, corpus), config.training.start_from
+    if words is None or start is None:
+        return words
+    earlier = RunFolder.open(Path(start)).load_source_words()
+    return None if earlier is None else earlier.merge(words)

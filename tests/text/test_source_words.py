@@ -128,6 +128,11 @@ def test_words_are_counted_once_for_each_distinct_text_and_stored(tmp_path: Path
     assert list(again.counts.items()) == list(words.counts.items())
 
 
+def test_merged_words_are_those_of_both() -> None:
+    merged = SourceWords({"pan": 3, "el": 2}).merge(SourceWords({"pan": 1, "sol": 4}))
+    assert merged.counts == {"pan": 4, "sol": 4, "el": 2}
+
+
 def test_a_folder_without_words_and_a_damaged_file(tmp_path: Path) -> None:
     assert SourceWords.load(tmp_path) is None
     (tmp_path / WORDS_FILE).write_text("pan\tthree\n", encoding="utf-8")
