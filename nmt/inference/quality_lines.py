@@ -93,7 +93,7 @@ class LostSpans:
         """Print the count on standard error, unless it is 0."""
         if self.count:
             print(
-                f"warning: the model left out {self.count:,} spans that a translation must keep, "
+                f"warning: the model left out {self.count:,} kept spans, "
                 f"such as {self.example!r}; they were inserted where they most likely belong",
                 file=sys.stderr,
             )

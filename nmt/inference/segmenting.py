@@ -17,6 +17,7 @@ from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.paired import LANGUAGE_CODE, PairedTokenizer
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
+from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.sentences import split_sentences
@@ -40,6 +41,7 @@ _CUTS = (
     ),
     re.compile(r"\s+"),
 )
+_LIST_MARKER = re.compile(r"[-*•·–—]\s+(?=\S)")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -133,7 +135,10 @@ class Segmenter:
         return segments[0]
 
     def _split(self, text: str) -> tuple[list[_Sentence], str]:
-        """Return the sentences of a text, and the white space after them."""
+        """Return the sentences of a text, and the white space after them.
+
+        The mark of an item of a list counts as white space before its sentence.
+        """
         text = _replace_surrogates(text)
         tag, space, text = self._split_tag(text)
         sentences = []
@@ -143,9 +148,14 @@ class Segmenter:
             if not cleaned:  # characters that are not text
                 space += piece.replace(content, "") if content else piece
                 continue
-            begin = piece.index(content)
+            begin, end = piece.index(content), piece.index(content) + len(content)
+            marker = _LIST_MARKER.match(content)
+            begins_line = not sentences or any(end in space for end in LINE_ENDS)
+            if marker and begins_line and self.unit == "sentence":
+                begin += marker.end()
+                cleaned = clean_text(piece[begin:end])
             sentences.append(self._read(cleaned, tag, space + piece[:begin]))
-            space = piece[begin + len(content) :]
+            space = piece[end:]
         return sentences, space
 
     def _split_tag(self, text: str) -> tuple[str, str, str]:
@@ -168,7 +178,9 @@ class Segmenter:
         spans = list(find_spans(text))
         masked = keep_spans(text, spans) if spans else Kept(text, ())
         case = recognize_case(masked.text)
-        if case is not LetterCase.ORDINARY:
+        # Where all words are capitalized, capitals do not tell names.
+        reads_case = self.words is not None or not self._tokenizer.lowercases
+        if case is not LetterCase.ORDINARY and reads_case:
             text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
         if self.words is not None:
             text = self.words.correct(text, list(find_spans(text)))

@@ -128,6 +128,13 @@ def test_sentences_are_searched_one_by_one_and_lines_in_one_go(tokenizer: Tokeni
     assert engine.sources == [text.replace("\n", " ")]
 
 
+def test_marks_of_lists_are_not_translated(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    text = "- hoy hace frío. - y llueve.\n\t* ¿vamos?\n–no."
+    assert translator.translate([text]) == [text]
+    assert sorted(engine.sources) == ["- y llueve.", "hoy hace frío.", "¿vamos?", "–no."]
+
+
 def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
     texts = ["12", " 😀 ", "https://example.com", "---"]
