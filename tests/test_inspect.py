@@ -45,7 +45,9 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     assert [trace["sentence"] for trace in written["traces"]] == [SENTENCE, "Sí."]
     translator = Translator.load(tiny_run, engine="keras")
     for trace in written["traces"]:
-        [hypotheses] = translator.hypotheses([trace["sentence"]], beam_size=2, n_best=2)
+        [hypotheses] = translator.hypotheses(
+            [trace["sentence"]], beam_size=2, n_best=2, no_repeat_ngram=0
+        )
         assert trace["texts"] == [hypothesis.text for hypothesis in hypotheses]
         totals = [trace["nodes"][end]["total"] for end in trace["finished"]]
         assert totals == pytest.approx([hypothesis.log_prob for hypothesis in hypotheses], abs=1e-4)

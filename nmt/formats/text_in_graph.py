@@ -14,7 +14,7 @@ from unicodedata import category
 
 from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
 from nmt.inference.joining import UNSPACED
-from nmt.inference.results import LINE_ENDS
+from nmt.inference.results import LINE_ENDS, SEPARATORS
 from nmt.text.spans import SLOTS, SPAN, WORD
 
 # Control characters that mark the ends of sentences, and dots that end none: cleaning removes them.
@@ -149,7 +149,7 @@ def join_lines(text: Any) -> Any:
     """Return `nmt.inference.results.join_lines` of texts: string [N] -> string [N]."""
     import tensorflow as tf
 
-    return tf.strings.regex_replace(text, f"[{_escape(LINE_ENDS)}]", " ")
+    return tf.strings.regex_replace(text, f"[{_escape(SEPARATORS)}]", " ")
 
 
 def mask_spans(text: Any, slots: int) -> Masked:

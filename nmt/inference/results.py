@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from nmt.model.contract import AttentionKind
 
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
-_JOINED = dict.fromkeys(map(ord, LINE_ENDS), " ")
+SEPARATORS = LINE_ENDS + "\t"  # of lines, and of columns
+_JOINED = dict.fromkeys(map(ord, SEPARATORS), " ")
 
 
 def join_lines(text: str) -> str:
-    """Return a decoded text as one line: outputs may contain bytes that end a line."""
+    """Return a decoded text as one line without tabs: outputs may contain any byte."""
     return text.translate(_JOINED)
 
 
