@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import combining, normalize
 
@@ -42,14 +42,19 @@ class SourceWords:
     def count(cls, texts: Iterable[str]) -> SourceWords:
         """Count the words of distinct texts; those of scripts without letter case are left out."""
         counts = Counter(word for text in set(texts) for word in _WORD.findall(text.lower()))
-        has_case = ((word, count) for word, count in counts.most_common() if word.upper() != word)
-        return cls(dict(islice(has_case, MAX_WORDS)))
+        return cls._most_frequent({word: n for word, n in counts.items() if word.upper() != word})
 
     def merge(self, other: SourceWords) -> SourceWords:
         """Return the words of both."""
         counts = Counter(self.counts)
         counts.update(other.counts)
-        return SourceWords(dict(counts.most_common(MAX_WORDS)))
+        return self._most_frequent(counts)
+
+    @classmethod
+    def _most_frequent(cls, counts: Mapping[str, int]) -> SourceWords:
+        """Return the most frequent words, in an order that does not depend on that of the texts."""
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls(dict(ranked[:MAX_WORDS]))
 
     @classmethod
     def load(cls, folder: Path) -> SourceWords | None:
