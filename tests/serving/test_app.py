@@ -151,7 +151,7 @@ def test_two_hundred_penalties_cost_no_program_and_no_memory() -> None:
         best_hypotheses = list(map(ask, penalties[:10]))
         memory = running.measured("process_resident_memory_bytes")
         best_hypotheses += map(ask, penalties[10:])
-        assert served.engine.programs == 1
+        assert served.engine.programs <= 2  # one that forbids repetition, for outputs that loop
         assert running.measured("process_resident_memory_bytes") - memory < 4 * 2**20
     for penalty, answer in list(zip(penalties, best_hypotheses, strict=True))[::40]:
         best = fresh.hypotheses(["hola"], length_penalty=penalty)[0][0]
