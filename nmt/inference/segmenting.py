@@ -141,7 +141,7 @@ class Segmenter:
         """
         text = _replace_surrogates(text)
         tag, space, text = self._split_tag(text)
-        sentences = []
+        sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
             content = piece.strip()
             cleaned = clean_text(content)
