@@ -152,8 +152,9 @@ class Segmenter:
             marker = _LIST_MARKER.match(content)
             begins_line = not sentences or any(end in space for end in LINE_ENDS)
             if marker and begins_line and self.unit == "sentence":
-                begin += marker.end()
-                cleaned = clean_text(piece[begin:end])
+                item = clean_text(content[marker.end() :])
+                if item:
+                    begin, cleaned = begin + marker.end(), item
             sentences.append(self._read(cleaned, tag, space + piece[:begin]))
             space = piece[end:]
         return sentences, space

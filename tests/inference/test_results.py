@@ -43,7 +43,7 @@ def test_a_text_is_one_line() -> None:
     assert set(LINE_ENDS) == set(ends)
     text = join_lines("".join(f"a{end}" for end in ends) + "\r\n\tb")
     assert text.splitlines() == [text]
-    assert text == "a " * len(ends) + "  \tb"
+    assert text == "a " * len(ends) + "   b"
 
 
 class Reader(HTMLParser):
