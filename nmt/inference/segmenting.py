@@ -184,7 +184,9 @@ class Segmenter:
         if case is not LetterCase.ORDINARY and reads_case:
             text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
         if self.words is not None:
-            text = self.words.correct(text, list(find_spans(text)))
+            if case is not LetterCase.ORDINARY:
+                spans = list(find_spans(text))
+            text = self.words.correct(text, spans)
         spans = self._find_spans(text)
         is_copied = not _has_letters(text, spans)
         return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)

@@ -40,7 +40,7 @@ class Translator:
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
         words: of the training sources, for typing errors and unseen names; None: not known.
-        quality: gives confidence to requests that ask for it; None: there is none.
+        quality: the stored confidence of a run, for requests with quality; None: no confidence.
 
     Attributes:
         engine: the preferred engine of `engines`.
