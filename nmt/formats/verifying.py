@@ -18,7 +18,8 @@ from nmt.data.tokenizer import TOKENIZER_FILES
 from nmt.errors import UserError
 from nmt.formats.weights.converted import CONVERTED_FILE, check_converted_file
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
-from nmt.inference.quality import QUALITY_FILE, QualityModel
+from nmt.inference.quality import QUALITY_FILE
+from nmt.inference.quality_model import QualityModel
 from nmt.runs.building import is_adapter
 from nmt.runs.checkpoint import read_arrays
 from nmt.runs.folder import CONFIG_FILE, CORPUS_FILE, METRICS_FILE, RunFolder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,11 @@ class Lexicon:
         self, keys: NDArray[np.int64], probabilities: NDArray[np.float32], layer: int | None = None
     ) -> None:
         self._keys, self._probabilities, self.layer = keys, probabilities, layer
-        self._targets = np.unique(keys & ((1 << _SHIFT) - 1))
+
+    @cached_property
+    def _targets(self) -> NDArray[np.int64]:
+        """The target tokens that the lexicon knows."""
+        return np.unique(self._keys & ((1 << _SHIFT) - 1))
 
     @classmethod
     def train(
@@ -85,7 +90,7 @@ class Lexicon:
     def save(self, folder: Path) -> None:
         """Write the lexicon into a run folder."""
         with replace_atomically(folder / LEXICON_FILE) as file:
-            np.savez_compressed(
+            np.savez(  # compressed, it would take three times as long to load
                 file,
                 keys=self._keys,
                 probabilities=self._probabilities,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,16 +24,14 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
-from nmt.inference.quality import (
-    QualityModel,
-    StoredQuality,
-    copy_with_confidence,
-    locate_sources,
-)
+from nmt.inference.quality import StoredQuality, copy_with_confidence, locate_sources
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
+
+if TYPE_CHECKING:
+    from nmt.inference.quality_model import QualityModel
 
 Request = SearchRequest | SamplingRequest
 Pending = Callable[[], list[list[Translation]]]  # waits for searches and returns their results

@@ -20,7 +20,7 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.lexicon import MOST_PAIRS, Lexicon
 from nmt.inference.measures import WORD_MEASURES, Measured, measure
 from nmt.inference.metrics import sentence_scores
-from nmt.inference.quality import Linear, QualityModel
+from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.segments import Segment, SegmentWriter
 from nmt.text.noise import change_case, change_punctuation, make_typo, remove_accents

@@ -16,7 +16,7 @@ from nmt.startup.quiet import quiet_start
 
 if TYPE_CHECKING:
     from nmt.data.corpus import Corpus
-    from nmt.inference.quality import QualityModel
+    from nmt.inference.quality_model import QualityModel
 
 _SEED = 7  # of the changes to test pairs; those of the fit have another
 

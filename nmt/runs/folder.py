@@ -10,7 +10,7 @@ logs/             TensorBoard
 samples/          dev translations at every evaluation
 source_words.tsv  words of the training sources: see `nmt.text.source_words`
 lexicon.npz       translations of pieces, for alignments: see `nmt.inference.lexicon`
-quality.json      how confidence is computed: see `nmt.inference.quality`
+quality.json      how confidence is computed: see `nmt.inference.quality_model`
 evaluation_*.json scores and translations of a split or a file
 """
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from nmt.text.spans import find_spans
 
+# Most lines: one sentence in any language, since no mark but the last can end one.
+_PLAIN = re.compile(r"[¿¡«“\"]*[\w\s,]*[.!?…]*")
 _CONTEXT = 64  # characters before and after a cut that decide whether it is one
 _SPACE = re.compile(r"\s+")
 _CLOSING = "\"'”’»)\\]」』）】》〉"
@@ -78,6 +80,8 @@ def split_sentences(text: str, language: str) -> list[str]:
 
 def _split_line(line: str, language: str) -> list[str]:
     """Return the sentences of a line without white space around it."""
+    if _PLAIN.fullmatch(line):
+        return [line]
     import sentencex
 
     pieces = sentencex.segment(language, line)

@@ -65,8 +65,8 @@ class SourceWords:
         """
         path = folder / WORDS_FILE
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-            return cls({word: int(count) for word, count in (line.split("\t") for line in lines)})
+            fields = path.read_text(encoding="utf-8").split()  # no word has white space
+            return cls(dict(zip(fields[::2], map(int, fields[1::2]), strict=True)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

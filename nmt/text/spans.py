@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
@@ -81,12 +82,17 @@ PATTERNS = {
 SPAN = "|".join(f"(?:{pattern})" for pattern in PATTERNS.values())
 # Words in which no span begins, so that "his/her/their" has no path and "amig@s" no mention.
 WORD = f"[{_LETTER}]+(?:['’/@-][{_LETTER}]+)*:?"
-_SPAN_OR_WORD = re.compile(f"({SPAN})|{WORD}", re.ASCII)
 # Every span has one of these; most sentences do not, and need no search for spans.
 _HINT = re.compile(
     rf"[{_DIGIT}@#%$&`{{\[</\\_:;\u203c\u2049\u3030\u303d\u00a9\u00ae\u2122\u2190-\u2bff\ue000-\uf8ff"
     r"\U0001f000-\U0001faff]|[A-Za-z0-9]\.[A-Za-z0-9]|\(\)"
 )
+
+
+@cache
+def _span_or_word() -> re.Pattern[str]:
+    """Return the expression, which takes long to compile and few texts need."""
+    return re.compile(f"({SPAN})|{WORD}", re.ASCII)
 
 
 class Kept(NamedTuple):
@@ -99,7 +105,7 @@ class Kept(NamedTuple):
 def find_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the characters [begin, end) of the kept spans of a text, in order."""
     if _HINT.search(text):
-        for match in _SPAN_OR_WORD.finditer(text):
+        for match in _span_or_word().finditer(text):
             if match[1]:
                 yield match.span()
 
@@ -120,11 +126,6 @@ def keep_spans(text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str]
         values.append(text[first:last])
         end = last
     return Kept("".join([*parts, text[end:]]), tuple(values))
-
-
-def count_slots(text: str, count: int) -> list[int]:
-    """Return how often each of the first ``count`` slots occurs in a text."""
-    return [text.count(slot) for slot in SLOTS[:count]]
 
 
 def is_intact(text: str, count: int) -> bool:

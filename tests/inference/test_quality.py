@@ -20,13 +20,11 @@ from nmt.inference.joining import Joiner
 from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
 from nmt.inference.quality import (
     QUALITY_FILE,
-    Linear,
-    QualityModel,
     StoredQuality,
     copy_with_confidence,
     locate_sources,
-    sigmoid,
 )
+from nmt.inference.quality_model import Linear, QualityModel, sigmoid
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
 

@@ -16,7 +16,7 @@ from nmt.errors import UserError
 from nmt.inference import quality_fitting
 from nmt.inference.lexicon import LEXICON_FILE, Lexicon
 from nmt.inference.measures import SENTENCE_MEASURES, Measured, MeasuredWord
-from nmt.inference.quality import QUALITY_FILE, QualityModel
+from nmt.inference.quality import QUALITY_FILE
 from nmt.inference.quality_fitting import (
     LEAST_PAIRS,
     Sample,
@@ -28,6 +28,7 @@ from nmt.inference.quality_fitting import (
     observe,
     rank_words,
 )
+from nmt.inference.quality_model import QualityModel
 from nmt.runs.corpus import read_corpus
 from nmt.runs.folder import RunFolder
 

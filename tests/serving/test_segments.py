@@ -15,7 +15,8 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
-from nmt.inference.quality import QUALITY_FILE, Linear, QualityModel, StoredQuality
+from nmt.inference.quality import QUALITY_FILE, StoredQuality
+from nmt.inference.quality_model import Linear, QualityModel
 from nmt.inference.results import Translation
 from nmt.serving.segments import SegmentTranslator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.text import sentences
 from nmt.text.sentences import split_sentences
 from nmt.text.spans import find_spans
 
@@ -150,3 +152,13 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
 def test_importing_loads_no_library() -> None:
     code = "import sys, nmt.text.sentences; assert 'sentencex' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("language", ["und", "es", "de", "ja", "th", "hi"])
+@given(text=st.text("aé漢กअ9_ ,¿¡«\"'.!?…。\u0964", max_size=12))
+def test_lines_that_are_plainly_one_sentence_need_no_library(language: str, text: str) -> None:
+    nothing = re.compile("(?!)")
+    short = split_sentences(text, language)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sentences, "_PLAIN", nothing)
+        assert split_sentences(text, language) == short

@@ -14,7 +14,6 @@ from nmt.text.spans import (
     SLOTS,
     SPAN,
     WORD,
-    count_slots,
     find_spans,
     is_intact,
     keep_spans,
@@ -201,7 +200,6 @@ def test_kept_spans_are_given_back(text: str) -> None:
 def test_slots_run_out() -> None:
     kept = keep_spans("1, 2, 3", [(0, 1), (3, 4), (6, 7)], SLOTS[:2])
     assert kept == (f"{SLOTS[0]}, {SLOTS[1]}, 3", ("1", "2"))
-    assert count_slots(kept.text, 3) == [1, 1, 0]
 
 
 def test_lost_repeated_and_unknown_slots() -> None:

@@ -1,0 +1,197 @@
+"""How good a translation probably is: confidence between 0 and 1, fitted on dev pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
+from nmt.files import write_json
+from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.measures import (
+    SENTENCE_MEASURES,
+    WORD_MEASURES,
+    Measured,
+    measure,
+)
+from nmt.inference.quality import QUALITY_FILE
+from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment
+
+Array = NDArray[Any]
+
+_VERSION = 1
+_RIDGE = 30.0  # pseudo-observations that pull the weights to 0
+_WIDEST = 4.0  # standard deviations: measures beyond are cut
+_NEWTON_STEPS = 25
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear function of measures, each scaled by its mean and deviation on dev."""
+
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+
+    def predict(self, measures: Array) -> Array:
+        """Return the prediction [N] for measures [N, M]."""
+        return self._scale(measures) @ np.array(self.weights) + self.bias
+
+    def _scale(self, measures: Array) -> Array:
+        scaled = (measures - np.array(self.means)) / np.array(self.deviations)
+        return np.clip(scaled, -_WIDEST, _WIDEST)
+
+    @classmethod
+    def fit(cls, measures: Array, values: Array) -> Linear:
+        """Fit by ridge regression.
+
+        Args:
+            measures: [N, M].
+            values: [N].
+        """
+        empty = cls.unfitted(measures)
+        scaled = empty._scale(measures)
+        offset = scaled.mean(0)
+        scaled = scaled - offset
+        penalty = _RIDGE * np.eye(scaled.shape[1])
+        weights = np.linalg.solve(scaled.T @ scaled + penalty, scaled.T @ (values - values.mean()))
+        bias = float(values.mean() - offset @ weights)
+        return replace(empty, weights=tuple(weights.tolist()), bias=bias)
+
+    @classmethod
+    def fit_logistic(cls, measures: Array, labels: Array) -> Linear:
+        """Fit the log-odds of labels by penalized logistic regression, with Newton's method.
+
+        Args:
+            measures: [N, M].
+            labels: [N], 0 or 1.
+        """
+        empty = cls.unfitted(measures)
+        scaled = np.column_stack([empty._scale(measures), np.ones(len(measures))])
+        penalty = np.full(scaled.shape[1], 1.0)
+        weights = np.zeros(scaled.shape[1])
+        for _ in range(_NEWTON_STEPS):
+            probabilities = sigmoid(scaled @ weights)
+            gradient = scaled.T @ (probabilities - labels) + penalty * weights
+            curvature = scaled.T @ (scaled * (probabilities * (1 - probabilities))[:, None])
+            weights -= np.linalg.solve(curvature + np.diag(penalty), gradient)
+        return replace(empty, weights=tuple(weights[:-1].tolist()), bias=float(weights[-1]))
+
+    @classmethod
+    def unfitted(cls, measures: Array) -> Linear:
+        """Return the scaling of measures [N, M], with weights of 0."""
+        deviations = measures.std(0) + 1e-6
+        zeros = (0.0,) * measures.shape[1]
+        return cls(tuple(measures.mean(0).tolist()), tuple(deviations.tolist()), zeros, 0.0)
+
+
+@dataclass(frozen=True)
+class QualityModel:
+    """Turns the measures of translations into confidence.
+
+    The confidence of a sentence is its expected chrF2++ divided by 100; that of a word is the
+    probability that a reference has the word.
+    """
+
+    sentence: Linear  # of `SENTENCE_MEASURES`
+    curve: tuple[tuple[float, float], ...]  # rising: prediction -> expected chrF, 0 to 1
+    word: Linear  # log-odds, of `WORD_MEASURES`
+    lexicon: Lexicon | None = None
+
+    @classmethod
+    def load(cls, folder: Path) -> QualityModel | None:
+        """Load the model of a run; None if the file is missing.
+
+        Raises:
+            UserError: the file is damaged or of another version.
+        """
+        path = folder / QUALITY_FILE
+        if not path.is_file():
+            return None
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["version"] != _VERSION:
+                raise ValueError(f"version {content['version']} instead of {_VERSION}")
+            sentence, word = (
+                Linear(**{key: _freeze(value) for key, value in content[name].items()})
+                for name in ("sentence", "word")
+            )
+            curve = tuple((float(x), float(y)) for x, y in content["curve"])
+            if (len(sentence.weights), len(word.weights)) != (
+                len(SENTENCE_MEASURES),
+                len(WORD_MEASURES),
+            ):
+                raise ValueError("other measures")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{path} cannot be used ({error}): make it again by python -m nmt.inspect quality"
+            ) from error
+        return cls(sentence, curve, word, Lexicon.load(folder))
+
+    def save(self, folder: Path) -> None:
+        """Write the model into a run folder; the lexicon is a file of its own."""
+        content = {
+            "version": _VERSION,
+            "sentence": asdict(self.sentence),
+            "curve": [list(knot) for knot in self.curve],
+            "word": asdict(self.word),
+        }
+        write_json(folder / QUALITY_FILE, content)
+
+    def estimate(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        segments: Sequence[Segment],
+        outputs: Sequence[Sequence[Hypothesis]],
+        translations: Sequence[Sequence[Translation]],
+    ) -> list[list[Translation]]:
+        """Return translations of segments with confidence and words: see `measure`.
+
+        The source words are characters of `Segment.written`.
+        """
+        measured = measure(engine, tokenizer, self.lexicon, segments, outputs, translations)
+        return [
+            [
+                self._complete(translation, measures)
+                for translation, measures in zip(written, hypotheses, strict=True)
+            ]
+            for written, hypotheses in zip(translations, measured, strict=True)
+        ]
+
+    def _complete(self, translation: Translation, measured: Measured) -> Translation:
+        confidence = float(self.score(measured.sentence[None])[0])
+        words: tuple[Word, ...] = ()
+        if measured.words:
+            table = np.array([[*word.measures, confidence] for word in measured.words])
+            words = tuple(
+                Word(word.begin, word.end, float(probability), word.sources)
+                for word, probability in zip(
+                    measured.words, sigmoid(self.word.predict(table)), strict=True
+                )
+            )
+        return replace(translation, confidence=confidence, words=words)
+
+    def score(self, measures: Array) -> Array:
+        """Return the confidence [N] of sentences with these measures [N, M]."""
+        knots, values = zip(*self.curve, strict=True)
+        return np.interp(self.sentence.predict(measures), knots, values)
+
+
+def sigmoid(values: Array) -> Array:
+    """Return probabilities for log-odds."""
+    return 1 / (1 + np.exp(-np.clip(values, -30, 30)))
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(float(each) for each in value) if isinstance(value, list) else float(value)
