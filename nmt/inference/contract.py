@@ -117,6 +117,7 @@ class SearchRequest:
     # None: the run's default; if that is 0, outputs that loop are searched again.
     no_repeat_ngram: int | None = None
     quality: bool = False  # whether translations get `confidence` and `words`
+    words: bool = False  # whether they get `words` in any case: cheaper than confidence
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
         """Return beam size and length penalty, where unset those of ``decoding``.

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import EOS, Tokenizer
-from nmt.inference.alignment import expand_slots, find_owners, match_characters
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.lexicon import Lexicon
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment
-from nmt.text.spans import SLOTS
-from nmt.text.words import Span, assign_to_words, find_words
+from nmt.inference.word_links import link_words
+from nmt.text.words import Span
 
 Array = NDArray[Any]
 
@@ -53,7 +52,6 @@ WORD_MEASURES = (
 _IMPROBABLE = float(np.log(0.3))
 _LEAST = 1e-3  # added to probabilities of the lexicon
 _MOST_PROBABLE = 20.0  # times: another hypothesis can be more probable, but shorter
-_LINKED = 0.5  # a source word is linked if it has this share of the largest weight
 _INSERTED = (-3.0, 0.05, -3.0, 0.0)  # measures of a word that no token wrote
 
 
@@ -194,61 +192,15 @@ def _measure_words(
     weights: Array,
 ) -> list[MeasuredWord]:
     """Return the words of a translation with their measures and the source words they come from."""
-    tokens = translation.tokens[:-1]
-    output, owners = find_owners(tokenizer.target, tokens)
-    text, origins = expand_slots(output, segment.spans)
-    written = [origins[at] if at >= 0 else -1 for at in match_characters(translation.text, text)]
-    source_spans, columns = _find_source_words(segment, tokenizer)
     words = []
-    for begin, end in _join_kept(find_words(translation.text), written, output):
-        rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
-        word = translation.text[begin:end]
-        shape = (float(np.log(len(word))), float(not any(map(str.isalnum, word))))
-        if not rows:
-            words.append(MeasuredWord(begin, end, (*_INSERTED, *shape), ()))
-            continue
-        row = weights[rows].mean(0)
-        by_word = row[: len(columns)] @ columns
-        linked = by_word >= max(_LINKED * by_word.max(initial=0), row[-1], 1e-6)
-        sources = tuple(source_spans[i] for i in np.flatnonzero(linked))
-        values = log_probs[rows]
-        measures = values.mean(), np.exp(values).mean(), values.min(), row.max()
-        words.append(MeasuredWord(begin, end, (*map(float, measures), *shape), sources))
+    for word in link_words(segment, translation, tokenizer, weights):
+        text = translation.text[word.begin : word.end]
+        shape = (float(np.log(len(text))), float(not any(map(str.isalnum, text))))
+        measures: tuple[float, ...] = _INSERTED
+        if word.rows:
+            values = log_probs[word.rows]
+            sharpness = weights[word.rows].mean(0).max()
+            measured = values.mean(), np.exp(values).mean(), values.min(), sharpness
+            measures = tuple(map(float, measured))
+        words.append(MeasuredWord(word.begin, word.end, (*measures, *shape), word.sources))
     return words
-
-
-def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> list[Span]:
-    """Return the words of a translation; those of one kept span are one word.
-
-    Args:
-        words: of the translation.
-        written: for each of its characters the index in the output that it was written for, or -1.
-        output: with slots.
-    """
-    joined: list[Span] = []
-    for begin, end in words:
-        at = written[begin]
-        if joined and at >= 0 and output[at] in SLOTS and written[joined[-1][0]] == at:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((begin, end))
-    return joined
-
-
-def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
-    """Return the words of `Segment.written`, and the share of each token that belongs to each.
-
-    The shares are [S - 1, words]; the tokens of a tag belong to no word.
-    """
-    words = find_words(segment.text)
-    spans = tokenizer.spans(segment.text)
-    tag = len(segment.ids) - len(spans)
-    if not words or tag < 0:  # a part of a text that was cut between tokens
-        return [], np.zeros((len(segment.ids), 0))
-    shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
-    _, origins = expand_slots(segment.text, segment.spans)
-    written = []
-    for begin, end in words:
-        first = int(np.searchsorted(origins, begin))
-        written.append((first, int(np.searchsorted(origins, end))))
-    return written, shares

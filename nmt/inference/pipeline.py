@@ -24,7 +24,7 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
-from nmt.inference.quality import StoredQuality, copy_with_confidence, locate_sources
+from nmt.inference.quality import StoredQuality, copy_with_words, locate_sources
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
@@ -46,6 +46,7 @@ class _Plan(NamedTuple):
     prefix_ids: np.ndarray  # int32 [P]
     n_best: int  # translations of each segment
     quality: QualityModel | None = None  # None: no confidence
+    finds_words: bool = False
 
 
 class Pipeline:
@@ -129,12 +130,12 @@ class Pipeline:
         prefix = clean_input(request.prefix)
         ids = self.encode_prefix(prefix)
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
-        quality = None
+        quality, finds_words = None, False
         if isinstance(options, BeamOptions) and isinstance(request, SearchRequest):
             quality = self._quality.model if request.quality else None
-        plan = _Plan(
-            self._engines.supporting(options), options, prefix, ids, options.n_best, quality
-        )
+            finds_words = request.words or quality is not None
+        engine = self._engines.supporting(options)
+        plan = _Plan(engine, options, prefix, ids, options.n_best, quality, finds_words)
         if quality is None or not isinstance(options, BeamOptions):
             return plan
         # How far the hypotheses of a beam agree is a part of confidence.
@@ -159,7 +160,7 @@ class Pipeline:
             assembled = []
             for source, text in zip(texts, segmented_texts, strict=True):
                 hypotheses = [next(translations) for _ in text.segments]
-                if plan.quality is not None:
+                if plan.finds_words:
                     hypotheses = locate_sources(source, text.segments, hypotheses)
                 assembled.append(self._assemble(text, hypotheses, request))
             return assembled
@@ -190,7 +191,11 @@ class Pipeline:
             pool: runs the batches.
         """
         count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
-        copy = copy_segment if plan.quality is None else copy_with_confidence
+        certain = 1.0 if plan.quality is not None else None
+
+        def copy(segment: Segment) -> Translation:
+            return copy_with_words(segment, certain) if plan.finds_words else copy_segment(segment)
+
         translations: list[list[Translation]] = [
             [copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
@@ -208,6 +213,10 @@ class Pipeline:
                 written = plan.quality.estimate(
                     plan.engine, self._tokenizer, batch, outputs, written
                 )
+            elif plan.finds_words:
+                from nmt.inference.word_links import add_words
+
+                written = add_words(plan.engine, self._tokenizer, batch, written)
             for i, hypotheses in zip(indices, written, strict=True):
                 translations[i] = hypotheses
 

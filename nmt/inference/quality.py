@@ -51,10 +51,10 @@ class StoredQuality:
         return model
 
 
-def copy_with_confidence(segment: Segment) -> Translation:
-    """Return the translation of a segment that is copied: see `copy_segment`."""
-    words = (Word(*span, 1.0, (span,)) for span in find_words(segment.written))
-    return replace(copy_segment(segment), confidence=1.0, words=tuple(words))
+def copy_with_words(segment: Segment, confidence: float | None = 1.0) -> Translation:
+    """Return the translation of a segment that is copied, with its words: see `copy_segment`."""
+    words = (Word(*span, confidence, (span,)) for span in find_words(segment.written))
+    return replace(copy_segment(segment), confidence=confidence, words=tuple(words))
 
 
 def locate_sources(

@@ -27,7 +27,7 @@ class Word:
 
     begin: int  # characters [begin, end) of the translation
     end: int
-    confidence: float  # probability that a reference has the word, 0 to 1
+    confidence: float | None  # probability that a reference has the word; None: not requested
     sources: tuple[tuple[int, int], ...]  # characters [begin, end) of the words it comes from
 
 
@@ -42,7 +42,7 @@ class Translation:
     tokens: tuple[int, ...]
     lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted
     confidence: float | None = None  # expected chrF2++ / 100; None: not requested, or unknown
-    words: tuple[Word, ...] = ()  # with their confidence, if it is requested
+    words: tuple[Word, ...] = ()  # if confidence or words are requested
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook."""

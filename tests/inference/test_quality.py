@@ -21,7 +21,7 @@ from nmt.inference.measures import SENTENCE_MEASURES, WORD_MEASURES
 from nmt.inference.quality import (
     QUALITY_FILE,
     StoredQuality,
-    copy_with_confidence,
+    copy_with_words,
     locate_sources,
 )
 from nmt.inference.quality_model import Linear, QualityModel, sigmoid
@@ -123,7 +123,7 @@ def test_words_refer_to_the_characters_of_the_text() -> None:
 
 
 def test_what_is_copied_is_certain() -> None:
-    copied = copy_with_confidence(Segment(NOTHING, "12 😀", is_copied=True))
+    copied = copy_with_words(Segment(NOTHING, "12 😀", is_copied=True))
     assert (copied.text, copied.confidence) == ("12 😀", 1.0)
     assert [(word.begin, word.end, word.sources) for word in copied.words] == [
         (0, 2, ((0, 2),)),

@@ -1,0 +1,230 @@
+"""Marks carried from a text to its translation by the alignment of words."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.documents.marked import Mark, MarkedText, delete_characters
+from nmt.inference.results import Word
+from nmt.text.words import find_words
+
+Range = tuple[int, int]  # [begin, end)
+
+
+def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
+    """Return a translation with the marks of its source, each exactly once.
+
+    An element gets the words that are aligned to its own: the contiguous ones that agree best.
+    Words inherit as a whole. An element around all of its parent's text stays around all of it.
+    Elements without content come after the word that they followed, or before the one that they
+    preceded. Whatever the alignment says, elements stay inside of their parents.
+
+    Args:
+        source: the source.
+        text: its translation, with the characters of kept elements.
+        words: the words of the translation, with the characters of the source that each comes from;
+            empty: unknown, so words are aligned by their position.
+    """
+    if not source.marks:
+        return MarkedText(text)
+    return _Carrier(source, text, words or _align_by_position(source.text, text)).carry()
+
+
+class _Area(NamedTuple):
+    """What a mark covers in the translation."""
+
+    characters: Range
+    words: Range
+
+
+class _Carrier:
+    """Carries the marks of one text.
+
+    Args:
+        source: the source.
+        text: its translation.
+        words: aligned words of the translation, in order.
+    """
+
+    def __init__(self, source: MarkedText, text: str, words: Sequence[Word]) -> None:
+        self._source = source
+        self._text = text
+        self._words = words
+        self._shares = _SourceShares(words)
+        self._kept = self._find_kept()
+        begin = len(text) - len(text.lstrip())
+        whole = _Area((begin, max(begin, len(text.rstrip()))), (0, len(words)))
+        self._areas: dict[int | None, _Area] = {None: whole}
+        self._is_taken: dict[int | None, NDArray[np.bool_]] = {}  # words, by parent
+        # Characters of the elements with words, by parent.
+        self._siblings: dict[int | None, list[tuple[int, int, int]]] = defaultdict(list)
+
+    def carry(self) -> MarkedText:
+        """Return the translation with its marks."""
+        marks = self._source.marks
+        for index, mark in enumerate(marks):  # parents come first
+            if self._has_words(mark):
+                area = self._place_words(mark)
+                self._areas[index] = area
+                self._siblings[mark.parent].append((*area.characters, index))
+        for siblings in self._siblings.values():
+            siblings.sort()
+        for index in range(len(marks)):
+            if index not in self._areas:
+                at = self._place_point(index)
+                self._areas[index] = _Area((at, at), (0, 0))
+        placed = []
+        for index, mark in enumerate(marks):
+            begin, end = self._areas[index].characters
+            placed.append(mark._replace(begin=begin, end=end))
+        signs = set(map(self._sign, self._kept)) - {"\n"}
+        cuts = {at for at, sign in enumerate(self._text) if sign in signs} | {*self._kept.values()}
+        return delete_characters(MarkedText(self._text, tuple(placed)), sorted(cuts))
+
+    def _sign(self, index: int) -> str:
+        """Return the character that stands for a kept element."""
+        return self._source.text[self._source.marks[index].begin]
+
+    def _find_kept(self) -> dict[int, int]:
+        """Return where the translation has the character of each kept element that it has."""
+        searched: dict[str, int] = defaultdict(int)
+        places: dict[int, int] = {}
+        for index, mark in enumerate(self._source.marks):
+            if mark.is_kept and mark.begin < mark.end:
+                sign = self._sign(index)
+                at = self._text.find(sign, searched[sign])
+                if at >= 0:
+                    places[index] = at
+                    searched[sign] = at + 1
+        return places
+
+    def _has_words(self, mark: Mark) -> bool:
+        return not mark.is_kept and bool(self._source.text[mark.begin : mark.end].strip())
+
+    def _place_words(self, mark: Mark) -> _Area:
+        """Return the words of an element: those of its parent that no sibling has."""
+        parent = self._areas[mark.parent]
+        first, last = parent.words
+        if mark.parent not in self._is_taken:
+            self._is_taken[mark.parent] = np.zeros(last - first, bool)
+            if self._covers_parent(mark):
+                self._is_taken[mark.parent][:] = True
+                return parent
+        is_taken = self._is_taken[mark.parent]
+        if is_taken.all():
+            return _Area((parent.characters[1],) * 2, (last, last))
+        begin, end = _find_best_run(self._shares.score(mark)[first:last], is_taken)
+        is_taken[begin:end] = True
+        words = begin + first, end + first
+        return _Area((self._words[words[0]].begin, self._words[words[1] - 1].end), words)
+
+    def _covers_parent(self, mark: Mark) -> bool:
+        """Whether an element has all the text of its parent, white space left out."""
+        text = self._source.text
+        begin, end = 0, len(text)
+        if mark.parent is not None:
+            begin, end, *_ = self._source.marks[mark.parent]
+        return not text[begin : mark.begin].strip() and not text[mark.end : end].strip()
+
+    def _place_point(self, index: int) -> int:
+        """Return where an element without words comes: never inside of a sibling."""
+        mark = self._source.marks[index]
+        at = self._kept.get(index)
+        if at is None:
+            at = self._find_neighbor(mark)
+        begin, end = self._areas[mark.parent].characters
+        at = min(max(at, begin), end)
+        siblings = self._siblings[mark.parent]
+        before = bisect_left(siblings, (at, -1, -1)) - 1
+        if before >= 0 and at < siblings[before][1]:
+            first, last, sibling = siblings[before]
+            at = first if sibling > index else last
+        return at
+
+    def _find_neighbor(self, mark: Mark) -> int:
+        """Return the place after the word that an element follows, or before the next word."""
+        text = self._source.text
+        begin, end = mark.begin, mark.end
+        while begin and text[begin - 1].isspace():
+            begin -= 1
+        while end < len(text) and text[end].isspace():
+            end += 1
+        if not begin:
+            return 0
+        if end == len(text):
+            return len(self._text)
+        if begin < mark.begin:
+            following = self._shares.find(end)
+            if following:
+                return min(self._words[i].begin for i in following)
+        preceding = self._shares.find(begin - 1)
+        if preceding:
+            return max(self._words[i].end for i in preceding)
+        # No neighbor was translated: the nearest end of a word at the same share of the text.
+        ends = [word.end for word in self._words] or [0]
+        at = bisect_left(ends, len(self._text) * mark.begin // len(text))
+        return ends[min(at, len(ends) - 1)]
+
+
+class _SourceShares:
+    """Which characters of the source the words of a translation come from.
+
+    Args:
+        words: the words.
+    """
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        spans = [(*span, i) for i, word in enumerate(words) for span in word.sources]
+        self._begins, self._ends, self._owners = np.array(spans, np.int64).reshape(-1, 3).T
+        self._counts = np.bincount(self._owners, minlength=len(words))
+        # A word without sources belongs where its neighbors do.
+        known = np.flatnonzero(self._counts)
+        numbers = np.arange(len(words))
+        self._before = self._after = numbers
+        if len(known):
+            at = np.searchsorted(known, numbers, "right") - 1
+            self._before = known[np.maximum(at, 0)]
+            at = np.searchsorted(known, numbers)
+            self._after = known[np.minimum(at, len(known) - 1)]
+
+    def score(self, mark: Mark) -> NDArray[np.float64]:
+        """Return the share of each word's sources that an element has, minus a half: [words]."""
+        if not len(self._owners):
+            return np.zeros(len(self._counts))
+        is_inside = (self._begins < mark.end) & (mark.begin < self._ends)
+        inside = np.bincount(self._owners, is_inside, len(self._counts))
+        shares = inside / np.maximum(self._counts, 1)
+        return (shares[self._before] + shares[self._after]) / 2 - 0.5
+
+    def find(self, at: int) -> list[int]:
+        """Return the words that come from the source word at a character."""
+        return self._owners[(self._begins <= at) & (at < self._ends)].tolist()
+
+
+def _find_best_run(scores: NDArray[np.float64], is_taken: NDArray[np.bool_]) -> Range:
+    """Return the contiguous words whose scores have the largest sum, at least one word.
+
+    Args:
+        scores: [N].
+        is_taken: [N], words that must not be among them; not all are.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(np.where(is_taken, -1e6, scores))])
+    end = int((sums[1:] - np.minimum.accumulate(sums[:-1])).argmax()) + 1
+    begin = end - 1 - int(sums[:end][::-1].argmin())  # the last minimum: the shortest run
+    return begin, end
+
+
+def _align_by_position(source: str, text: str) -> list[Word]:
+    """Return the words of a translation, aligned to the words at the same share of the source."""
+    spans, source_spans = find_words(text), find_words(source)
+    return [
+        Word(begin, end, None, (source_spans[len(source_spans) * i // len(spans)],))
+        for i, (begin, end) in enumerate(spans)
+        if source_spans
+    ]

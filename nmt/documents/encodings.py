@@ -1,0 +1,32 @@
+"""Bytes of a document to text and back."""
+
+from __future__ import annotations
+
+import codecs
+
+from nmt.errors import UserError
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
+    """Return the text of a document, and the encoding that gives its bytes back.
+
+    Args:
+        data: a document; a byte order mark decides its encoding.
+        encoding: otherwise.
+
+    Raises:
+        UserError: the bytes are not in this encoding.
+    """
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), encoding)
+    try:
+        return data.decode(encoding), encoding
+    except (UnicodeDecodeError, LookupError) as error:
+        raise UserError(
+            f"the document is not {encoding.upper()} ({error}): convert it to UTF-8"
+        ) from error

@@ -1,0 +1,83 @@
+"""Formats of documents: which there are, and the contract between a format and translation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from nmt.documents.marked import MarkedText
+from nmt.errors import UserError
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """What a format may need to know beyond the bytes of a document."""
+
+    source_language: str = "und"  # BCP 47 tag
+    target_language: str = "und"  # written where a document names its language
+    columns: tuple[str, ...] = ()  # of a table: names in its header, or numbers from 1
+
+
+class Document(Protocol):
+    """A document that is split into texts and the skeleton around them.
+
+    Attributes:
+        segments: texts to translate, such as paragraphs, in the order of the document.
+    """
+
+    segments: Sequence[MarkedText]
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the document with translations in place of its segments.
+
+        A segment whose translation equals `MarkedText.without_kept` keeps its bytes.
+
+        Args:
+            translations: of each segment, with the same marks.
+        """
+        ...
+
+
+class Format(NamedTuple):
+    """A format; its module has a function ``extract(data, options) -> Document``."""
+
+    module: str
+    extensions: tuple[str, ...]
+
+
+FORMATS = {
+    "text": Format("text", ()),
+    "html": Format("html", (".html", ".htm", ".xhtml")),
+    "markdown": Format("markdown", (".md", ".markdown")),
+    "subtitles": Format("subtitles", (".srt", ".vtt")),
+    "po": Format("po", (".po", ".pot")),
+    "xliff": Format("xliff", (".xlf", ".xliff", ".tmx")),
+    "office": Format("office", (".docx", ".odt")),
+    "catalog": Format("catalog", (".json", ".yaml", ".yml")),
+    "table": Format("table", (".csv", ".tsv")),
+}
+
+
+def find_format(path: Path) -> str | None:
+    """Return the name of the format that a file name tells; None: lines of text."""
+    suffix = path.suffix.lower()
+    return next((name for name, each in FORMATS.items() if suffix in each.extensions), None)
+
+
+def extract(data: bytes, name: str, options: DocumentOptions) -> Document:
+    """Split a document into texts and its skeleton.
+
+    Raises:
+        UserError: the document is damaged or hostile, or a library of the extra is missing.
+    """
+    try:
+        adapter = import_module(f"nmt.documents.{FORMATS[name].module}")
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"format {name} needs {error.name}: pip install 'nmt[documents]'"
+        ) from error
+    document: Document = adapter.extract(data, options)
+    return document

@@ -1,0 +1,138 @@
+"""The source words that the words of a translation come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import UserError
+from nmt.inference.alignment import expand_slots, find_owners, match_characters
+from nmt.inference.contract import Engine
+from nmt.inference.results import Translation, Word
+from nmt.inference.segments import Segment
+from nmt.text.spans import SLOTS
+from nmt.text.words import Span, assign_to_words, find_words
+
+Array = NDArray[Any]
+
+_LINKED = 0.5  # a source word is linked if it has this share of the largest weight
+
+
+class LinkedWord(NamedTuple):
+    """A word of a translation of a segment."""
+
+    begin: int
+    end: int
+    rows: list[int]  # indices of its tokens; none if no token wrote it
+    sources: tuple[Span, ...]  # characters of `Segment.written`
+
+
+def add_words(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    segments: Sequence[Segment],
+    translations: Sequence[Sequence[Translation]],
+) -> list[list[Translation]]:
+    """Return translations of a batch of segments with their words, without confidence.
+
+    They have none if the engine cannot align.
+
+    Args:
+        engine: the engine that searched.
+        tokenizer: of the run.
+        segments: of similar length.
+        translations: of each.
+    """
+    pairs = [
+        (segment, translation)
+        for segment, written in zip(segments, translations, strict=True)
+        for translation in written
+    ]
+    sources = [segment.ids for segment, _ in pairs]
+    targets = [np.asarray(translation.tokens[:-1], np.int32) for _, translation in pairs]
+    try:
+        alignments = engine.align(sources, targets)
+    except UserError:  # without attention: an ensemble
+        return [list(written) for written in translations]
+    linked = iter(
+        replace(
+            translation,
+            words=tuple(
+                Word(word.begin, word.end, None, word.sources)
+                for word in link_words(segment, translation, tokenizer, weights)
+            ),
+        )
+        for (segment, translation), weights in zip(pairs, alignments, strict=True)
+    )
+    return [[next(linked) for _ in written] for written in translations]
+
+
+def link_words(
+    segment: Segment, translation: Translation, tokenizer: Tokenizer, weights: Array
+) -> list[LinkedWord]:
+    """Return the words of a translation; a kept span is one word.
+
+    Args:
+        segment: the source.
+        translation: of the segment.
+        tokenizer: of the run.
+        weights: [T, S], see `Engine.align`.
+    """
+    tokens = translation.tokens[:-1]
+    output, owners = find_owners(tokenizer.target, tokens)
+    text, origins = expand_slots(output, segment.spans)
+    written = [origins[at] if at >= 0 else -1 for at in match_characters(translation.text, text)]
+    source_spans, columns = _find_source_words(segment, tokenizer)
+    words = []
+    for begin, end in _join_kept(find_words(translation.text), written, output):
+        rows = sorted({owners[at] for at in written[begin:end] if at >= 0})
+        sources: tuple[Span, ...] = ()
+        if rows:
+            row = weights[rows].mean(0)
+            by_word = row[: len(columns)] @ columns
+            linked = by_word >= max(_LINKED * by_word.max(initial=0), row[-1], 1e-6)
+            sources = tuple(source_spans[i] for i in np.flatnonzero(linked))
+        words.append(LinkedWord(begin, end, rows, sources))
+    return words
+
+
+def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> list[Span]:
+    """Return the words of a translation; those of one kept span are one word.
+
+    Args:
+        words: of the translation.
+        written: for each of its characters the index in the output that it was written for, or -1.
+        output: with slots.
+    """
+    joined: list[Span] = []
+    for begin, end in words:
+        at = written[begin]
+        if joined and at >= 0 and output[at] in SLOTS and written[joined[-1][0]] == at:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Span], Array]:
+    """Return the words of `Segment.written`, and the share of each token that belongs to each.
+
+    The shares are [S - 1, words]; the tokens of a tag belong to no word.
+    """
+    words = find_words(segment.text)
+    spans = tokenizer.spans(segment.text)
+    tag = len(segment.ids) - len(spans)
+    if not words or tag < 0:  # a part of a text that was cut between tokens
+        return [], np.zeros((len(segment.ids), 0))
+    shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
+    _, origins = expand_slots(segment.text, segment.spans)
+    written = []
+    for begin, end in words:
+        first = int(np.searchsorted(origins, begin))
+        written.append((first, int(np.searchsorted(origins, end))))
+    return written, shares
