@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
+from nmt.documents.formats import LINES, NAMES, find_format
 from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
@@ -110,6 +111,59 @@ def add_encoding(parser: argparse._ActionsContainer) -> None:
         metavar="NAME",
         help="encoding of the input: latin-1, cp1252, utf-16 or another of Python's (utf-8)",
     )
+
+
+def add_format(parser: argparse._ActionsContainer) -> None:
+    """Add the options of documents."""
+    parser.add_argument(
+        "--format",
+        choices=NAMES,
+        help="of --file: a document keeps its markup (default: by its name; else lines)",
+    )
+    parser.add_argument(
+        "--columns",
+        type=lambda text: tuple(text.split(",")),
+        default=(),
+        metavar="NAME,...",
+        help="columns of a table to translate: names in its header, or numbers from 1",
+    )
+
+
+def input_format(arguments: argparse.Namespace) -> str:
+    """Return the format of the input: one of `nmt.documents.formats.NAMES`."""
+    if not arguments.file:
+        return LINES
+    return arguments.format or find_format(arguments.file)
+
+
+def check_document(arguments: argparse.Namespace) -> None:
+    """Check the options of documents, and those that are only for lines.
+
+    Raises:
+        UserError: an option does not fit the input.
+    """
+    if input_format(arguments) == LINES:
+        if arguments.columns or (arguments.format and not arguments.file):
+            option = "--columns" if arguments.columns else "--format"
+            raise UserError(f"{option} is for a document: give it as --file")
+        return
+    only_for_lines = {
+        "--resume": arguments.resume,
+        "--nbest": arguments.nbest > 1,
+        "--scores": arguments.scores,
+        "--sample": arguments.sample,
+        "--mbr": arguments.mbr,
+        "--prefix": arguments.prefix,
+        "--quality": arguments.quality,
+        "--attention": arguments.attention,
+        "--encoding": arguments.encoding,
+    }
+    for option, value in only_for_lines.items():
+        if value:
+            raise UserError(
+                f"{option} is for lines, and {arguments.file} is a document: leave it out, or "
+                "give --format lines"
+            )
 
 
 def add_sampling(parser: argparse._ActionsContainer) -> None:

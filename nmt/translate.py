@@ -7,25 +7,29 @@ import contextlib
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from nmt.arguments import (
     Parser,
     add_beam,
     add_encoding,
     add_engine,
+    add_format,
     add_runs,
     add_sampling,
     add_unit,
+    check_document,
     check_sampling,
     check_unit,
     engine_options,
+    input_format,
     non_negative_float,
     non_negative_int,
     positive_int,
     run_folders,
 )
 from nmt.data.encodings import UTF_8
+from nmt.documents.formats import LINES, DocumentOptions
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.quality_lines import LostSpans, QualityLines
 from nmt.inference.resuming import count_done
@@ -41,6 +45,7 @@ from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
 
 if TYPE_CHECKING:
+    from nmt.inference.contract import SearchRequest
     from nmt.inference.pipeline import Request
     from nmt.inference.results import Translation
     from nmt.inference.translator import Translator
@@ -51,14 +56,17 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m nmt.translate",
         description="Translate texts, sentence by sentence: arguments, a file, or standard input. "
-        "One output line per input line, in order.",
+        "One output line per input line, in order; documents keep their format.",
     )
     parser.add_argument("sentences", nargs="*", help="none: read standard input")
     add_runs(parser)
     add_engine(parser)
     add_unit(parser, "the run's decoding.unit")
     files = parser.add_argument_group("files")
-    files.add_argument("--file", type=Path, metavar="FILE", help="translate the lines of a file")
+    files.add_argument(
+        "--file", type=Path, metavar="FILE", help="translate the lines of a file, or a document"
+    )
+    add_format(files)
     add_encoding(files)
     files.add_argument(
         "--output", type=Path, metavar="FILE", help="write there, not to standard output"
@@ -143,6 +151,7 @@ def check(arguments: argparse.Namespace) -> None:
     check_unit(arguments)
     if arguments.file:
         check_readable(arguments.file)
+    check_document(arguments)
     if arguments.resume:
         _check_resumable(arguments)
     _check_decoded(arguments.sentences, arguments.prefix)
@@ -171,8 +180,7 @@ def _check_resumable(arguments: argparse.Namespace) -> None:
 def _check_quality(arguments: argparse.Namespace, source: Path | BinaryIO | None) -> None:
     if arguments.resume or arguments.sample or arguments.mbr:
         raise UserError(
-            "--quality describes a search of the whole input: leave --resume, --sample and --mbr "
-            "out"
+            "--quality describes a whole search: leave --resume, --sample and --mbr out"
         )
     if len(run_folders(arguments)) > 1:
         raise UserError("--quality needs a single run: give --run once")
@@ -233,18 +241,28 @@ def run(arguments: argparse.Namespace) -> None:
     """Translate the input that the command line names."""
     check(arguments)
     paths = run_folders(arguments)
-    RunFolder.open(paths[0])  # a missing run is reported before a large file is read
-    if arguments.file and arguments.file.is_file():
+    folder = RunFolder.open(paths[0])  # a missing run is reported before a large file is read
+    document = None
+    if input_format(arguments) != LINES:
+        from nmt.documents.files import read_document, write_translated
+
+        options = DocumentOptions(*folder.config.data.languages, arguments.columns)
+        document = read_document(arguments.file, input_format(arguments), options)
+    elif arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
     # Heavy imports, after the arguments are checked.
     from nmt.inference.translator import Translator
 
-    options = engine_options(arguments) | {"unit": arguments.unit}
+    engine = engine_options(arguments) | {"unit": arguments.unit}
     if _keras_option(arguments):
         # So that nothing is converted for an engine that cannot serve the request.
-        options["engine"] = "keras"
-    translator = Translator.load(paths, **options)
-    translate(arguments, translator, make_request(arguments))
+        engine["engine"] = "keras"
+    translator = Translator.load(paths, **engine)
+    request = make_request(arguments)
+    if document is None:
+        translate(arguments, translator, request)
+    else:
+        write_translated(document, arguments.output, translator, cast("SearchRequest", request))
 
 
 def make_request(arguments: argparse.Namespace) -> Request:

@@ -61,10 +61,14 @@ FORMATS = {
 }
 
 
-def find_format(path: Path) -> str | None:
-    """Return the name of the format that a file name tells; None: lines of text."""
+LINES = "lines"  # a file of sentences, which is no document
+NAMES = (LINES, *FORMATS)
+
+
+def find_format(path: Path) -> str:
+    """Return the name of the format that a file name tells."""
     suffix = path.suffix.lower()
-    return next((name for name, each in FORMATS.items() if suffix in each.extensions), None)
+    return next((name for name, each in FORMATS.items() if suffix in each.extensions), LINES)
 
 
 def extract(data: bytes, name: str, options: DocumentOptions) -> Document:

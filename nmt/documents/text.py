@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, MarkedTextBuilder
-from nmt.documents.encodings import decode
 
 _PARAGRAPH = re.compile(r"\S(?:.*\S)?(?:[^\S\n]*\n(?![^\S\n]*\n)[^\S\n]*\S(?:.*\S)?)*")
 
@@ -33,7 +33,10 @@ class TextDocument:
             self._spans, self.segments, translations, strict=True
         ):
             is_same = translation == segment
-            parts += [self._text[done:begin], self._text[begin:end] if is_same else translation.text]
+            parts += [
+                self._text[done:begin],
+                self._text[begin:end] if is_same else translation.text,
+            ]
             done = end
         return "".join([*parts, self._text[done:]]).encode(self._encoding)
 

@@ -44,7 +44,7 @@ def translate_file(
         UserError: the file is in another encoding: see `check_encoding`.
     """
     positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
-    with path.open("rb") as file, _make_progress(is_visible=shows_progress) as progress:
+    with path.open("rb") as file, make_progress(is_visible=shows_progress) as progress:
         lines = split_lines(open_text(file, str(path), encoding))
         for _ in islice(lines, done):
             pass
@@ -58,28 +58,32 @@ def translate_file(
 
         begin = time.monotonic()
         task = progress.add_task(
-            "", total=path.stat().st_size, completed=file.tell(), lines=done, rate="–"
+            "", total=path.stat().st_size, completed=file.tell(), count=done, rate="–"
         )
 
         def write_and_advance(result: Result) -> None:
             write(result)
             count, offset = positions.popleft()
             rate = f"{(count - done) / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=offset, lines=count, rate=rate)
+            progress.update(task, completed=offset, count=count, rate=rate)
 
         _write_results(stream, chunks(), write_and_advance)
 
 
-def _make_progress(*, is_visible: bool) -> Progress:
+def make_progress(unit: str = "lines", *, is_visible: bool) -> Progress:
+    """Return a progress bar on standard error, if that is a terminal.
+
+    Its tasks have the fields ``count`` and ``rate``, in units and units per second.
+    """
     # Here, so that a command that fails on its arguments does not wait for the import.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.fields[lines]:,} lines"),
+        TextColumn(f"{{task.fields[count]:,}} {unit}"),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[rate]} lines/s, left"),
+        TextColumn(f"{{task.percentage:>3.0f}}%  {{task.fields[rate]}} {unit}/s, left"),
         TimeRemainingColumn(),
         console=console,
         disable=not (is_visible and console.is_terminal),

@@ -1,0 +1,105 @@
+"""Files of documents: read, translated with a progress bar, and written."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt.documents.formats import Document, DocumentOptions, extract
+from nmt.documents.translating import DocumentReport, translate_document
+from nmt.errors import UserError, attach_filename
+from nmt.files import replace_atomically
+from nmt.inference.contract import SearchRequest
+from nmt.inference.streaming import make_progress
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
+_MAX_BYTES = 256 << 20
+
+
+def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
+    """Read a document.
+
+    Raises:
+        UserError: the file is unreadable, too large, damaged or hostile.
+    """
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise UserError(
+                f"{path} has {size >> 20:,} MiB: split it into documents of at most "
+                f"{_MAX_BYTES >> 20} MiB"
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return extract(data, name, options)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def write_translated(
+    document: Document, output: Path | None, translator: Translator, request: SearchRequest
+) -> None:
+    """Translate a document and write it; an interrupted translation writes nothing.
+
+    Args:
+        document: from `read_document`.
+        output: None: standard output.
+        translator: translates its texts.
+        request: how to search.
+
+    Raises:
+        UserError: the output cannot be written.
+    """
+    begin = time.monotonic()
+    is_visible = output is not None or not sys.stdout.isatty()
+    with make_progress("texts", is_visible=is_visible) as progress:
+        task = progress.add_task("", total=len(set(document.segments)), count=0, rate="–")
+        done = 0
+
+        def advance(texts: int) -> None:
+            nonlocal done
+            done += texts
+            rate = f"{done / (time.monotonic() - begin):,.0f}"
+            progress.update(task, completed=done, count=done, rate=rate)
+
+        data, report = translate_document(document, translator, request, advance)
+    _write(data, output)
+    _warn(report)
+
+
+def _write(data: bytes, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        if output.exists() and not output.is_file():  # a pipe
+            with attach_filename(output):
+                output.write_bytes(data)
+        else:
+            with replace_atomically(output) as file:
+                file.write(data)
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}") from error
+
+
+def _warn(report: DocumentReport) -> None:
+    """Say on standard error what could not be carried over exactly."""
+    if report.lost_spans:
+        print(
+            f"warning: the model left out {len(report.lost_spans):,} kept spans or elements; they "
+            "were inserted where they most likely belong",
+            file=sys.stderr,
+        )
+    if report.unaligned:
+        print(
+            f"warning: the markup of {report.unaligned:,} texts was placed by position: the model "
+            "has no attention",
+            file=sys.stderr,
+        )

@@ -1,0 +1,95 @@
+"""Documents translated: their texts as sentences, their markup by alignment."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nmt.documents.carrying import carry_marks
+from nmt.documents.formats import Document
+from nmt.documents.marked import MarkedText
+from nmt.inference.contract import SearchRequest
+from nmt.inference.results import Translation
+
+if TYPE_CHECKING:
+    from nmt.inference.translator import Translator
+
+_CHUNK = 256  # texts that are searched together
+
+
+@dataclass
+class DocumentReport:
+    """What was translated, and what could not be carried over exactly.
+
+    Attributes:
+        segments: texts, repeated ones included.
+        lost_spans: URLs, numbers and other kept spans that the model left out; they were inserted
+            where they most likely belong.
+        unaligned: texts whose markup was placed by position, as the model has no attention.
+    """
+
+    segments: int = 0
+    lost_spans: tuple[str, ...] = ()
+    unaligned: int = 0
+
+
+def translate_document(
+    document: Document,
+    translator: Translator,
+    request: SearchRequest | None = None,
+    advance: Callable[[int], object] = lambda texts: None,
+) -> tuple[bytes, DocumentReport]:
+    """Return a document in the other language.
+
+    A text that occurs several times is translated once. Only texts with markup inside of a sentence
+    are aligned.
+
+    Args:
+        document: see `nmt.documents.formats.extract`.
+        translator: translates the texts.
+        request: how to search; None: the defaults of the run.
+        advance: called with the number of texts that were translated since the last call.
+    """
+    request = request or SearchRequest()
+    distinct = list(dict.fromkeys(document.segments))
+    report = DocumentReport(len(document.segments))
+    translated: dict[MarkedText, MarkedText] = {}
+    for words in (False, True):
+        chosen = [segment for segment in distinct if needs_alignment(segment) is words]
+        started: deque[Sequence[MarkedText]] = deque()
+        results = translator.stream(_chunk(chosen, started), replace(request, words=words))
+        for translations in results:
+            segments = started.popleft()
+            for segment, [best, *_] in zip(segments, translations, strict=True):
+                translated[segment] = carry_marks(segment, best.text, best.words)
+                _add(report, best, is_unaligned=words and not best.words)
+            advance(len(segments))
+    return document.fill([translated[segment] for segment in document.segments]), report
+
+
+def _chunk(
+    segments: Sequence[MarkedText], started: deque[Sequence[MarkedText]]
+) -> Iterator[Sequence[str]]:
+    """Yield the texts of chunks of segments, which are remembered."""
+    for begin in range(0, len(segments), _CHUNK):
+        started.append(segments[begin : begin + _CHUNK])
+        yield [segment.text for segment in started[-1]]
+
+
+def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
+    report.lost_spans += translation.lost_spans
+    report.unaligned += is_unaligned
+
+
+def needs_alignment(segment: MarkedText) -> bool:
+    """Whether the places of marks in a translation depend on which words are aligned."""
+    text = segment.text
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+    for mark in segment.marks:
+        is_around = mark.begin <= first and last <= mark.end
+        is_beside = mark.end <= first or last <= mark.begin
+        if not (mark.is_kept or is_around or is_beside):
+            return True
+    return False
