@@ -9,7 +9,7 @@ from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, MarkedTextBuilder
 
-_PARAGRAPH = re.compile(r"\S(?:.*\S)?(?:[^\S\n]*\n(?![^\S\n]*\n)[^\S\n]*\S(?:.*\S)?)*")
+_PARAGRAPH = re.compile(r"[^\s\ufeff](?:.*\S)?(?:[^\S\n]*\n(?![^\S\n]*\n)[^\S\n]*\S(?:.*\S)?)*")
 
 
 class TextDocument:

@@ -95,10 +95,20 @@ def link_words(
         if rows:
             row = weights[rows].mean(0)
             by_word = row[: len(columns)] @ columns
-            linked = by_word >= max(_LINKED * by_word.max(initial=0), row[-1], 1e-6)
-            sources = tuple(source_spans[i] for i in np.flatnonzero(linked))
+            sources = tuple(source_spans[i] for i in choose_sources(by_word, float(row[-1])))
         words.append(LinkedWord(begin, end, rows, sources))
     return words
+
+
+def choose_sources(weights: Array, end: float) -> list[int]:
+    """Return the source words that a target word comes from.
+
+    Args:
+        weights: of the target word to each source word, [source words].
+        end: its weight to the end mark of the source.
+    """
+    least = max(_LINKED * weights.max(initial=0), end, 1e-6)
+    return np.flatnonzero(weights >= least).tolist()
 
 
 def _join_kept(words: Sequence[Span], written: Sequence[int], output: str) -> list[Span]:

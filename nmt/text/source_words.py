@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -130,19 +130,16 @@ class SourceWords:
 
     def _correct_word(self, word: str, *, accents_only: bool) -> str:
         lower = word.lower()
-        known = self._by_bare.get(_strip_accents(lower), [])
-        if not known and not accents_only:
+        best = self._by_bare.get(_strip_accents(lower))
+        if best is None and not accents_only:
             forms = {lower, _strip_accents(lower)}
             edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
-            known = [
-                other
-                for edit in edits
-                for other in self._by_bare.get(edit, ())
-                if self.counts[other] >= _MIN_COUNT
-            ]
-        if not known:
+            known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
+            best = max(known, key=self._rank, default=None)
+            if best is not None and self.counts[best] < _MIN_COUNT:
+                best = None
+        if best is None:
             return word
-        best = max(known, key=lambda other: (self.counts[other], other))
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
     def _looks_foreign(self, word: str) -> bool:
@@ -176,12 +173,16 @@ class SourceWords:
         return letters, pairs, triples
 
     @cached_property
-    def _by_bare(self) -> Mapping[str, list[str]]:
-        """Word without accents -> known words."""
-        words = defaultdict(list)
+    def _by_bare(self) -> Mapping[str, str]:
+        """Word without accents -> the most frequent known word that it may be."""
+        words: dict[str, str] = {}
         for word in self.counts:
-            words[_strip_accents(word)].append(word)
+            bare = _strip_accents(word)
+            words[bare] = max(words.get(bare, word), word, key=self._rank)
         return words
+
+    def _rank(self, word: str) -> tuple[int, str]:
+        return self.counts[word], word
 
     @cached_property
     def _alphabet(self) -> str:

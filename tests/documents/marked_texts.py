@@ -1,0 +1,82 @@
+"""Random marked texts and alignments, and what must hold of every marked text."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.inference.results import Word
+from nmt.text.words import find_words
+
+WORDS = (
+    "Hola",
+    "mundo",
+    "casa",
+    "azul",
+    "un",
+    "perro,",
+    "¿Qué?",
+    "3",
+    "e-mail",
+    " ",
+    ".",
+    "\u00a0",
+)
+
+
+@st.composite
+def marked_texts(draw: st.DrawFn) -> MarkedText:
+    """Return a text with nested, empty and kept elements."""
+    builder = MarkedTextBuilder()
+    for action in draw(st.lists(st.sampled_from(["text", "open", "close", "empty", "kept", "br"]))):
+        if action == "text":
+            builder.add_text(draw(st.sampled_from(WORDS)) + draw(st.sampled_from([" ", ""])))
+        elif action == "open":
+            builder.open()
+        elif action == "close" and builder.parent is not None:
+            builder.close()
+        elif action == "empty":
+            builder.add_empty()
+        elif action in ("kept", "br"):
+            builder.add_kept(breaks_line=action == "br")
+    return builder.build()
+
+
+@st.composite
+def translations(draw: st.DrawFn, source: MarkedText) -> tuple[str, list[Word]]:
+    """Return a translation of a text, as little related as a bad alignment makes it."""
+    signs = [source.text[mark.begin] for mark in source.marks if mark.is_kept]
+    parts = draw(st.lists(st.sampled_from([*WORDS, *signs]), max_size=12))
+    text = " ".join(parts)
+    spans = find_words(source.text)
+    sources = st.lists(st.sampled_from(spans), max_size=3) if spans else st.just([])
+    return text, [Word(*span, None, tuple(draw(sources))) for span in find_words(text)]
+
+
+def assert_is_sound(marked: MarkedText) -> None:
+    """Check that marks are inside of the text and their parents, and that siblings are apart."""
+    for index, mark in enumerate(marked.marks):
+        assert 0 <= mark.begin <= mark.end <= len(marked.text)
+        if mark.parent is not None:
+            parent = marked.marks[mark.parent]
+            assert mark.parent < index
+            assert parent.begin <= mark.begin
+            assert mark.end <= parent.end
+        for other in marked.marks[:index]:
+            if other.parent == mark.parent:
+                assert other.end <= mark.begin or mark.end <= other.begin
+    opened: list[int] = []
+    seen: list[int] = []
+    text = ""
+    for event in walk(marked):
+        if event.begins is not None:
+            assert marked.marks[event.begins].parent == (opened[-1] if opened else None)
+            opened.append(event.begins)
+            seen.append(event.begins)
+        elif event.ends is not None:
+            assert opened.pop() == event.ends
+        else:
+            text += event.text
+    assert opened == []
+    assert sorted(seen) == list(range(len(marked.marks)))
+    assert text == marked.text

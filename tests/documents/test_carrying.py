@@ -1,0 +1,165 @@
+"""Marks follow the words that they are around; whatever the alignment, they stay well nested."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from marked_texts import assert_is_sound, marked_texts, translations
+from test_marked import write
+
+from nmt.documents.carrying import carry_marks
+from nmt.documents.marked import Mark, MarkedText, MarkedTextBuilder
+from nmt.inference.results import Word
+from nmt.text.words import find_words
+
+
+def build(tagged: str) -> MarkedText:
+    """Build a marked text: <b> begins an element, </b> ends it, <x/> is empty, <k/> is kept."""
+    builder = MarkedTextBuilder()
+    for part in tagged.replace(">", ">\0").replace("<", "\0<").split("\0"):
+        if part == "<k/>":
+            builder.add_kept()
+        elif part == "<br/>":
+            builder.add_kept(breaks_line=True)
+        elif part.endswith("/>"):
+            builder.add_empty()
+        elif part.startswith("</"):
+            builder.close()
+        elif part.startswith("<"):
+            builder.open()
+        else:
+            builder.add_text(part)
+    return builder.build()
+
+
+def carry(tagged: str, text: str, links: str) -> str:
+    """Carry marks; return the translation with tags.
+
+    Args:
+        tagged: see `build`.
+        text: the translation.
+        links: for each of its words the numbers of source words: "0 1,2 -" (-: none).
+    """
+    source = build(tagged)
+    spans = find_words(source.text)
+    words = [
+        Word(*span, None, tuple(spans[int(i)] for i in numbers.split(",") if i != "-"))
+        for span, numbers in zip(find_words(text), links.split(), strict=True)
+    ]
+    carried = carry_marks(source, text, words)
+    assert_is_sound(carried)
+    return write(carried)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "text", "links", "expected"),
+    [
+        ("La <b>casa</b> azul", "The blue house", "0 2 1", "The blue <0>house</0>"),
+        ("La <b>casa azul</b>", "The blue house", "0 2 1", "The <0>blue house</0>"),
+        ("<b>La casa</b>", "The house", "0 1", "<0>The house</0>"),
+        ("<b>¿Dónde está?</b>", "Where is it?", "1 2 - 3", "<0>Where is it?</0>"),
+        # A part of a word marks all of it.
+        ("in<b>creíble</b>", "unbelievable", "0", "<0>unbelievable</0>"),
+        # Nested.
+        (
+            "Un <b>libro <i>muy</i> bueno</b>.",
+            "A very good book.",
+            "0 2 3 1 4",
+            "A <0><1>very</1> good book</0>.",
+        ),
+        # Around the same words.
+        ("Un <b><i>libro</i></b>", "A book", "0 1", "A <0><1>book</1></0>"),
+        # The contiguous words that agree best.
+        ("No <b>lo he visto</b> hoy", "Today I have not seen it", "4 2 2 0 3 1",
+         "Today <0>I have not seen it</0>"),
+        # A word without sources belongs where its neighbors do.
+        ("<b>Vino ayer</b> Ana", "he came then Ana", "- 0 1 2", "<0>he came then</0> Ana"),
+        # Siblings do not overlap.
+        ("<b>a</b> <i>b</i>", "y x", "1 0", "<1>y</1> <0>x</0>"),
+        ("<b>a</b> <i>b</i>", "x", "0,1", "<0>x</0><1></1>"),
+        # An element whose words vanished stays beside something.
+        ("uno <b>dos</b> tres", "one three", "0 2", "<0>one</0> three"),
+    ],
+)  # fmt: skip
+def test_elements_follow_their_words(tagged: str, text: str, links: str, expected: str) -> None:
+    assert carry(tagged, text, links) == expected
+
+
+@pytest.mark.parametrize(
+    ("tagged", "text", "links", "expected"),
+    [
+        # After the word that they touch, before the next one otherwise.
+        ("La casa<x/> azul", "The blue house", "0 2 1", "The blue house<0></0>"),
+        ("La <x/>casa azul", "The blue house", "0 2 1", "The blue <0></0>house"),
+        ("<x/>La casa", "The house", "0 1", "<0></0>The house"),
+        ("La casa<x/>", "The house", "0 1", "The house<0></0>"),
+        # Several keep their order.
+        ("La casa<x/><x/> azul", "blue house", "2 1", "blue house<0></0><1></1>"),
+        # Never inside of a sibling, always inside of the parent.
+        ("<b>La casa</b><x/> azul", "The blue house", "0 2 1", "<0>The blue house</0><1></1>"),
+        ("<b>La<x/> casa</b> azul", "The blue house", "0 2 1", "<0>The<1></1></0> blue house"),
+        # Elements with nothing but elements.
+        ("La <a><x/></a> casa", "The house", "0 1", "The <0><1></1></0>house"),
+    ],
+)
+def test_empty_elements_keep_their_place(tagged: str, text: str, links: str, expected: str) -> None:
+    carried = carry(tagged, text, links)
+    assert carried.replace(" ", "") == expected.replace(" ", "")
+
+
+def test_kept_elements_come_where_their_character_does() -> None:
+    assert carry("Usa <k/> aquí", "Here use \uf000", "2 0 1") == "Here use <0></0>"
+    assert carry("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
+    # Lost: after the word before it. Repeated: once.
+    assert carry("Usa <k/> aquí", "use here", "0 2") == "use <0></0>here"
+    assert carry("Usa <k/>", "use \uf000 \uf000", "0 1 1") == "use <0></0> "
+    # Outside of its parent: inside of it.
+    assert carry("<b>Usa <k/></b> aquí", "\uf000 here use", "1 2 0") == " here <0><1></1>use</0>"
+
+
+def test_line_breaks_are_matched_by_their_order() -> None:
+    assert carry("Hola<br/>mundo<br/>fin", "Hello\nworld\nend", "0 1 2") == (
+        "Hello<0></0>world<1></1>end"
+    )
+
+
+def test_without_an_alignment_words_are_matched_by_position() -> None:
+    source = build("uno <b>dos</b> tres cuatro")
+    assert write(carry_marks(source, "one two three four", [])) == "one <0>two</0> three four"
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.data())
+def test_whatever_the_alignment_marks_are_sound_and_complete(data: st.DataObject) -> None:
+    source = data.draw(marked_texts())
+    text, words = data.draw(translations(source))
+    carried = carry_marks(source, text, words)
+    assert_is_sound(carried)
+    assert len(carried.marks) == len(source.marks)
+    assert [mark.parent for mark in carried.marks] == [mark.parent for mark in source.marks]
+    signs = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
+    left = [sign for sign in text if sign not in signs]
+    assert [sign for sign in carried.text if sign not in signs] == left
+    assert not (signs - {"\n"}).intersection(carried.text)
+
+
+@given(marked_texts())
+@example(build("<b>a</b><br/>"))
+def test_the_text_itself_is_its_translation(source: MarkedText) -> None:
+    """With every word aligned to itself, marks stay where words, not spaces, tell their place."""
+    spans = find_words(source.text)
+    words = [Word(*span, None, (span,)) for span in spans]
+    carried = carry_marks(source, source.text, words)
+    bare = source.without_kept()
+    assert carried.text == bare.text
+    assert_is_sound(carried)
+
+
+def test_thousands_of_elements_are_carried() -> None:
+    count = 5_000
+    text = "casa " * count
+    marks = tuple(Mark(5 * i, 5 * i + 4) for i in range(count))
+    words = [Word(*span, None, (span,)) for span in find_words(text)]
+    carried = carry_marks(MarkedText(text, marks), text, words)
+    assert carried.marks == marks

@@ -1,0 +1,221 @@
+"""HTML pages: which texts are translated, and that all else stays byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from marked_texts import translations
+
+from nmt.documents.carrying import carry_marks
+from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.html import HtmlDocument
+from nmt.documents.marked import MarkedText
+from nmt.errors import UserError
+
+PAGE = """<!DOCTYPE html>
+<html lang="es"><head><meta charset="utf-8"><title>Mi p&aacute;gina</title>
+<style>p { color: red }</style><script>if (a < b) document.write("<b>no</b>");</script></head>
+<body><h1>Hola <em>mundo</em></h1>
+<p class="x">Este es un <b>libro <i>muy</i> bueno</b>,
+  lee <a href="a.html" title="Ver m&aacute;s">este enlace</a>. Usa <code>git commit</code> y<br>
+  espera. <img src="x.png" alt="Un gato"> </p>
+<p><b>Todo en negrita.</b> <!-- nada -->
+<ul><li>Uno<li>Dos <b>sin cerrar</ul><pre>texto fijo</pre>
+<p><b translate="no">Marca</b> es <a name="x"></a>buena &amp; <span class="notranslate">otra</span>.
+<div translate="no">Nada de <b>esto</b></div><input placeholder='Tu nombre'><textarea>No</textarea>
+<p>12 + 3<p>L&iacute;nea</body></html>
+"""
+
+
+def read(page: str) -> HtmlDocument:
+    document = extract(page.encode(), "html", DocumentOptions())
+    assert isinstance(document, HtmlDocument)
+    return document
+
+
+def fill(page: str, **texts: str) -> str:
+    """Replace the texts of segments, without changing where their marks are."""
+    document = read(page)
+    filled = [
+        replace(segment.without_kept(), text=texts.get(segment.text, segment.without_kept().text))
+        for segment in document.segments
+    ]
+    return document.fill(filled).decode()
+
+
+def copy(document: HtmlDocument) -> bytes:
+    return document.fill([segment.without_kept() for segment in document.segments])
+
+
+def test_the_texts_of_a_page() -> None:
+    assert [segment.text for segment in read(PAGE).segments] == [
+        "Mi página",
+        "Hola mundo",
+        "Este es un libro muy bueno, lee este enlace. Usa \uf000 y\n espera.",
+        "Ver más",
+        "Un gato",
+        "Todo en negrita.",
+        "Uno",
+        "Dos",
+        "sin cerrar",
+        "\uf000 es buena & \uf001.",
+        "Tu nombre",
+        "Línea",
+    ]
+
+
+def test_marks_are_the_inline_elements() -> None:
+    segment = read(PAGE).segments[2]
+    contents = [segment.text[mark.begin : mark.end] for mark in segment.marks]
+    assert contents == ["libro muy bueno", "muy", "este enlace", "\uf000", "\n"]
+    assert [mark.parent for mark in segment.marks] == [None, 0, None, None, None]
+    assert [mark.is_kept for mark in segment.marks] == [False, False, False, True, True]
+    assert read(PAGE).segments[5].marks == ()  # around all of the text: no mark is needed
+    assert len(read(PAGE).segments[9].marks) == 3
+
+
+PAGES = [
+    PAGE,
+    PAGE.replace("\n", "\r\n"),
+    "",
+    "solo texto",
+    "a < b & c <b>d",
+    "</p></b><i>hola</p> mundo</i>",
+    "<b>uno <i>dos</b> tres</i> cuatro",
+    "<p>hola<br/>mundo<hr/>fin<img/></p><a/>",
+    '<?xml version="1.0"?><html xmlns="x" xml:lang="es"><p>Hola</p></html>',
+    "<p>hola <!-- sin fin",
+    "<p title=sin>hola <![CDATA[ x ]]> <? php ?>",
+    "<p>hola <code>sin cerrar <p>adiós</code> fin",
+    "<svg><text>No</text></svg><p>Sí, claro</p><table><tr><td>uno<td>dos</table>",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_filled_with_its_own_text_is_the_same_bytes(page: str) -> None:
+    assert copy(read(page)) == page.encode()
+
+
+FRAGMENTS = """<b> </b> <p> </p> <br> <code> </code> a, <i/title='x'> </i> < & &amp; <!-- --> "
+<img/alt=y> <script>""".split()
+
+
+@given(st.lists(st.sampled_from([" ", *FRAGMENTS])))
+def test_any_page_filled_with_its_own_text_is_the_same_bytes(parts: list[str]) -> None:
+    page = "".join(parts)
+    assert copy(read(page)) == page.encode()
+
+
+def test_only_the_translated_text_changes() -> None:
+    changed = fill(PAGE, **{"Mi página": "A < B", "Un gato": 'a "cat"', "Uno": "One"})
+    expected = (
+        PAGE.replace("Mi p&aacute;gina", "A &lt; B")
+        .replace('alt="Un gato"', 'alt="a &quot;cat&quot;"')
+        .replace("<li>Uno", "<li>One")
+    )
+    assert changed == expected
+
+
+def test_elements_move_with_their_words() -> None:
+    page = '<p>La <a href="c">casa</a> <code>x</code> es <b>azul</b><br>hoy</p>'
+    document = read(page)
+    [segment] = document.segments
+    link, code, bold, line_break = segment.marks
+    filled = MarkedText(
+        "The blue house is now",
+        (
+            link._replace(begin=9, end=14),
+            code._replace(begin=0, end=0),
+            bold._replace(begin=4, end=8),
+            line_break._replace(begin=17, end=17),
+        ),
+    )
+    assert document.fill([filled]).decode() == (
+        '<p><code>x</code>The <b>blue</b> <a href="c">house</a> is<br> now</p>'
+    )
+
+
+def test_a_changed_attribute_inside_of_a_changed_text() -> None:
+    page = "<p>Ver <a title='Aquí'>esto</a></p>"
+    assert fill(page, Aquí="Here's", **{"Ver esto": "See this"}) == (
+        "<p>See <a title='Here&#x27;s'>this</a></p>"
+    )
+
+
+def test_the_language_of_the_page_is_named() -> None:
+    page = '<html dir=ltr lang="es"><p>Hola</p></html>'
+    document = extract(page.encode(), "html", DocumentOptions("es", "en"))
+    copied = document.fill([segment.without_kept() for segment in document.segments])
+    assert copied.decode() == page.replace('"es"', '"en"')
+
+
+def test_other_encodings_are_read_and_written() -> None:
+    page = '<meta charset="iso-8859-1"><p>Sí</p>'
+    document = extract(page.encode("latin-1"), "html", DocumentOptions())
+    [segment] = document.segments
+    assert segment.text == "Sí"
+    assert document.fill([MarkedText("Ja — ó")]) == page.replace("Sí", "Ja &#8212; ó").encode(
+        "latin-1"
+    )
+    with_mark = "\ufeff<p>Hola</p>"
+    assert copy(read(with_mark)) == with_mark.encode()
+    for damaged in (b"<p>\xff\xfe</p>", b'<meta charset="unknown-8">'):
+        with pytest.raises(UserError, match="convert it to UTF-8"):
+            extract(damaged, "html", DocumentOptions())
+
+
+PIECES = ("<b>", "<i>", "<a>", "/", "hola ", "casa", "<br>", "<img>", "<code>x</code>", "<p>")
+
+
+class _Tags(HTMLParser):
+    """Checks that inline elements are well nested."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.tags: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.opened == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in ("br", "img"):
+            self.opened.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> None:
+    parts = ["<p>"]
+    opened = []
+    for part in data.draw(st.lists(st.sampled_from(PIECES))):
+        if part == "/":
+            parts.append(f"</{opened.pop()}>" if opened else "")
+        elif part == "<p>":
+            parts += [*(f"</{name}>" for name in reversed(opened)), "</p><p>"]
+            opened.clear()
+        else:
+            parts.append(part)
+            opened += [part[1]] if part in ("<b>", "<i>", "<a>") else []
+    page = "".join([*parts, *(f"</{name}>" for name in reversed(opened)), "</p>"])
+    document = read(page)
+    filled = []
+    for segment in document.segments:
+        text, words = data.draw(translations(segment))
+        filled.append(carry_marks(segment, text, words))
+    assert sorted(_Tags(document.fill(filled).decode()).tags) == sorted(_Tags(page).tags)
+
+
+def test_any_depth_is_read() -> None:
+    page = "<b>" * 10_000 + "a" + "</b>" * 10_000 + "<div>" * 10_000
+    document = read(page + "<p>x <i>" + "<b>" * 10_000 + "hola" + "</b>" * 10_000)
+    assert document.segments[0].text == "a"
+    assert copy(document).endswith(b"</b>")

@@ -1,0 +1,46 @@
+"""Plain text: paragraphs are translated whole, the white space around them stays."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.marked import MarkedText
+from nmt.errors import UserError
+
+
+def test_paragraphs_are_joined_and_replaced() -> None:
+    text = "\n  Uno dos\ntres.  \n\n \n\tCuatro\r\n  cinco\n"
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["Uno dos tres.", "Cuatro cinco"]
+    filled = document.fill([MarkedText("A\nB"), document.segments[1]])
+    assert filled.decode() == text.replace("Uno dos\ntres.", "A\nB")
+
+
+@given(st.text("a .\n\r\t\u2028é"))
+def test_a_text_filled_with_itself_is_the_same_bytes(text: str) -> None:
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert document.fill(document.segments) == text.encode()
+    assert all(segment.text.strip() for segment in document.segments)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_byte_order_marks_decide_the_encoding(encoding: str) -> None:
+    marks = {
+        "utf-8": codecs.BOM_UTF8,
+        "utf-16-le": codecs.BOM_UTF16_LE,
+        "utf-16-be": codecs.BOM_UTF16_BE,
+    }
+    data = marks[encoding] + "Sí, ¿qué?\n".encode(encoding)
+    document = extract(data, "text", DocumentOptions())
+    assert document.segments[0].text == "Sí, ¿qué?"
+    assert document.fill(document.segments) == data
+
+
+def test_other_encodings_are_refused() -> None:
+    with pytest.raises(UserError, match="not UTF-8"):
+        extract("Sí".encode("latin-1"), "text", DocumentOptions())

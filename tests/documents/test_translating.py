@@ -1,0 +1,134 @@
+"""Documents are translated text by text; texts with markup inside are aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from test_carrying import build
+
+from nmt.documents.files import read_document, write_translated
+from nmt.documents.formats import FORMATS, DocumentOptions, extract, find_format
+from nmt.documents.translating import needs_alignment, translate_document
+from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
+from nmt.inference.results import Translation, Word
+from nmt.inference.translator import Translator
+from nmt.text.words import find_words
+
+
+class Backwards:
+    """Translates by writing the words in reverse order, in capitals."""
+
+    def __init__(self, *, aligns: bool = True) -> None:
+        self.calls: list[tuple[str, bool]] = []
+        self.aligns = aligns
+
+    def stream(
+        self, chunks: Iterable[Sequence[str]], request: SearchRequest
+    ) -> Iterator[list[list[Translation]]]:
+        for texts in chunks:
+            self.calls += [(text, request.words) for text in texts]
+            yield [[self.translate(text, aligns=request.words and self.aligns)] for text in texts]
+
+    def translate(self, source: str, *, aligns: bool) -> Translation:
+        words: list[Word] = []
+        text = ""
+        for begin, end in reversed(find_words(source)):
+            text += " " * bool(text)
+            words.append(Word(len(text), len(text) + end - begin, None, ((begin, end),)))
+            text += source[begin:end].upper()
+        lost = ("7",) if "7" in source else ()
+        return Translation(
+            text, 0.0, 0.0, (2,), lost_spans=lost, words=tuple(words if aligns else [])
+        )
+
+    @property
+    def translator(self) -> Translator:
+        return cast(Translator, self)
+
+
+def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
+    page = "<p>uno <b>dos</b> tres</p><p>uno</p><p>uno</p><p>cuatro 7</p>"
+    backwards = Backwards()
+    advanced: list[int] = []
+    data, report = translate_document(
+        extract(page.encode(), "html", DocumentOptions()),
+        backwards.translator,
+        advance=advanced.append,
+    )
+    assert data.decode() == "<p>TRES <b>DOS</b> UNO</p><p>UNO</p><p>UNO</p><p>7 CUATRO</p>"
+    assert backwards.calls == [("uno", False), ("cuatro 7", False), ("uno dos tres", True)]
+    assert advanced == [2, 1]
+    assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
+
+
+def test_a_model_that_cannot_align_is_reported() -> None:
+    page = "<p>uno <b>dos</b></p>"
+    document = extract(page.encode(), "html", DocumentOptions())
+    data, report = translate_document(document, Backwards(aligns=False).translator)
+    assert report.unaligned == 1
+    assert data.decode() == "<p>DOS <b>UNO</b></p>"
+
+
+@pytest.mark.parametrize(
+    ("tagged", "needed"),
+    [
+        ("uno", False),
+        (" <b>uno dos</b> ", False),
+        ("<x/>uno<x/> ", False),
+        ("uno <k/> dos<br/>tres", False),
+        ("uno <x/> dos", True),
+        ("<b>uno</b> dos", True),
+        ("<b>uno <i>dos</i></b>", True),
+    ],
+)
+def test_which_texts_need_an_alignment(tagged: str, needed: bool) -> None:
+    assert needs_alignment(build(tagged)) is needed
+
+
+def test_formats_are_told_by_name() -> None:
+    assert find_format(Path("a.B/Page.HTML")) == "html"
+    assert find_format(Path("a.txt")) == find_format(Path("a")) == "lines"
+    extensions = [extension for each in FORMATS.values() for extension in each.extensions]
+    assert len(extensions) == len(set(extensions))
+
+
+def test_a_file_is_written_at_the_end_or_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "a.html", tmp_path / "b.html"
+    source.write_text("<p>uno 7</p>")
+    document = read_document(source, "html", DocumentOptions())
+    write_translated(document, target, Backwards().translator, SearchRequest())
+    assert target.read_text() == "<p>7 UNO</p>"
+    assert "left out 1 kept spans" in capsys.readouterr().err
+
+    class Fails(Backwards):
+        def translate(self, source: str, *, aligns: bool) -> Translation:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_translated(document, target, Fails().translator, SearchRequest())
+    assert target.read_text() == "<p>7 UNO</p>"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+    with pytest.raises(UserError, match="cannot be written"):
+        write_translated(document, tmp_path / "no" / "b", Backwards().translator, SearchRequest())
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_bytes(b"\xff")
+    with pytest.raises(UserError, match=r"a\.html: the document is not UTF-8"):
+        read_document(path, "html", DocumentOptions())
+
+
+def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "polib", None)
+    monkeypatch.delitem(sys.modules, "nmt.documents.po", raising=False)
+    with pytest.raises(UserError, match=r"pip install 'nmt\[documents\]'"):
+        extract(b"", "po", DocumentOptions())
