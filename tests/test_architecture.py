@@ -80,8 +80,9 @@ ROOMS = {
         "inference",
     }
     | {"model", "runs", "startup", "text"},
+    "documents": {"errors", "files", "inference", "text"},
     "serving": {"errors", "inference", "viewer"},
-    "arguments": {"config", "errors"},
+    "arguments": {"config", "documents", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
 }
 

@@ -356,6 +356,10 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--quantization", "int8", "--attention", "a.png", "Hola."], "--attention needs Keras"),
     (["--quantization", "int8", "--mbr", "3", "Hola."], "--mbr needs Keras"),
     (["--run", "RUN", "--quantization", "int8", "--engine", "keras", "Hola."], "leave it out"),
+    (["--format", "html", "Hola."], "--format is for a document: give it as --file"),
+    (["--file", "RUN/corpus.json", "--format", "lines", "--columns", "1"], "--columns is for a"),
+    (["--file", "RUN/corpus.json", "--nbest", "2"], "--nbest is for lines, and"),
+    (["--file", "RUN/corpus.json", "--resume"], "give --format lines"),
     (["--whole", "--unit", "sentence", "Hola."], "leave --unit sentence out"),
     (["--unit", "word", "Hola."], "invalid choice"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
@@ -378,7 +382,7 @@ def test_translate_says_what_is_wrong(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = [str(tiny_run) if argument == "RUN" else argument for argument in arguments]
+    words = [argument.replace("RUN", str(tiny_run)) for argument in arguments]
     with pytest.raises(SystemExit) as ended:
         exit_on_user_error(lambda: translate.run(translate.make_parser().parse_args(words)))
     assert ended.value.code == 2
@@ -438,6 +442,26 @@ def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
         assert line == f"error: {name} would be written over standard input: name another output\n"
         assert done.stdout == b""
     assert path.read_text(encoding="utf-8") == SOURCE
+
+
+def test_a_document_comes_back_in_its_format(
+    tiny_run: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path, out = tmp_path / "page.html", tmp_path / "out.html"
+    path.write_text('<html lang="es"><p>Hoy <b id=a>hace</b> frío.<br>Sí.</p><pre>No.</pre></html>')
+    words = ["--run", tiny_run, "--file", path]
+    translate.run(translate.make_parser().parse_args([*map(str, words), "--output", str(out)]))
+    page = out.read_text(encoding="utf-8")
+    assert page.startswith('<html lang="en"><p>')
+    assert page.endswith("</p><pre>No.</pre></html>")
+    assert [page.count(tag) for tag in ("<b id=a>", "</b>", "<br>")] == [1, 1, 1]
+    assert "hace" not in page
+    translate.run(translate.make_parser().parse_args(list(map(str, words))))
+    assert capfdbinary.readouterr().out.decode() == page
+    # The same lines, if it is no document.
+    as_lines = translate.make_parser().parse_args([*map(str, words), "--format", "lines"])
+    translate.run(as_lines)
+    assert len(capfdbinary.readouterr().out.splitlines()) == 1
 
 
 def test_confidence_is_written_beside_the_translations(
