@@ -16,6 +16,10 @@ from nmt.text.words import find_words
 
 Range = tuple[int, int]  # [begin, end)
 
+# Share of its sources from which on a word belongs to an element; less than half, so that elements
+# whose words are not contiguous are around more words rather than fewer.
+_MOST_OF = 0.45
+
 
 def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
     """Return a translation with the marks of its source, each exactly once.
@@ -33,7 +37,10 @@ def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedT
     """
     if not source.marks:
         return MarkedText(text)
-    return _Carrier(source, text, words or _align_by_position(source.text, text)).carry()
+    words = words or _align_by_position(source.text, text)
+    kept = {source.text[mark.begin] for mark in source.marks if mark.is_kept}
+    words = [word for word in words if text[word.begin : word.end] not in kept]
+    return _Carrier(source, text, words).carry()
 
 
 class _Area(NamedTuple):
@@ -194,13 +201,13 @@ class _SourceShares:
             self._after = known[np.minimum(at, len(known) - 1)]
 
     def score(self, mark: Mark) -> NDArray[np.float64]:
-        """Return the share of each word's sources that an element has, minus a half: [words]."""
+        """Return the share that an element has of each word's sources, less `_MOST_OF`: [words]."""
         if not len(self._owners):
             return np.zeros(len(self._counts))
         is_inside = (self._begins < mark.end) & (mark.begin < self._ends)
         inside = np.bincount(self._owners, is_inside, len(self._counts))
         shares = inside / np.maximum(self._counts, 1)
-        return (shares[self._before] + shares[self._after]) / 2 - 0.5
+        return (shares[self._before] + shares[self._after]) / 2 - _MOST_OF
 
     def find(self, at: int) -> list[int]:
         """Return the words that come from the source word at a character."""

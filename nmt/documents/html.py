@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 from html.parser import HTMLParser
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from nmt.documents.encodings import decode
@@ -138,9 +138,9 @@ class HtmlDocument:
     def __init__(self, page: str, encoding: str, options: DocumentOptions) -> None:
         self._encoding = encoding
         self._tokens = _Tokenizer(page).tokens
-        ends = [*(token.begin for token in self._tokens[1:]), len(page)]
-        self._head = page[: self._tokens[0].begin] if self._tokens else page
-        self._raw = [page[token.begin : end] for token, end in zip(self._tokens, ends, strict=True)]
+        begins = [token.begin for token in self._tokens] + [len(page)]
+        self._head = page[: begins[0]]
+        self._raw = [page[begin:end] for begin, end in pairwise(begins)]
         self._closing = self._match()
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
@@ -165,7 +165,7 @@ class HtmlDocument:
             end = i + 1
             is_inline = token.kind != "end" or token.name in _INLINE
             if token.kind == "start":
-                is_whole = token.is_kept or token.name in _KEPT or token.name in _SKIPPED
+                is_whole = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
                 if is_whole and i in self._closing:
                     end = self._closing[i] + 1
                 else:
@@ -178,6 +178,16 @@ class HtmlDocument:
                 run = []
             i = end
         yield from self._cut(run)
+
+    def _is_note(self, index: int) -> bool:
+        """Whether a start tag begins a superscript without letters, such as a number of a note."""
+        end = self._closing.get(index)
+        if self._tokens[index].name != "sup" or end is None:
+            return False
+        return not any(
+            token.kind == "text" and _has_letters(unescape(raw))
+            for token, raw in zip(self._tokens[index:end], self._raw[index:end], strict=True)
+        )
 
     def _find_attributes(self, index: int) -> Iterator[_Attribute]:
         for match in _ATTRIBUTES.finditer(self._raw[index]):
@@ -244,7 +254,7 @@ class HtmlDocument:
             elif number in matches:
                 builder.open()
                 elements.append(_Element(i, run[matches[number]][0], True))
-            elif token.name == "br" or end > i + 1:
+            elif token.name == "br" or (end > i + 1 and token.name != "sup"):
                 builder.add_kept(breaks_line=token.name == "br")
                 elements.append(_Element(i, end - 1, False))
             else:

@@ -32,8 +32,9 @@ def join_texts(
         texts: translations of the segments of a text.
         language: BCP 47 tag. If it is unknown, the characters around each joint decide whether a
             space belongs there.
-        spaces: white space of the source before each segment and after the last. Line breaks are
-            kept; spaces are kept where the language needs one. None: no white space.
+        spaces: white space of the source before each segment and after the last, with marks of
+            lists and quotations. Line breaks are kept; spaces are kept where the language needs
+            one. None: no white space.
     """
     if spaces is None:
         spaces = [""] * (len(texts) + 1)
@@ -43,7 +44,10 @@ def join_texts(
             space = space + following if _breaks_line(space + following) else space or following
             continue
         if joined and not _breaks_line(space):
-            space = (space or " ") if _needs_space(joined[-1], text[0], language) else ""
+            if _needs_space(joined[-1], text[0], language):
+                space = space or " "
+            else:
+                space = "".join(space.split())  # marks between sentences stay
         joined += space + text
         space = following
     return joined + space

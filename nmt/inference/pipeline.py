@@ -48,6 +48,12 @@ class _Plan(NamedTuple):
     quality: QualityModel | None = None  # None: no confidence
     finds_words: bool = False
 
+    def copy(self, segment: Segment) -> Translation:
+        """Return the translation of a segment that is copied."""
+        if not self.finds_words:
+            return copy_segment(segment)
+        return copy_with_words(segment, None if self.quality is None else 1.0)
+
 
 class Pipeline:
     """Translates texts with whichever engine supports the request.
@@ -191,13 +197,8 @@ class Pipeline:
             pool: runs the batches.
         """
         count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
-        certain = 1.0 if plan.quality is not None else None
-
-        def copy(segment: Segment) -> Translation:
-            return copy_with_words(segment, certain) if plan.finds_words else copy_segment(segment)
-
         translations: list[list[Translation]] = [
-            [copy(segment)] * count if segment.is_copied else [] for segment in segments
+            [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
 
         def search(indices: list[int], prefix: str, prefix_ids: np.ndarray) -> None:

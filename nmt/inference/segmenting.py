@@ -42,6 +42,8 @@ _CUTS = (
     re.compile(r"\s+"),
 )
 _LIST_MARKER = re.compile(r"[-*•·–—]\s+(?=\S)")
+# A sentence in quotation marks, which are not translated but stay around it.
+_QUOTED = re.compile(r"(«\s*)[^«»]+?(\s*»)|(“)[^“”]+(”)|(„)[^„“”]+([“”])|(\")[^\"]+(\")")
 _WINDOW = 8  # characters per token in which a cut is searched; tokens are seldom longer
 
 
@@ -137,7 +139,7 @@ class Segmenter:
     def _split(self, text: str) -> tuple[list[_Sentence], str]:
         """Return the sentences of a text, and the white space after them.
 
-        The mark of an item of a list counts as white space before its sentence.
+        The mark of an item of a list, and quotation marks around a sentence, count as white space.
         """
         text = _replace_surrogates(text)
         tag, space, text = self._split_tag(text)
@@ -151,10 +153,16 @@ class Segmenter:
             begin, end = piece.index(content), piece.index(content) + len(content)
             marker = _LIST_MARKER.match(content)
             begins_line = not sentences or any(end in space for end in LINE_ENDS)
+            quoted = _QUOTED.fullmatch(content)
             if marker and begins_line and self.unit == "sentence":
                 item = clean_text(content[marker.end() :])
                 if item:
                     begin, cleaned = begin + marker.end(), item
+            elif quoted and self.unit == "sentence":
+                opening, closing = filter(None, quoted.groups())
+                inside = clean_text(content[len(opening) : -len(closing)])
+                if inside:
+                    begin, end, cleaned = begin + len(opening), end - len(closing), inside
             sentences.append(self._read(cleaned, tag, space + piece[:begin]))
             space = piece[end:]
         return sentences, space

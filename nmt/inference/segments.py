@@ -24,7 +24,7 @@ class Segment:
     ids: np.ndarray  # int32 [S - 1], without end mark; a tag of the text comes first
     text: str  # cleaned, without the tag; kept spans are replaced by slots
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
-    space: str = ""  # white space between it and the segment before it
+    space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
 

@@ -3,7 +3,7 @@
     python scripts/bench/documents.py --run RUN --gold tests/analysis/alignments.tsv
 
 Sentences of the test split get one to three inline tags around random words, some of them nested,
-and are translated as an HTML page. Tags of hand-aligned pairs (--gold) are carried to the reference:
+and are translated as an HTML page. Tags of hand-aligned pairs (--gold) are carried to references:
 a tag is placed right if it is around all words that are surely linked to its own, and around no
 word that is not linked to them. The time of a page of 1 MB is compared with that of its sentences
 alone. Tags are functions of --seed.
@@ -145,7 +145,7 @@ def measure_tags(
         whole += parents == expected
         tags += len(expected)
         texts.append("".join(root.itertext()))
-    plain = [translation.text for translation in translator.translate(list(map(_source, pairs)))]
+    plain = translator.translate([pair.source for pair in pairs])
     references = [[pair.target for pair in pairs]]
     scores = [corpus_bleu(each, references, lowercase=True).score for each in (plain, texts)]
     return [
@@ -155,10 +155,6 @@ def measure_tags(
         ("BLEU without tags", f"{scores[0]:.1f}"),
         ("BLEU with tags", f"{scores[1]:.1f}"),
     ]
-
-
-def _source(pair: Any) -> str:
-    return str(pair.source)
 
 
 def measure_places(

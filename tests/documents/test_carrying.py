@@ -98,7 +98,7 @@ def test_elements_follow_their_words(tagged: str, text: str, links: str, expecte
         ("La casa<x/><x/> azul", "blue house", "2 1", "blue house<0></0><1></1>"),
         # Never inside of a sibling, always inside of the parent.
         ("<b>La casa</b><x/> azul", "The blue house", "0 2 1", "<0>The blue house</0><1></1>"),
-        ("<b>La<x/> casa</b> azul", "The blue house", "0 2 1", "<0>The<1></1></0> blue house"),
+        ("<b>La<x/> casa</b> azul", "The blue house", "0 2 1", "<0>The<1></1> blue house</0>"),
         # Elements with nothing but elements.
         ("La <a><x/></a> casa", "The house", "0 1", "The <0><1></1></0>house"),
     ],

@@ -52,7 +52,7 @@ def copy(document: HtmlDocument) -> bytes:
 
 
 def test_the_texts_of_a_page() -> None:
-    assert [segment.text for segment in read(PAGE).segments] == [
+    assert [segment.text.strip() for segment in read(PAGE).segments] == [
         "Mi página",
         "Hola mundo",
         "Este es un libro muy bueno, lee este enlace. Usa \uf000 y\n espera.",
@@ -139,6 +139,14 @@ def test_elements_move_with_their_words() -> None:
     )
 
 
+def test_the_number_of_a_note_follows_its_word() -> None:
+    [segment] = read("<p>Lee <i>esto</i><sup><a href=x>[1]</a></sup> hoy</p>").segments
+    assert segment.text == "Lee esto hoy"
+    assert [segment.text[mark.begin : mark.end] for mark in segment.marks] == ["esto", ""]
+    assert segment.marks[1].begin == 8
+    assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
+
+
 def test_a_changed_attribute_inside_of_a_changed_text() -> None:
     page = "<p>Ver <a title='Aquí'>esto</a></p>"
     assert fill(page, Aquí="Here's", **{"Ver esto": "See this"}) == (
@@ -195,7 +203,7 @@ class _Tags(HTMLParser):
 @given(st.data())
 def test_pages_stay_well_nested_whatever_the_alignment(data: st.DataObject) -> None:
     parts = ["<p>"]
-    opened = []
+    opened: list[str] = []
     for part in data.draw(st.lists(st.sampled_from(PIECES))):
         if part == "/":
             parts.append(f"</{opened.pop()}>" if opened else "")

@@ -135,6 +135,14 @@ def test_marks_of_lists_are_not_translated(tokenizer: Tokenizer) -> None:
     assert sorted(engine.sources) == ["- y llueve.", "hoy hace frío.", "¿vamos?", "–no."]
 
 
+def test_quotation_marks_around_a_sentence_are_not_translated(tokenizer: Tokenizer) -> None:
+    translator, engine = translator_of(tokenizer)
+    text = '«hoy hace frío.»\n“¿vamos?”\n« no » dijo «ella».\n"sí"'
+    assert translator.translate([text]) == [text]
+    expected = ["hoy hace frío.", "sí", "« no » dijo «ella».", "¿vamos?"]
+    assert sorted(engine.sources) == sorted(expected)
+
+
 def test_what_has_no_words_costs_no_search(tokenizer: Tokenizer) -> None:
     translator, engine = translator_of(tokenizer)
     texts = ["12", " 😀 ", "https://example.com", "---"]
