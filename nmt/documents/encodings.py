@@ -26,7 +26,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), encoding)
     try:
         return data.decode(encoding), encoding
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         raise UserError(
             f"the document is not {encoding.upper()} ({error}): convert it to UTF-8"
         ) from error

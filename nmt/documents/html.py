@@ -35,6 +35,7 @@ _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
 )
 _HEAD = 2048  # bytes in which a page names its encoding
+_TAG = re.compile("<[A-Za-z/!?]")
 _SPACE = re.compile("[ \t\n\r\f]+")
 
 
@@ -56,8 +57,13 @@ class _Tokenizer(HTMLParser):
         lines = (len(line) + 1 for line in page.split("\n"))
         self._line_begins = [0, *accumulate(lines)]
         self.tokens: list[_Token] = []
-        self.feed(page)
+        # A tag that does not end is read again and again: what follows the last > is not parsed.
+        end = page.rfind(">") + 1
+        self.feed(page[:end])
         self.close()
+        if end < len(page):
+            is_text = not (self.cdata_elem or _TAG.search(page, end))
+            self.tokens.append(_Token("text" if is_text else "other", end))
 
     def _add(self, kind: str, name: str = "", *, is_kept: bool = False) -> None:
         line, column = self.getpos()
@@ -77,7 +83,7 @@ class _Tokenizer(HTMLParser):
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        self._add("text")
+        self._add("other" if self.cdata_elem else "text")  # of a script
 
     def handle_entityref(self, name: str) -> None:
         self._add("text")

@@ -41,7 +41,8 @@ def join_texts(
     joined, space = "", spaces[0]
     for text, following in zip(texts, spaces[1:], strict=True):
         if not text:
-            space = space + following if _breaks_line(space + following) else space or following
+            both = space + following
+            space = both if _breaks_line(both) or both.strip() else space or following
             continue
         if joined and not _breaks_line(space):
             if _needs_space(joined[-1], text[0], language):

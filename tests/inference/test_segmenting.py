@@ -193,6 +193,8 @@ def test_translations_are_joined_as_the_target_is_written(
         (["Hello.", "", "World."], ["", "\n", "\n", ""], "en", "Hello.\n\nWorld."),
         (["Hello.", "", "World."], ["", " ", " ", ""], "en", "Hello. World."),
         ([], [" \n"], "en", " \n"),
+        (["你好。", "世界。"], ["“", "” “", "”"], "zh", "“你好。”“世界。”"),  # marks stay
+        (["", "Hello."], ["«", "» ", ""], "en", "«» Hello."),
     ],
 )
 def test_white_space_of_the_source_is_kept(
