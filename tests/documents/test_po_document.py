@@ -269,6 +269,7 @@ def test_catalogues_are_read_again_with_their_translations(
         (HEADER.replace("UTF-8", "utf-16"), "utf-16|UTF-16|syntax error"),
         (__file__, "syntax error"),
     ],
+    ids=lambda text: ascii(text[:20]),  # some are long
 )
 def test_damaged_catalogues_are_refused(damaged: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
