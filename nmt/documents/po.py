@@ -26,7 +26,7 @@ _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
-_MOST_LINES = 10_000  # of one message: polib's time grows with their square
+_MOST_LINES = 5_000  # of one message: polib's time grows with their square
 _LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
 
 
@@ -131,7 +131,7 @@ class PoDocument:
             text = _HEADER.sub(lambda match: self._name_language(match[0]), text, count=1)
         try:
             return text.encode(self._encoding)
-        except UnicodeEncodeError:  # a language with other characters
+        except UnicodeError:  # a language with other characters
             return _CHARSET.sub("UTF-8", text, count=1).encode()
 
     def _name_language(self, header: str) -> str:

@@ -26,7 +26,7 @@ JSON = r"""{
   "icu": "{n, plural, one {Un libro} other {# libros}}", "half": "Mal \ud800", "hash": "3f2a9c",
   "long": "LONG",
   "lines": "Primera l\u00ednea.\nSegunda\/tercera.", "with": "Hola, {nombre}: 3 libros" }
-""".replace("LONG", "ab1+/" * 200)
+""".replace("LONG", "abC+/dEf" * 100)
 
 YAML = """# Textos de la biblioteca
 es: &es
@@ -150,6 +150,9 @@ def test_utf_16_is_read_and_written() -> None:
         document = extract(data, "catalog", DocumentOptions())
         assert document.segments[0].text == "Mi biblioteca"
         assert document.fill(document.segments) == data
+    tabs = '\ufeff{\t"a":\t"Hola"}'  # not YAML
+    document = extract(tabs.encode("utf-16-le"), "catalog", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["Hola"]
 
 
 def test_only_translated_strings_of_json_change() -> None:

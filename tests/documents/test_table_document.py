@@ -71,6 +71,8 @@ def test_delimiters() -> None:
     assert texts(SEMICOLONS, "2") == ["es", "Hola, amigo", "Adiós, amiga, y gracias"]
     assert texts(TABS, "es") == ["Hola, amigo", "Adiós; amiga"]
     assert texts("texto\nUno, dos\nTres; cuatro\nCinco\n", "texto")[0] == "Uno, dos"
+    by_name = "id, n;texto\nuno, 1;Hola\ndos, 2;Adiós; y más\n"
+    assert texts(by_name, "texto") == ["Hola", "Adiós"]
     assert texts('"a;b";texto\n"c, d";Sí, ¿no?\n', "texto") == ["Sí, ¿no?"]
 
 
@@ -135,6 +137,10 @@ def test_only_translated_cells_change() -> None:
     assert changed == expected
 
 
+def test_an_empty_translation_leaves_a_row() -> None:
+    assert fill("texto\nHola\nSí\n", ("texto",), {"Hola": ""}) == 'texto\n""\nSí\n'
+
+
 def test_a_column_that_is_named_twice_is_translated_twice() -> None:
     assert texts("a,t,t\n1,uno,dos\n", "t", "t") == ["uno", "dos"]
 
@@ -157,8 +163,7 @@ def test_tables_are_read_again_with_their_translations(
     newline: str,
     data: st.DataObject,
 ) -> None:
-    # The csv module leaves a cell unquoted that begins with a space and a quote, as we do not.
-    rows = [["id", "texto", "nota"], *([cell.lstrip(" ") for cell in row] for row in rows)]
+    rows = [["id", "texto", "nota"], *rows]
     output = io.StringIO()
     csv.writer(
         output,
@@ -191,6 +196,8 @@ def test_tables_are_read_again_with_their_translations(
         (COMMAS, ("5",), "--columns 5: .* numbers from 1 to 4"),
         (COMMAS, ("9" * 5000,), "no such column"),
         (COMMAS, ("²",), "no such column"),
+        (COMMAS, ("٢",), "no such column"),
+        ('a,b\r\nc,"d', ("a",), "quote in row 2 is not closed"),
         (COMMAS, ("Texto", "nada"), "--columns nada"),
         ('a,b\nc,"d\n', ("a",), "quote in row 2 is not closed"),
         ('a,b\n"c""', ("a",), "quote in row 2 is not closed"),
