@@ -1,0 +1,203 @@
+"""gettext catalogues (.po, .pot): messages without a translation, or with a fuzzy one, get theirs.
+
+Only the lines of those messages change, and the Language header; every other byte stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import polib
+
+from nmt.documents.encodings import decode
+from nmt.documents.formats import DocumentOptions
+from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.errors import UserError
+
+_CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
+_HEAD = 8192  # bytes in which a header names its encoding
+_FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
+_DEFAULT_FORMS = 2
+_MOST_FORMS = 9  # polib reads one digit; Arabic has six
+_HEADER = re.compile(r'^msgid ""\r?\nmsgstr (?:"[^\n]*(?:\n|\Z))+', re.MULTILINE)
+_LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
+_TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
+# polib needs a space after the signs of a comment.
+_COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+_MOST_LINES = 5_000  # of one message: polib's time grows with their square
+_LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
+
+
+class _Message(NamedTuple):
+    """A message to translate."""
+
+    begin: int  # its first line
+    texts: tuple[str, ...]  # of each segment: singular and plural, or the only one
+    kept: dict[int, str]  # forms that have a translation
+    forms: int  # 0: it has no plural
+    is_fuzzy: bool
+
+
+class PoDocument:
+    """A catalogue.
+
+    A translation that equals its source is left out: gettext shows the source then.
+
+    Args:
+        text: the text of the catalogue.
+        encoding: gives its bytes back.
+        options: the language to write into the header.
+
+    Raises:
+        UserError: it is damaged.
+    """
+
+    def __init__(self, text: str, encoding: str, options: DocumentOptions) -> None:
+        self._lines = text.splitlines(keepends=True)
+        self._newline = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
+        self._encoding = encoding
+        self._language = options.target_language
+        self._messages = list(self._find_messages(_parse(text, self._lines)))
+        texts = [text for message in self._messages for text in message.texts]
+        self.segments: Sequence[MarkedText] = [_read(text) for text in texts]
+
+    def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
+        match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
+        forms = int(match[1]) if match and len(match[1]) < 3 else _DEFAULT_FORMS
+        if not 1 <= forms <= _MOST_FORMS:
+            raise UserError(f"Plural-Forms has nplurals={forms}: write 1 to {_MOST_FORMS}")
+        for entry in catalogue:
+            begin = max(entry.linenum - 2, 0)  # from 1, and `_parse` adds a line
+            if entry.obsolete:
+                continue
+            has_plural = bool(entry.msgid_plural)
+            filled = entry.msgstr_plural if has_plural else {0: entry.msgstr}
+            kept = {} if entry.fuzzy else {form: text for form, text in filled.items() if text}
+            if len(kept) >= (forms if has_plural else 1):
+                continue
+            texts = [entry.msgid, entry.msgid_plural][has_plural and forms == 1 :][: 1 + has_plural]
+            if any(map(str.isalpha, "".join(texts))):
+                count = forms if has_plural else 0
+                yield _Message(begin, tuple(texts), kept, count, entry.fuzzy)
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the catalogue with translations, flagged as fuzzy: see `Document.fill`."""
+        lines = list(self._lines)
+        filled = iter(zip(self.segments, translations, strict=True))
+        for message in self._messages:
+            pairs = [next(filled) for _ in message.texts]
+            if any(segment != translation for segment, translation in pairs):
+                texts = [translation.text for _, translation in pairs]
+                self._replace(message, lines, texts)
+        next(filled, None)  # `strict` finds a surplus only here
+        return self._encode("".join(lines))
+
+    def _replace(self, message: _Message, lines: list[str], translations: list[str]) -> None:
+        """Write one message; the number of items of ``lines`` stays the same."""
+        at = message.begin
+        is_flagged = message.is_fuzzy
+        while not _TRANSLATION.match(lines[at]):
+            line = lines[at].lstrip()
+            if line.startswith("#,") and not is_flagged:
+                lines[at] = f"#, fuzzy,{line[2:]}"
+                is_flagged = True
+            elif line.startswith("#|"):
+                lines[at] = ""  # the source of the translation that is replaced
+            elif line.startswith("msg") and not is_flagged:
+                lines[at] = f"#, fuzzy{self._newline}{lines[at]}"
+                is_flagged = True
+            at += 1
+        first = at
+        while at < len(lines) and _is_translation(lines[at]):
+            lines[at] = ""
+            at += 1
+        texts = [
+            _wrap(text, source) for text, source in zip(translations, message.texts, strict=True)
+        ]
+        if message.forms:
+            forms = [
+                message.kept.get(form, texts[min(form, len(texts) - 1)])
+                for form in range(message.forms)
+            ]
+            written = [f"msgstr[{form}] {_quote(text)}" for form, text in enumerate(forms)]
+        else:
+            written = [f"msgstr {_quote(texts[0])}"]
+        lines[first] = "".join(f"{text}\n" for text in written).replace("\n", self._newline)
+
+    def _encode(self, text: str) -> bytes:
+        if self._language != "und":
+            text = _HEADER.sub(lambda match: self._name_language(match[0]), text, count=1)
+        try:
+            return text.encode(self._encoding)
+        except UnicodeError:  # a language with other characters
+            return _CHARSET.sub("UTF-8", text, count=1).encode()
+
+    def _name_language(self, header: str) -> str:
+        tag = self._language.replace("-", "_")
+        header, count = _LANGUAGE.subn(rf"\g<1> {tag}", header, count=1)
+        newline = self._newline
+        return header if count else header.rstrip() + f'{newline}"Language: {tag}\\n"{newline}'
+
+
+def _parse(text: str, lines: list[str]) -> polib.POFile:
+    """Return what polib reads.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    begin = 0
+    for number, line in enumerate(lines):
+        if line.lstrip("#~ \t").startswith("msg"):
+            begin = number
+        if number - begin > _MOST_LINES:
+            raise UserError(
+                f"a message has more than {_MOST_LINES} lines (line {begin + 1}): "
+                "is the document a gettext catalogue?"
+            )
+    text = _COMMENT.sub(r"\g<0> ", text.removeprefix("\ufeff"))
+    # polib would open a file whose name is the text. Without the comment, it can miss the end.
+    text = f"\n{text}\n#\n"
+    try:
+        return polib.pofile(text, encoding="utf-8")
+    except OSError as error:
+        match = re.search(r"line (\d+)\)(.*)", str(error))
+        place = f"in line {int(match[1]) - 1}{match[2]}" if match else ""
+        raise UserError(
+            f"the gettext catalogue has a syntax error {place}: correct it, msgfmt tells more"
+        ) from error
+
+
+def _read(text: str) -> MarkedText:
+    builder = MarkedTextBuilder()
+    builder.add_text(text)
+    return builder.build()
+
+
+def _is_translation(line: str) -> bool:
+    """Whether a line is of the translation of a message, whose first line is known."""
+    return bool(_TRANSLATION.match(line)) or line.lstrip("#~ \t").startswith('"')
+
+
+def _wrap(text: str, source: str) -> str:
+    """Return a text that begins and ends with line breaks where its source does."""
+    core = source.strip("\n")
+    begin = source.index(core)
+    return source[:begin] + text.strip("\n") + source[begin + len(core) :]
+
+
+def _quote(text: str) -> str:
+    lines = polib.escape(text.translate(_LINE_ENDS)).replace(r"\n", "\\n\n").splitlines()
+    return "\n".join(f'"{line}"' for line in (["", *lines] if len(lines) > 1 else lines or [""]))
+
+
+def extract(data: bytes, options: DocumentOptions) -> PoDocument:
+    """Return the messages of a catalogue that need a translation.
+
+    Raises:
+        UserError: it is damaged, or not in the encoding that its header names.
+    """
+    match = _CHARSET.search(data[:_HEAD].decode("latin-1"))
+    charset = match[0] if match and match[0] != "CHARSET" else "utf-8"
+    return PoDocument(*decode(data, charset), options)

@@ -1,0 +1,199 @@
+"""Tables of values between commas, semicolons or tabs (.csv, .tsv): cells of chosen columns.
+
+The table is not rebuilt: only the characters of translated cells change, and quotes come around
+those that need them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, islice
+from typing import NamedTuple
+
+from nmt.documents.encodings import decode
+from nmt.documents.formats import DocumentOptions
+from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.errors import UserError
+
+_DELIMITERS = ",;\t"
+_SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
+_SAMPLE = 100  # rows that tell the delimiter
+_MOST_NAMES = 20  # columns that an error names
+_LONGEST_NAME = 40  # characters, in an error
+_MOST_DIGITS = 6  # of the number of a column
+
+
+class _Cell(NamedTuple):
+    """A cell: characters [begin, end) of the table, without the quotes around them."""
+
+    begin: int
+    end: int
+    value: str
+    is_quoted: bool
+
+
+class TableDocument:
+    """A table.
+
+    Args:
+        text: the text of the table.
+        encoding: gives its bytes back.
+        columns: names in the header, or numbers from 1; if one is a name, the first row is a header
+            and stays.
+
+    Raises:
+        UserError: a quote is not closed, or the columns are not those of the table.
+    """
+
+    def __init__(self, text: str, encoding: str, columns: Sequence[str]) -> None:
+        self._text = text
+        self._encoding = encoding
+        self._delimiter = _find_delimiter(text, columns)
+        rows = _read_rows(text, self._delimiter)
+        first = next(rows, [])
+        indices, has_header = _find_columns([cell.value for cell in first], columns)
+        body = rows if has_header else chain([first], rows)
+        chosen = (row[index] for row in body for index in indices if index < len(row))
+        self._cells = [cell for cell in chosen if _is_translatable(cell.value)]
+        self.segments: Sequence[MarkedText] = [_read(cell.value) for cell in self._cells]
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the table with other texts: see `Document.fill`."""
+        parts = []
+        done = 0
+        for cell, segment, translation in zip(
+            self._cells, self.segments, translations, strict=True
+        ):
+            if translation != segment:
+                parts += [self._text[done : cell.begin], self._write(cell, translation.text)]
+                done = cell.end
+        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+
+    def _write(self, cell: _Cell, value: str) -> str:
+        escaped = value.replace('"', '""')
+        if cell.is_quoted:
+            return escaped
+        # A row without characters is none.
+        return value if value.strip() and _SPECIAL.isdisjoint(value) else f'"{escaped}"'
+
+
+@cache
+def _cell_pattern(delimiter: str) -> re.Pattern[str]:
+    """Return the expression of a cell and what ends it; it fails where a quote is not closed."""
+    quoted = r'[^"]*+(?:""[^"]*+)*+'
+    other = rf"[^{delimiter}\r\n]*"
+    return re.compile(
+        rf' *"(?P<inner>{quoted})" *(?=[{delimiter}\r\n]|\Z)'
+        rf'|"(?P<begin>{quoted})"(?P<rest>{other})'  # text after the quotes
+        rf'|(?P<plain>(?!"){other})'
+    )
+
+
+def _read_rows(text: str, delimiter: str) -> Iterator[list[_Cell]]:
+    """Yield the cells of each row that is not blank.
+
+    Raises:
+        UserError: a quote is not closed.
+    """
+    pattern = _cell_pattern(delimiter)
+    row: list[_Cell] = []
+    at = int(text.startswith("\ufeff"))
+    number = 1
+    while at < len(text):
+        match = pattern.match(text, at)
+        if match is None:
+            raise UserError(
+                f'a quote in row {number} is not closed: end the cell with ", and write "" for a '
+                "quote inside of it"
+            )
+        if match["inner"] is not None:
+            value = match["inner"].replace('""', '"')
+            row.append(_Cell(*match.span("inner"), value, True))
+        elif match["begin"] is not None:
+            value = match["begin"].replace('""', '"') + match["rest"]
+            row.append(_Cell(*match.span(), value, False))
+        else:
+            row.append(_Cell(*match.span(), match["plain"], False))
+        at = match.end()
+        if text[at : at + 1] != delimiter:
+            if len(row) > 1 or row[0].value.strip():
+                yield row
+            row = []
+            number += 1
+            at += text.startswith("\r\n", at)
+        at += 1
+    if row:  # a delimiter ends the table
+        yield row
+
+
+def _find_delimiter(text: str, columns: Sequence[str]) -> str:
+    """Return the delimiter by which rows are alike, and the header has the columns."""
+    scores = {}
+    for delimiter in _DELIMITERS:
+        names: list[str] = []
+        widths: list[int] = []
+        try:
+            for row in islice(_read_rows(text, delimiter), _SAMPLE):
+                names = names or [cell.value.strip() for cell in row]
+                widths.append(len(row))
+        except UserError:
+            pass  # perhaps not with the right delimiter
+        width = widths[0] if widths else 0
+        likeness = widths.count(width) / max(len(widths), 1)
+        scores[delimiter] = (len(set(columns) & set(names)), width > 1, likeness, width)
+    return max(scores, key=lambda delimiter: scores[delimiter])
+
+
+def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int], bool]:
+    """Return the sorted indices of columns, and whether the first row is a header.
+
+    Raises:
+        UserError: there are none, or the table has no such column.
+    """
+    if not header:
+        return [], False
+    names = [name.strip() for name in header]
+    known = ", ".join(" ".join(name.split())[:_LONGEST_NAME] for name in names[:_MOST_NAMES])
+    known += ", …" if len(names) > _MOST_NAMES else ""
+    if not columns:
+        raise UserError(
+            f"a table needs --columns NAME,... (or numbers from 1): its first row is {known}"
+        )
+    indices: set[int] = set()
+    has_header = False
+    for column in columns:
+        is_number = column.isascii() and column.isdecimal() and len(column) <= _MOST_DIGITS
+        if column.strip() in names:
+            indices |= {index for index, name in enumerate(names) if name == column.strip()}
+            has_header = True
+        elif is_number and 1 <= int(column) <= len(names):
+            indices.add(int(column) - 1)
+        else:
+            raise UserError(
+                f"--columns {column}: the table has no such column; choose from: {known} "
+                f"(or numbers from 1 to {len(names)})"
+            )
+    return sorted(indices), has_header
+
+
+def _is_translatable(value: str) -> bool:
+    """Whether a cell is a text and no formula."""
+    return any(map(str.isalpha, value)) and not value.startswith("=")
+
+
+def _read(value: str) -> MarkedText:
+    builder = MarkedTextBuilder()
+    builder.add_text(value)
+    return builder.build()
+
+
+def extract(data: bytes, options: DocumentOptions) -> TableDocument:
+    """Return the texts in the columns of a table.
+
+    Raises:
+        UserError: no columns are chosen, the table lacks them or is damaged, or it is not UTF-8 or
+            UTF-16.
+    """
+    return TableDocument(*decode(data), options.columns)
