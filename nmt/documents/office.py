@@ -95,6 +95,7 @@ class Package:
             _check_entry(info)
         if sum(info.file_size for info in self._entries.values()) > MAX_BYTES:
             raise UserError(f"the document unpacks to more than {MAX_BYTES >> 20} MB: split it")
+        self._ends = self._find_ends()
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -115,24 +116,27 @@ class Package:
         """Return the archive with other contents of entries; all others are copied as packed."""
         if not changes:
             return self._data
-        ends = self._find_ends()
         output = io.BytesIO()
         with zipfile.ZipFile(output, "w") as target:
             target.comment = self._archive.comment
             for info in self._entries.values():
                 changed = changes.get(info.filename)
                 if changed is None and _has_portable_name(info):
-                    _copy_packed(self._data, info, ends[info.header_offset], target)
+                    _copy_packed(self._data, info, self._ends[info.filename], target)
                     continue
                 written = copy(info)
                 target.writestr(written, self.read(info.filename) if changed is None else changed)
                 written.external_attr = info.external_attr  # permissions were added
         return output.getvalue()
 
-    def _find_ends(self) -> dict[int, int]:
-        """Return where each entry ends, by where it begins."""
-        begins = sorted(info.header_offset for info in self._entries.values())
-        return dict(zip(begins, [*begins[1:], self._archive.start_dir], strict=True))
+    def _find_ends(self) -> dict[str, int]:
+        """Return where each entry ends, by its name."""
+        entries = sorted(self._entries.values(), key=lambda info: info.header_offset)
+        ends = [*(info.header_offset for info in entries[1:]), self._archive.start_dir]
+        for info, end in zip(entries, ends, strict=False):
+            if info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size > end:
+                raise UserError("the document's entries overlap: save it again")
+        return {info.filename: end for info, end in zip(entries, ends, strict=False)}
 
 
 def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
@@ -198,8 +202,6 @@ def _has_portable_name(info: zipfile.ZipInfo) -> bool:
 
 def _copy_packed(data: bytes, info: zipfile.ZipInfo, end: int, target: zipfile.ZipFile) -> None:
     """Copy an entry, its header and its packed bytes to the end of an archive."""
-    if end - info.header_offset < _LOCAL_HEADER_BYTES + info.compress_size:
-        raise UserError("the document's entries overlap: save it again")
     copied = copy(info)
     copied.header_offset = target.start_dir
     assert target.fp is not None
