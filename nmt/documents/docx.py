@@ -1,7 +1,7 @@
 """The paragraphs of a part of a DOCX document.
 
 Runs of changed paragraphs are built anew: text takes the properties of its mark, or else those of
-most of the text around it. What is lost: marks of the spell checker, revision identifiers of runs,
+most of the text around it. They lose marks of the spell checker, revision identifiers of runs,
 page breaks of the last layout, soft hyphens, and comments of XML. All other bytes stay.
 """
 
@@ -37,8 +37,8 @@ class _Paragraph:
     Attributes:
         content: where its content is.
         prefix: name of the namespace with a colon.
-        before: what comes before the text.
-        after: what comes after it.
+        before: the parts before the text.
+        after: the parts after it.
         marked: the text.
         properties: of text outside of marks.
         marks: what each mark is written as.

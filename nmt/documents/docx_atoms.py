@@ -96,7 +96,7 @@ class _AtomReader:
                     yield self._read_point(node, name)
 
     def _find_content(self, node: Element, name: str) -> Range | None:
-        """Return where an element has its runs; None: it has none that are translated."""
+        """Return where an element has its runs; None: its content is not translated."""
         if name not in _CONTAINERS:
             return None
         begin, end = self._document.spans[node][1:3]
@@ -172,7 +172,7 @@ def _is_link(atoms: list[Atom], begin: int, separate: int | None) -> bool:
 
 def _fold_fields(atoms: list[Atom]) -> list[Atom]:
     """Return the parts of a paragraph with its fields whole: links have text, others are kept."""
-    fields: list[tuple[int, int, int]] = []  # begin, last part of what is whole, end
+    fields: list[tuple[int, int, int]] = []  # begin, last code (of others: end), end
     scopes: list[list[tuple[int, int | None]]] = [[]]
     for index, atom in enumerate(atoms):
         opened = scopes[-1]
@@ -193,7 +193,7 @@ def _fold_fields(atoms: list[Atom]) -> list[Atom]:
     done = 0
     for begin, last, end in [*sorted(fields), (len(atoms), 0, 0)]:
         if begin < done:
-            continue  # in what is whole
+            continue  # inside of a kept field, or of the code of a link
         for index in range(done, begin):
             is_end = index in ends
             atom = atoms[index]

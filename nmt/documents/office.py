@@ -74,7 +74,7 @@ class OfficeDocument:
 
 
 class Package:
-    """A ZIP archive of which nothing is read that is hostile.
+    """A ZIP archive that was checked before anything is unpacked.
 
     Args:
         data: the archive.
@@ -228,5 +228,5 @@ def _explain_damage() -> Iterator[None]:
         ValueError,
     ) as error:
         raise UserError(
-            f"the document is no whole DOCX or ODT archive ({error}): save it again"
+            f"the document is a damaged DOCX or ODT archive ({error}): save it again"
         ) from error

@@ -37,7 +37,7 @@ _ROLES = {
     "x": Role.KEPT,
     "ph": Role.KEPT,
 }
-# Beginnings and ends, and the attributes of which the first one says which belong together.
+# Beginnings and ends; the first of these attributes says which belong together.
 _PAIRS = {
     "bx": (Role.START, "x", ("rid", "id")),
     "ex": (Role.END, "x", ("rid", "id")),
@@ -63,7 +63,7 @@ class _Unit:
         source: the element with the text.
         parts: elements inside of it that are translated, or itself.
         segments: the texts of the parts.
-        target: the element for the translation, which has none.
+        target: the element for the translation, still empty.
     """
 
     source: Element
@@ -119,10 +119,10 @@ class _Exchange:
                 edits += self._fill_unit(unit, unit.write(texts, self._document))
         if filled and self._options.target_language != "und":
             edits += self._name_language(filled)
-        whole = Edits(self._document.text)
+        edited = Edits(self._document.text)
         for edit in sorted(edits, reverse=True):
-            whole.replace(*edit)
-        return self._document.encode(whole.finish())
+            edited.replace(*edit)
+        return self._document.encode(edited.finish())
 
     def _find_units(self) -> Iterator[_Unit]:
         raise NotImplementedError

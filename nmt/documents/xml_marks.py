@@ -28,8 +28,8 @@ class Role(Enum):
     KEPT = auto()  # its content stays, and belongs into the sentence like a noun
     BREAK = auto()  # ends a line
     SPACE = auto()  # one space, or more of them after a space
-    START = auto()  # an element between which and the END of the same key there is text
-    KEPT_START = auto()  # the same, and the text is not translated
+    START = auto()  # begins a range, which ends at the END of the same key
+    KEPT_START = auto()  # begins a range that is not translated
     END = auto()
     DROPPED = auto()  # has no meaning in another text
 
@@ -107,7 +107,7 @@ def write_marks(
 def match_pairs(inlines: Iterable[Inline]) -> dict[int, int]:
     """Return the index of the END of each START, and the other way round.
 
-    Pairs are properly nested among each other and in elements; what has no partner is left out.
+    Pairs are properly nested in each other and in elements; the others are left out.
     """
     partners: dict[int, int] = {}
     # Of each open element: its open beginnings, and how many there are of each key.
@@ -178,7 +178,7 @@ class _Reader:
         self._unpaired: dict[str, int] = {}  # marks of beginnings without an end, by key
         self._is_at_start = True
         self._ends_in_space = False
-        self._skipped_to: Element | None = None  # the END of what is kept
+        self._skipped_to: Element | None = None  # the END of a kept range
 
     def read(self) -> Segment:
         """Return the text and its marks."""
@@ -212,14 +212,14 @@ class _Reader:
         inlines = [self._classify(child) for child in children]
         self._inlines.update(zip(children, inlines, strict=True))
         # The insides of elements are matched when they begin.
-        beside = (Inline(Role.EMPTY) if each.role is Role.OPEN else each for each in inlines)
-        for index, partner in match_pairs(beside).items():
+        siblings = (Inline(Role.EMPTY) if each.role is Role.OPEN else each for each in inlines)
+        for index, partner in match_pairs(siblings).items():
             self._partners[children[index]] = children[partner]
         self._add_text(node.text)
         return True
 
     def _add_point(self, node: Element, role: Role, key: str) -> None:
-        """Add an element whose content is no text."""
+        """Add an element whose content is not translated."""
         begin, _, _, end = self._spans[node]
         partner = self._partners.get(node)
         if role is Role.SPACE and not (self._ends_in_space or self._is_at_start):

@@ -574,15 +574,15 @@ DOCX = make_docx(REPORT)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no whole DOCX or ODT archive"),
-        (b"Hola", "no whole DOCX or ODT archive"),
-        (DOCX[:-300], "no whole DOCX or ODT archive"),
+        (b"", "a damaged DOCX or ODT archive"),
+        (b"Hola", "a damaged DOCX or ODT archive"),
+        (DOCX[:-300], "a damaged DOCX or ODT archive"),
         (b"\xd0\xcf\x11\xe0" + bytes(600), "encrypted or of an old format"),
         (make_zip([("hola.txt", "hola")]), "neither DOCX nor ODT"),
         (make_bomb(), "unpacks to more than 200 times"),
         (patch(DOCX, 24, b"\xff\xff\xff\x0f"), "unpacks to more than"),
-        (patch(DOCX, 24, b"\xff\xff\x00\x00"), "no whole"),  # larger than it is
-        (patch(DOCX, 24, b"\x09\x00\x00\x00"), "no whole"),  # smaller than it is
+        (patch(DOCX, 24, b"\xff\xff\x00\x00"), "damaged"),  # larger than it is
+        (patch(DOCX, 24, b"\x09\x00\x00\x00"), "damaged"),  # smaller than it is
         (patch(DOCX, 8, b"\x01"), "encrypted"),
         (patch(DOCX, 10, b"\x0c"), "packed in a rare way"),
         (make_zip([("[Content_Types].xml", "<Types/>"), ("../a", "")]), "outside of it"),
@@ -722,7 +722,7 @@ def test_damaged_archives_raise_nothing_but_user_errors(changes: list[tuple[int,
 def test_long_paragraphs_take_linear_time(content: str) -> None:
     started = time.monotonic()
     exclaim(make_docx(make_paragraph(content)))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
 
 
 # Properties

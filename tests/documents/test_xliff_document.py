@@ -313,6 +313,11 @@ def test_sentences_that_are_cut_already_keep_their_frames() -> None:
         "<g id='1'><mrk mtype='seg' mid='2'>Qué <g id='2'>tal</g></mrk></g></seg-source>"
         "<target><mrk mtype='seg' mid='1'/></target>"
     )
+    nested = cut.replace("Hola. ", "<mrk mtype='seg' mid='1'>Hola. </mrk>", 1)
+    assert get_texts(extract(make_unit("Hola.", nested).encode(), TO_ENGLISH)) == [
+        "Hola. ",
+        "Qué tal",
+    ]
     data = make_unit("Hola. <g id='1'>Qué <g id='2'>tal</g></g>", cut)
     assert get_texts(extract(data.encode(), TO_ENGLISH)) == ["Hola. ", "Qué tal"]
     assert fill(data, ["Hi. ", "How goes"]).endswith(
@@ -329,6 +334,22 @@ def test_languages_are_written_where_texts_are() -> None:
     regional = data.replace("'fr'", "'en-GB'")
     assert " target-language='en-GB' source" in fill(regional, ["Hello"])
     assert fill(data, ["Hola"]) == data
+    nested = data.replace(" target-language='fr'", " note=' target-language=\"fr\"'")
+    assert ' note=\' target-language="fr"\' source-language="es"' in fill(nested, ["Hello"])
+    assert ' original="a" target-language="en">' in fill(nested, ["Hello"])
+
+
+def test_markup_in_comments_and_character_data_is_no_element() -> None:
+    data = make_unit(
+        "<!-- it's <g> --><![CDATA[it's <g>]]><?p it's <g> ?> <g a='>'>ya</g>",
+        "<y:target xmlns:y='urn:oasis:names:tc:xliff:document:1.2'/>",
+    )
+    assert fill(data, ["it's <g> now"]) == data.replace(
+        "document:1.2'/>",
+        "document:1.2' state=\"needs-review-translation\">it's &lt;g&gt; <g a='>'>now</g>"
+        "</y:target>",
+    ).replace('original="a"', 'original="a" target-language="en"')
+    assert get_texts(extract(data.encode(), TO_ENGLISH)) == ["it's <g> ya"]
 
 
 def test_prefixes_and_encodings_stay() -> None:
@@ -364,7 +385,7 @@ def test_prefixes_and_encodings_stay() -> None:
         (b"<xliff version='1.2'>\xff</xliff>", "not UTF-8"),
         (b"<xliff version='1.2'>" + b"<g>" * 100_000, "not well-formed"),
         (b"<xliff version='1.2'>" + b"<g>" * 5_000 + b"</g>" * 5_000 + b"</xliff>", "depth"),
-        (b"<xliff version='1.2'>" + b"<g/>" * 4_000_000 + b"</xliff>", "more than 4,000,000 tags"),
+        (b"<xliff version='1.2'>" + b"<g/>" * 2_000_000 + b"</xliff>", "more than 2,000,000 tags"),
         (b"<tmx><header srclang='*all*'/><body><tu/></body></tmx>", "no source language"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -389,12 +410,12 @@ def test_nothing_is_fetched_and_no_entity_expands(tmp_path: object) -> None:
 
 def test_many_units_take_linear_time() -> None:
     unit = "<trans-unit><source>Hola <bx id='1'/>a<ex id='2'/></source></trans-unit>"
-    deep = "<group>" * 200 + unit * 20_000 + "</group>" * 200
+    deep = "<group>" * 250 + unit * 5_000 + "</group>" * 250
     data = make_unit("Hola").replace("<trans-unit", f"{deep}<trans-unit", 1)
     started = time.monotonic()
     document = extract(data.encode(), TO_ENGLISH)
     filled = [MarkedText(f"{text.text}!", text.marks) for text in document.segments]
-    assert document.fill(filled).count(b"!</target>") == 20_001
+    assert document.fill(filled).count(b"!</target>") == 5_001
     assert time.monotonic() - started < 20
 
 
