@@ -109,7 +109,7 @@ class Package:
         with _explain_damage(), self._archive.open(info) as file:
             data = file.read(info.file_size + 1)
             if len(data) != info.file_size:
-                raise zipfile.BadZipFile(f"{name} is cut")
+                raise zipfile.BadZipFile(f"{name!r} is cut")
         return data
 
     def replace(self, changes: Mapping[str, bytes]) -> bytes:

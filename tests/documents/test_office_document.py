@@ -583,7 +583,7 @@ DOCX = make_docx(REPORT)
         (patch(DOCX, 24, b"\xff\xff\xff\x0f"), "unpacks to more than"),
         (patch(DOCX, 24, b"\xff\xff\x00\x00"), "damaged"),  # larger than it is
         (patch(DOCX, 24, b"\x09\x00\x00\x00"), "damaged"),  # smaller than it is
-        (patch(DOCX, 8, b"\x01"), "encrypted"),
+        (patch(DOCX, 8, b"\x01"), "the document is encrypted: save it without a password"),
         (patch(DOCX, 10, b"\x0c"), "packed in a rare way"),
         (make_zip([("[Content_Types].xml", "<Types/>"), ("../a", "")]), "outside of it"),
         (make_zip([("word/../../a", "")]), "outside of it"),
@@ -684,9 +684,17 @@ def test_entries_with_sizes_after_them_are_copied() -> None:
     assert read_entry(changed, "[Content_Types].xml") == read_entry(data, "[Content_Types].xml")
 
 
+def test_bytes_before_an_archive_are_allowed() -> None:
+    data = b"#!/bin/sh\n" + DOCX
+    document = extract(data)
+    assert document.fill(keep(document)) == data
+    assert read_entry(exclaim(data)) == read_entry(exclaim(DOCX))
+
+
 def test_entries_of_old_names_stay_readable() -> None:
     data = exclaim(DOCX.replace(b"foto.png", b"fot\xa4.png"))
     assert built("Informe!") in read_entry(data)
+    assert data.count("fotñ.png".encode()) == 2  # in the entry and in the directory
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.read("word/media/fotñ.png").startswith(b"\x89PNG")
 

@@ -341,7 +341,7 @@ def test_languages_are_written_where_texts_are() -> None:
 
 def test_markup_in_comments_and_character_data_is_no_element() -> None:
     data = make_unit(
-        "<!-- it's <g> --><![CDATA[it's <g>]]><?p it's <g> ?> <g a='>'>ya</g>",
+        "<!-- it's <g> --><?p it's <g> ?><![CDATA[it's <g>]]> <g a='>'>ya</g>",
         "<y:target xmlns:y='urn:oasis:names:tc:xliff:document:1.2'/>",
     )
     assert fill(data, ["it's <g> now"]) == data.replace(
