@@ -339,17 +339,19 @@ def test_languages_are_written_where_texts_are() -> None:
     assert ' original="a" target-language="en">' in fill(nested, ["Hello"])
 
 
-def test_markup_in_comments_and_character_data_is_no_element() -> None:
+@pytest.mark.parametrize("markup", ["<!--{}-->", "<?p {}?>", "<![CDATA[{}]]>"])
+def test_markup_in_comments_and_character_data_is_no_element(markup: str) -> None:
     data = make_unit(
-        "<!-- it's <g> --><?p it's <g> ?><![CDATA[it's <g>]]> <g a='>'>ya</g>",
-        "<y:target xmlns:y='urn:oasis:names:tc:xliff:document:1.2'/>",
+        markup.format("it's <g>") + " <g a='>'>ya</g>",
+        f"<y:target xmlns:y='{NAMESPACE_1}'/>",
     )
-    assert fill(data, ["it's <g> now"]) == data.replace(
+    (text,) = get_texts(extract(data.encode(), TO_ENGLISH))
+    assert text == ("it's <g> ya" if "CDATA" in markup else " ya")
+    escaped = text.replace("<g>", "&lt;g&gt;").replace("ya", "<g a='>'>now</g>")
+    assert fill(data, [text.replace("ya", "now")]) == data.replace(
         "document:1.2'/>",
-        "document:1.2' state=\"needs-review-translation\">it's &lt;g&gt; <g a='>'>now</g>"
-        "</y:target>",
+        f'document:1.2\' state="needs-review-translation">{escaped}</y:target>',
     ).replace('original="a"', 'original="a" target-language="en"')
-    assert get_texts(extract(data.encode(), TO_ENGLISH)) == ["it's <g> ya"]
 
 
 def test_prefixes_and_encodings_stay() -> None:
