@@ -1,0 +1,232 @@
+"""DOCX and ODT: paragraphs of the text, headers, footers and notes.
+
+Unchanged paragraphs and parts keep their bytes; so does a document without a changed paragraph.
+Comments and deleted text stay. What changed paragraphs lose is in `nmt.documents.docx` and `odt`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+
+from nmt.documents import docx, odt
+from nmt.documents.formats import Document, DocumentOptions
+from nmt.documents.marked import MarkedText
+from nmt.documents.xml import XmlText, get_attribute
+from nmt.errors import UserError
+
+MAX_ENTRIES = 10_000
+MAX_BYTES = 200 << 20  # of all entries, unpacked; books with pictures have about 50 MB
+MAX_RATIO = 200  # of unpacked to packed bytes; text has about 10
+_SMALL = 1 << 20  # bytes of an entry for which the ratio does not matter
+
+_CONTENT_TYPES = "[Content_Types].xml"
+_DOCX_MAIN = re.compile(r"application/vnd\.openxmlformats-.*\.(document|template)\.main\+xml")
+_DOCX_OTHERS = re.compile(
+    r"application/vnd\.openxmlformats-.*\.(header|foot(er|notes)|endnotes)\+xml"
+)
+_ODT = b"application/vnd.oasis.opendocument.text"
+_MACROS = re.compile(r"(.*/)?vba(Project|Data)[^/]*|(Basic|Scripts)/.+", re.IGNORECASE)
+_OUTSIDE = re.compile(r"[/\\]|[A-Za-z]:|(.*[/\\])?\.\.([/\\]|\Z)", re.DOTALL)
+_OLE = b"\xd0\xcf\x11\xe0"  # old Word files, and encrypted new ones
+_CENTRAL_HEADER = b"PK\x01\x02"
+_LOCAL_HEADER_BYTES = 30
+_NAME_IS_UTF8 = 0x800
+_IS_ENCRYPTED = 0x1
+
+
+class OfficeDocument:
+    """The paragraphs of a package of XML documents.
+
+    Attributes:
+        segments: paragraphs, in the order of the parts.
+
+    Args:
+        package: the package.
+        parts: its parts with text, by the names of their entries.
+    """
+
+    def __init__(self, package: Package, parts: Mapping[str, Document]) -> None:
+        self._package = package
+        self._parts = parts
+        self.segments: Sequence[MarkedText] = [
+            segment for part in parts.values() for segment in part.segments
+        ]
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the document with other paragraphs: see `Document.fill`."""
+        changes: dict[str, bytes] = {}
+        done = 0
+        for name, part in self._parts.items():
+            texts = translations[done : done + len(part.segments)]
+            done += len(part.segments)
+            if any(
+                text != segment.without_kept()
+                for text, segment in zip(texts, part.segments, strict=True)
+            ):
+                changes[name] = part.fill(texts)
+        return self._package.replace(changes)
+
+
+class Package:
+    """A ZIP archive that was checked before anything is unpacked.
+
+    Args:
+        data: the archive.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        if data.startswith(_OLE):
+            raise UserError("the document is encrypted or of an old format: save it as DOCX or ODT")
+        if data.count(_CENTRAL_HEADER) > MAX_ENTRIES:
+            raise UserError(f"the document has more than {MAX_ENTRIES} entries: save it again")
+        with _explain_damage():
+            self._archive = zipfile.ZipFile(io.BytesIO(data))
+        self._entries = {info.filename: info for info in self._archive.infolist()}
+        if len(self._entries) < len(self._archive.infolist()):
+            raise UserError("the document has two entries of one name: save it again")
+        for info in self._entries.values():
+            _check_entry(info)
+        if sum(info.file_size for info in self._entries.values()) > MAX_BYTES:
+            raise UserError(f"the document unpacks to more than {MAX_BYTES >> 20} MB: split it")
+        self._ends = self._find_ends()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of an entry, never more than it declares."""
+        info = self._entries[name]
+        with _explain_damage(), self._archive.open(info) as file:
+            data = file.read(info.file_size + 1)
+            if len(data) != info.file_size:
+                raise zipfile.BadZipFile(f"{name!r} is cut")
+        return data
+
+    def replace(self, changes: Mapping[str, bytes]) -> bytes:
+        """Return the archive with other contents of entries; all others are copied as packed."""
+        if not changes:
+            return self._data
+        output = io.BytesIO()
+        with zipfile.ZipFile(output, "w") as target:
+            target.comment = self._archive.comment
+            for info in self._entries.values():
+                changed = changes.get(info.filename)
+                if changed is None and _has_portable_name(info):
+                    _copy_packed(self._data, info, self._ends[info.filename], target)
+                    continue
+                written = copy(info)
+                target.writestr(written, self.read(info.filename) if changed is None else changed)
+                written.external_attr = info.external_attr  # permissions were added
+        return output.getvalue()
+
+    def _find_ends(self) -> dict[str, int]:
+        """Return where each entry ends, by its name."""
+        entries = sorted(self._entries.values(), key=lambda info: info.header_offset)
+        ends = [*(info.header_offset for info in entries[1:]), self._archive.start_dir]
+        for info, end in zip(entries, ends, strict=False):
+            if info.header_offset + _LOCAL_HEADER_BYTES + info.compress_size > end:
+                raise UserError("the document's entries overlap: save it again")
+        return {info.filename: end for info, end in zip(entries, ends, strict=False)}
+
+
+def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
+    """Return the paragraphs of a DOCX or ODT document.
+
+    Raises:
+        UserError: it is neither, damaged, hostile or encrypted, or it has macros.
+    """
+    package = Package(data)
+    if _CONTENT_TYPES in package:
+        names = _find_docx_parts(package)
+        return OfficeDocument(package, {name: docx.DocxPart(package.read(name)) for name in names})
+    if "content.xml" in package and "mimetype" in package:
+        if not package.read("mimetype").startswith(_ODT):
+            raise UserError("the document has no text but a table or slides: only ODT is supported")
+        manifest = "META-INF/manifest.xml"
+        if manifest in package and b"encryption-data" in package.read(manifest):
+            raise UserError("the document is encrypted: save it without a password")
+        names = [name for name in ("content.xml", "styles.xml") if name in package]
+        return OfficeDocument(package, {name: odt.OdtPart(package.read(name)) for name in names})
+    raise UserError("the document is neither DOCX nor ODT: save it as one of them")
+
+
+def _find_docx_parts(package: Package) -> list[str]:
+    """Return the names of the parts with text, the main one first."""
+    main, others = [], []
+    for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}Override"):
+        content_type = get_attribute(element, "ContentType")
+        name = get_attribute(element, "PartName").removeprefix("/")
+        if "macroenabled" in content_type.lower():
+            raise UserError("the document has macros: save it as DOCX without them")
+        if name in package and _DOCX_MAIN.fullmatch(content_type):
+            main.append(name)
+        elif name in package and _DOCX_OTHERS.fullmatch(content_type):
+            others.append(name)
+    if not main:
+        raise UserError("the document has no text: only DOCX and ODT are supported")
+    return [*dict.fromkeys(main), *(name for name in package if name in set(others) - set(main))]
+
+
+def _check_entry(info: zipfile.ZipInfo) -> None:
+    """Raise a `UserError` for an entry that is hostile or not readable."""
+    name = info.filename
+    if _OUTSIDE.match(name) or _OUTSIDE.match(info.orig_filename):
+        raise UserError(f"the document has an entry outside of it, {name!r}: save it again")
+    if info.flag_bits & _IS_ENCRYPTED:
+        raise UserError("the document is encrypted: save it without a password")
+    if _MACROS.fullmatch(name):
+        raise UserError(f"the document has macros, {name!r}: save it as DOCX or ODT without them")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UserError(f"the document's entry {name!r} is packed in a rare way: save it again")
+    if info.file_size > max(_SMALL, MAX_RATIO * info.compress_size):
+        raise UserError(
+            f"the document's entry {name!r} unpacks to more than {MAX_RATIO} times its size: "
+            "save it again"
+        )
+
+
+def _has_portable_name(info: zipfile.ZipInfo) -> bool:
+    """Whether the name is written in the directory as it is in the entry."""
+    return info.filename.isascii() or bool(info.flag_bits & _NAME_IS_UTF8)
+
+
+def _copy_packed(data: bytes, info: zipfile.ZipInfo, end: int, target: zipfile.ZipFile) -> None:
+    """Copy an entry, its header and its packed bytes to the end of an archive."""
+    copied = copy(info)
+    copied.header_offset = target.start_dir
+    assert target.fp is not None
+    target.fp.seek(target.start_dir)
+    target.fp.write(data[info.header_offset : end])
+    target.start_dir = target.fp.tell()
+    target.filelist.append(copied)
+    target.NameToInfo[copied.filename] = copied
+
+
+@contextmanager
+def _explain_damage() -> Iterator[None]:
+    """Turn what `zipfile` raises for damaged archives into a `UserError`."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        OSError,
+        OverflowError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        raise UserError(
+            f"the document is a damaged DOCX or ODT archive ({error}): save it again"
+        ) from error

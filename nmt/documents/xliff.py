@@ -1,0 +1,379 @@
+"""XLIFF 1.2 and 2.0, and TMX 1.4: texts that have no translation yet get one.
+
+Where text is filled in, a start tag may get an attribute; all other bytes stay. A text whose
+translation equals it is left without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lxml import etree
+
+from nmt.documents.formats import DocumentOptions
+from nmt.documents.marked import MarkedText
+from nmt.documents.xml import (
+    Edits,
+    Element,
+    XmlText,
+    get_attribute,
+    has_letters,
+    local_name,
+    set_attribute,
+)
+from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
+from nmt.errors import UserError
+
+_XML = "{http://www.w3.org/XML/1998/namespace}"
+_ROLES = {
+    "g": Role.OPEN,
+    "pc": Role.OPEN,
+    "hi": Role.OPEN,
+    "mrk": Role.OPEN,
+    "it": Role.EMPTY,
+    "ut": Role.EMPTY,
+    "x": Role.KEPT,
+    "ph": Role.KEPT,
+}
+# Beginnings and ends; the first of these attributes says which belong together.
+_PAIRS = {
+    "bx": (Role.START, "x", ("rid", "id")),
+    "ex": (Role.END, "x", ("rid", "id")),
+    "bpt": (Role.START, "pt", ("rid", "i", "id")),
+    "ept": (Role.END, "pt", ("rid", "i", "id")),
+    "sc": (Role.START, "c", ("id",)),
+    "ec": (Role.END, "c", ("startRef",)),
+    "sm": (Role.START, "m", ("id",)),
+    "em": (Role.END, "m", ("startRef",)),
+}
+_LINE_BREAKS = {"lb", "pb", "xlf:lb", "xlf:pb"}
+_WRITTEN_BREAK = re.compile(r"\s*<br\b|LINE_BREAK\b")
+_WRITTEN_PAIR = re.compile(r"(START|CLOSE)_(\w+?)(?:_\d+)?")  # identifiers that Angular gives
+# Elements of a translation that is not there yet; any other one is content.
+_FRAMES = {"g", "mrk", "pc"}
+
+
+@dataclass
+class _Unit:
+    """A place for a translation.
+
+    Attributes:
+        source: the element with the text.
+        parts: elements inside of it that are translated, or itself.
+        segments: the texts of the parts.
+        target: the element for the translation, still empty.
+    """
+
+    source: Element
+    parts: list[Element]
+    segments: list[Segment]
+    target: Element | None = None
+
+    def write(self, translations: Sequence[MarkedText], document: XmlText) -> str:
+        """Return the translation as the content of an element."""
+        edits = Edits(document.text)
+        changes = list(zip(self.parts, self.segments, translations, strict=True))
+        for part, segment, translation in reversed(changes):
+            span = document.spans[part]
+            edits.replace(span.content, span.content_end, segment.write(translation, edits))
+        span = document.spans[self.source]
+        return edits.read(span.content, span.content_end)
+
+
+class _Exchange:
+    """A document of pairs of texts; formats differ in where they are.
+
+    Attributes:
+        segments: texts without a translation.
+
+    Args:
+        document: the document.
+        options: languages.
+    """
+
+    def __init__(self, document: XmlText, options: DocumentOptions) -> None:
+        self._document = document
+        self._options = options
+        self._namespace: str | None = etree.QName(document.root).namespace
+        self._inherited: dict[tuple[Element, str], str] = {}
+        self._units = [unit for unit in self._find_units() if unit.segments]
+        self.segments: Sequence[MarkedText] = [
+            segment.marked for unit in self._units for segment in unit.segments
+        ]
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the document with translations: see `Document.fill`."""
+        edits: list[tuple[int, int, str]] = []
+        filled: list[_Unit] = []
+        done = 0
+        for unit in self._units:
+            texts = translations[done : done + len(unit.segments)]
+            done += len(unit.segments)
+            if any(
+                text != segment.marked.without_kept()
+                for text, segment in zip(texts, unit.segments, strict=True)
+            ):
+                filled.append(unit)
+                edits += self._fill_unit(unit, unit.write(texts, self._document))
+        if filled and self._options.target_language != "und":
+            edits += self._name_language(filled)
+        edited = Edits(self._document.text)
+        for edit in sorted(edits, reverse=True):
+            edited.replace(*edit)
+        return self._document.encode(edited.finish())
+
+    def _find_units(self) -> Iterator[_Unit]:
+        raise NotImplementedError
+
+    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+        raise NotImplementedError
+
+    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+        """Return edits that write the target language; a tag that says more of it stays."""
+        return []
+
+    def _iterate(self, name: str) -> Iterator[Element]:
+        yield from self._document.root.iter(self._qualify(name))
+
+    def _find(self, element: Element, name: str) -> Element | None:
+        return element.find(self._qualify(name))
+
+    def _inherit(self, element: Element, name: str) -> str:
+        """Return an attribute of the nearest element that has it, from this one outwards."""
+        passed = []
+        node: Element | None = element
+        while node is not None and (node, name) not in self._inherited and node.get(name) is None:
+            passed.append(node)
+            node = node.getparent()
+        value = self._inherited.get((node, name), "") if node is not None else ""
+        if node is not None and node.get(name) is not None:
+            value = get_attribute(node, name)
+        for each in passed:
+            self._inherited[each, name] = value
+        return value
+
+    def _qualify(self, name: str) -> str:
+        return f"{{{self._namespace}}}{name}" if self._namespace else name
+
+    def _make_unit(self, source: Element, parts: list[Element], target: Element | None) -> _Unit:
+        """Return a unit; one without letters has no segments."""
+        keeps_space = self._inherit(source, f"{_XML}space") == "preserve"
+        unit = _Unit(source, [], [], target)
+        for part in parts:
+            segment = read_segment(self._document, part, self._classify, keeps_space=keeps_space)
+            if has_letters(segment.marked.text):
+                unit.parts.append(part)
+                unit.segments.append(segment)
+        return unit
+
+    def _classify(self, element: Element) -> Inline:
+        """Return what an element is inside of a text."""
+        name = local_name(element, self._namespace)
+        if name in _PAIRS:
+            role, kind, attributes = _PAIRS[name]
+            keys = filter(None, (get_attribute(element, each) for each in attributes))
+            if name == "sm" and get_attribute(element, "translate") == "no":
+                role = Role.KEPT_START
+            return Inline(role, f"{kind} {next(keys, '')}")
+        if name in ("x", "ph"):
+            return _classify_placeholder(element)
+        is_protected = (
+            get_attribute(element, "translate") == "no"
+            or get_attribute(element, "mtype") == "protected"
+        )
+        return Inline(Role.KEPT if is_protected else _ROLES.get(name, Role.KEPT))
+
+    def _edit_tag(self, element: Element, name: str, value: str) -> tuple[int, int, str]:
+        """Return the edit of a start tag that sets an attribute."""
+        begin, content, *_ = self._document.spans[element]
+        return begin, content, set_attribute(self._document.text[begin:content], name, value)
+
+    def _edit_language(self, element: Element, name: str) -> list[tuple[int, int, str]]:
+        """Return the edit that writes the target language."""
+        language = self._options.target_language
+        if _covers(language, get_attribute(element, name)):
+            return []
+        return [self._edit_tag(element, name, language)]
+
+    def _place_target(self, unit: _Unit, content: str, state: str) -> tuple[int, int, str]:
+        """Return the edit that writes a translation into its element, or into a new one."""
+        text, spans = self._document.text, self._document.spans
+        named = unit.source if unit.target is None else unit.target
+        prefix = f"{named.prefix}:" if named.prefix else ""
+        if unit.target is not None:
+            begin, after_tag, _, end = spans[unit.target]
+            tag = re.sub(r"\s*/?>\Z", ">", text[begin:after_tag])
+        else:
+            source = self._find(unit.source.getparent(), "source")
+            begin = end = spans[unit.source].end
+            tag = f"{_find_indent(text, spans[source].begin)}<{prefix}target>"
+        if state:
+            tag = set_attribute(tag, "state", state)
+        return begin, end, f"{tag}{content}</{prefix}target>"
+
+
+class _Xliff1(_Exchange):
+    """XLIFF 1.2: units with a source and a target."""
+
+    def _find_units(self) -> Iterator[_Unit]:
+        for unit in self._iterate("trans-unit"):
+            source, target = self._find(unit, "source"), self._find(unit, "target")
+            if (
+                source is None
+                or (target is not None and self._has_content(target))
+                or get_attribute(unit, "approved") == "yes"
+                or self._inherit(unit, "translate") == "no"
+            ):
+                continue
+            # The sentences of a text that is cut already keep their frames.
+            cut = self._find(unit, "seg-source")
+            sentences = []
+            if cut is not None:
+                walker = etree.iterwalk(cut, ("start",), self._qualify("mrk"))
+                for _, mark in walker:
+                    if get_attribute(mark, "mtype") == "seg":
+                        sentences.append(mark)
+                        walker.skip_subtree()
+            if sentences:
+                yield self._make_unit(cut, sentences, target)
+            else:
+                yield self._make_unit(source, [source], target)
+
+    def _has_content(self, target: Element) -> bool:
+        return bool("".join(target.itertext()).strip()) or any(
+            local_name(element, self._namespace) not in _FRAMES
+            for element in target.iterdescendants("*")
+        )
+
+    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+        return [self._place_target(unit, content, "needs-review-translation")]
+
+    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+        files = [next(unit.source.iterancestors(self._qualify("file")), None) for unit in filled]
+        edits = []
+        for file in dict.fromkeys(files):
+            if file is not None:
+                edits += self._edit_language(file, "target-language")
+        return edits
+
+
+class _Xliff2(_Xliff1):
+    """XLIFF 2: units of segments with a source and a target."""
+
+    def _find_units(self) -> Iterator[_Unit]:
+        for segment in self._iterate("segment"):
+            source, target = self._find(segment, "source"), self._find(segment, "target")
+            if (
+                source is None
+                or (target is not None and self._has_content(target))
+                or get_attribute(segment, "state") in ("reviewed", "final")
+                or self._inherit(segment, "translate") == "no"
+            ):
+                continue
+            yield self._make_unit(source, [source], target)
+
+    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+        segment = unit.source.getparent()
+        state = self._edit_tag(segment, "state", "translated")
+        return [state, self._place_target(unit, content, "")]
+
+    def _name_language(self, filled: list[_Unit]) -> list[tuple[int, int, str]]:
+        return self._edit_language(self._document.root, "trgLang")
+
+
+class _Tmx(_Exchange):
+    """TMX: units of one variant for each language."""
+
+    def _find_units(self) -> Iterator[_Unit]:
+        if self._options.target_language == "und":
+            raise UserError("a TMX document needs the target language of its new variants: set it")
+        header = self._find(self._document.root, "header")
+        common = "" if header is None else get_attribute(header, "srclang")
+        for unit in self._iterate("tu"):
+            language = self._options.source_language
+            if language == "und":
+                language = get_attribute(unit, "srclang", common)
+            if language in ("", "*all*"):
+                raise UserError("the TMX document names no source language: set it")
+            variants = unit.findall(self._qualify("tuv"))
+            sources = [each for each in variants if _is_same(_get_language(each), language)]
+            target = self._options.target_language
+            if not sources or any(_is_same(_get_language(each), target) for each in variants):
+                continue
+            source = self._find(sources[0], "seg")
+            if source is not None:
+                yield self._make_unit(source, [source], None)
+
+    def _fill_unit(self, unit: _Unit, content: str) -> list[tuple[int, int, str]]:
+        text, spans = self._document.text, self._document.spans
+        variant = unit.source.getparent()
+        end = spans[variant].end
+        language = set_attribute("<tuv>", "xml:lang", self._options.target_language)
+        before_end = _find_indent(text, spans[variant].content_end)
+        return [
+            (
+                end,
+                end,
+                f"{_find_indent(text, spans[variant].begin)}{language}"
+                f"{_find_indent(text, spans[unit.source].begin)}<seg>{content}</seg>"
+                f"{before_end}</tuv>",
+            )
+        ]
+
+
+def extract(data: bytes, options: DocumentOptions) -> _Exchange:
+    """Return the texts of an XLIFF or TMX document that have no translation.
+
+    Raises:
+        UserError: it is neither, damaged or hostile, or its languages are unknown.
+    """
+    document = XmlText(data)
+    name = etree.QName(document.root).localname
+    version = get_attribute(document.root, "version")
+    if name == "tmx":
+        return _Tmx(document, options)
+    if name == "xliff" and version.startswith("1."):
+        return _Xliff1(document, options)
+    if name == "xliff" and version.startswith("2."):
+        return _Xliff2(document, options)
+    shown = f"{name} {version}".strip()
+    raise UserError(f"the document is {shown}: convert it to XLIFF 1.2, XLIFF 2.0 or TMX 1.4")
+
+
+def _classify_placeholder(element: Element) -> Inline:
+    """Return what an element without text is: a line break, an image, a tag, or like a noun."""
+    names = ("ctype", "type", "subType")
+    kinds = {get_attribute(element, name) for name in names}
+    pair = _WRITTEN_PAIR.fullmatch(get_attribute(element, "id"))
+    written = (
+        element.text,
+        *(get_attribute(element, each) for each in ("id", "equiv", "equiv-text", "disp")),
+    )
+    if pair:
+        return Inline(Role.START if pair[1] == "START" else Role.END, f"tag {pair[2]}")
+    if kinds & _LINE_BREAKS or any(_WRITTEN_BREAK.match(each or "") for each in written):
+        return Inline(Role.BREAK)
+    return Inline(Role.EMPTY if "image" in kinds else Role.KEPT)
+
+
+def _get_language(variant: Element) -> str:
+    return get_attribute(variant, f"{_XML}lang") or get_attribute(variant, "lang")
+
+
+def _covers(language: str, tag: str) -> bool:
+    """Whether a tag is of a language: en covers en-GB."""
+    return f"{tag.lower()}-".replace("_", "-").startswith(f"{language.lower()}-".replace("_", "-"))
+
+
+def _is_same(tag: str, other: str) -> bool:
+    return _covers(tag, other) or _covers(other, tag)
+
+
+def _find_indent(text: str, end: int) -> str:
+    """Return the white space before a place."""
+    begin = end
+    while begin and text[begin - 1] in " \t\r\n":
+        begin -= 1
+    return text[begin:end]

@@ -1,0 +1,199 @@
+"""XML documents: a safe tree, and their text, which is edited in place.
+
+Nothing is normalised: quotes, references, line ends, the declaration and its encoding stay.
+Characters that the encoding lacks are written as references, those that XML forbids as U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from nmt.documents.encodings import decode
+from nmt.errors import UserError
+
+Element = Any  # lxml has no types
+Range = tuple[int, int]  # [begin, end) of the text of a document
+
+MAX_TAGS = 2_000_000  # an element takes up to 1 KB of memory and 50 µs
+
+_DECLARED = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z][\w.-]*)[\"']")
+# Those in which no sequence of bytes hides markup, and which decode in linear time.
+_ENCODINGS = re.compile(
+    r"utf-?8|(us-)?ascii|iso-?8859-?\d+|latin-?1|(windows-?|cp)125\d|koi8-[ru]"
+    r"|shift_jis|euc-(jp|kr)|gb(2312|k|18030)|big5",
+    re.IGNORECASE,
+)
+_INTERNAL_SUBSET = re.compile(
+    r"(?:\s++|<\?(?>.*?\?>)|<!--(?>.*?-->))*+<!DOCTYPE(?:[^\"'\[>]++|\"[^\"]*\"|'[^']*')*+\[",
+    re.DOTALL,
+)
+_MARKUP = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>", re.DOTALL
+)
+_ATTRIBUTE = re.compile(r"(\s+[^\s=>/\"']+)\s*=\s*(\"[^\"]*\"|'[^']*')")
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;"})
+_ESCAPES_IN_TEXT = {sign: escape for sign, escape in _ESCAPES.items() if sign != ord('"')}
+
+
+class Span(NamedTuple):
+    """Where an element is in the text; both parts of an empty-element tag's content are its end."""
+
+    begin: int
+    content: int  # the start tag ends here
+    content_end: int
+    end: int
+
+
+class XmlText:
+    """An XML document as a tree and as text.
+
+    Attributes:
+        root: the root element.
+        text: the whole document.
+        spans: where each element is in the text.
+
+    Args:
+        data: the document.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
+        encoding = declared[1].decode() if declared else "utf-8"
+        if declared and not re.fullmatch(r"utf-?16(le|be)?", encoding, re.IGNORECASE):
+            _check_encoding(encoding)
+        self.text, self._encoding = decode(data, encoding)
+        if self.text.encode(self._encoding, "replace") != data:
+            raise UserError(f"the document is not plain {self._encoding}: convert it to UTF-8")
+        self.root: Element = _parse(self.text)
+        self.spans = _locate(self.text, self.root)
+
+    def encode(self, text: str) -> bytes:
+        """Return an edited text as a document in the same encoding."""
+        return text.encode(self._encoding, "xmlcharrefreplace")
+
+
+class Edits:
+    """Edits of a text, which are made from its end to its beginning: inner parts before outer ones.
+
+    Args:
+        text: the text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._edits: list[tuple[int, int, str]] = []  # the last one is the first in the text
+
+    def replace(self, begin: int, end: int, text: str) -> None:
+        """Replace characters [begin, end); edits inside of them have been read, and are dropped."""
+        while self._edits and self._edits[-1][0] < end:
+            self._edits.pop()
+        self._edits.append((begin, end, text))
+
+    def read(self, begin: int, end: int) -> str:
+        """Return characters [begin, end) as edited."""
+        parts = []
+        index = bisect_right(self._edits, -begin, key=lambda edit: -edit[0]) - 1
+        while index >= 0 and self._edits[index][0] < end:
+            first, last, text = self._edits[index]
+            parts += [self._text[begin:first], text]
+            begin = last
+            index -= 1
+        return "".join([*parts, self._text[begin:end]])
+
+    def finish(self) -> str:
+        """Return the whole text as edited."""
+        return self.read(0, len(self._text))
+
+
+def escape(text: str) -> str:
+    """Return a text as the content of an element."""
+    return _FORBIDDEN.sub("\ufffd", text).translate(_ESCAPES_IN_TEXT)
+
+
+def get_attribute(element: Element, name: str, default: str = "") -> str:
+    """Return an attribute without a namespace."""
+    value: str = element.get(name, default)
+    return value
+
+
+def set_attribute(tag: str, name: str, value: str) -> str:
+    """Return a start tag with another value of an attribute, which is added if it is missing."""
+    quoted = f'="{_FORBIDDEN.sub(chr(0xFFFD), value).translate(_ESCAPES)}"'
+    end = len(tag)
+    for match in _ATTRIBUTE.finditer(tag):
+        if match[1].strip() == name:
+            return f"{tag[: match.start()]}{match[1]}{quoted}{tag[match.end() :]}"
+        end = match.end()
+    if not _ATTRIBUTE.search(tag):
+        end = len(tag.rstrip("/> \t\r\n"))
+    return f"{tag[:end]} {name}{quoted}{tag[end:]}"
+
+
+def local_name(element: Element, namespace: str | None) -> str:
+    """Return the name of an element of a namespace; empty: it is of another one, or a comment."""
+    if not isinstance(element.tag, str):
+        return ""
+    name = etree.QName(element)
+    return str(name.localname) if name.namespace == namespace else ""
+
+
+def has_letters(text: str) -> bool:
+    """Whether there is anything to translate in a text."""
+    return any(map(str.isalpha, text))
+
+
+def _check_encoding(encoding: str) -> None:
+    if not _ENCODINGS.fullmatch(encoding):
+        raise UserError(f"the document's encoding {encoding} is unsupported: convert it to UTF-8")
+
+
+def _parse(text: str) -> Element:
+    """Return the root of a document; nothing outside of it is read, and no entity is expanded."""
+    text = text.removeprefix("\ufeff")
+    if text.count("<") > MAX_TAGS:
+        raise UserError(f"the document has more than {MAX_TAGS:,} tags: split it")
+    if _INTERNAL_SUBSET.match(text):
+        raise UserError("the document's DOCTYPE has definitions of its own: remove its [...]")
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=False,
+        load_dtd=False,
+        strip_cdata=False,
+        encoding="utf-8",  # of these bytes, whatever the declaration says
+    )
+    try:
+        root: Element = etree.fromstring(text.encode(), parser)
+    except etree.XMLSyntaxError as error:
+        reason = " ".join(str(error.msg).split()).replace(", use XML_PARSE_HUGE option", "")
+        raise UserError(
+            f"the document is not well-formed XML ({reason}): repair it, or save it again"
+        ) from error
+    entity = next(root.iter(etree.Entity), None)
+    if entity is not None:
+        raise UserError(f"the document does not define {entity.text}: write the character instead")
+    return root
+
+
+def _locate(text: str, root: Element) -> dict[Element, Span]:
+    """Return where each element is; a well-formed document has its tags in the tree's order."""
+    spans: dict[Element, Span] = {}
+    elements = root.iter("*")
+    opened: list[tuple[Element, int, int]] = []
+    for match in _MARKUP.finditer(text):
+        begin, end = match.span()
+        if text[begin + 1] in "!?":
+            continue
+        if text[begin + 1] == "/":
+            element, *start_tag = opened.pop()
+            spans[element] = Span(start_tag[0], start_tag[1], begin, end)
+        elif text[end - 2] == "/":
+            spans[next(elements)] = Span(begin, end, end, end)
+        else:
+            opened.append((next(elements), begin, end))
+    return spans
