@@ -55,7 +55,7 @@ FORMATS = {
     "subtitles": Format("subtitles", (".srt", ".vtt")),
     "po": Format("po", (".po", ".pot")),
     "xliff": Format("xliff", (".xlf", ".xliff", ".tmx")),
-    "office": Format("office", (".docx", ".odt")),
+    "office": Format("office", (".docx", ".docm", ".odt")),
     "catalog": Format("catalog", (".json", ".yaml", ".yml")),
     "table": Format("table", (".csv", ".tsv")),
 }

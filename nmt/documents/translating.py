@@ -63,10 +63,23 @@ def translate_document(
         for translations in results:
             segments = started.popleft()
             for segment, [best, *_] in zip(segments, translations, strict=True):
-                translated[segment] = carry_marks(segment, best.text, best.words)
+                text = match_ending(segment.text, best.text)
+                present = [word for word in best.words if word.end <= len(text)]
+                translated[segment] = carry_marks(segment, text, present)
                 _add(report, best, is_unaligned=words and not best.words)
             advance(len(segments))
     return document.fill([translated[segment] for segment in document.segments]), report
+
+
+def match_ending(source: str, text: str) -> str:
+    """Return a translation without the final point that its source, such as a title, has not."""
+    stripped = text.rstrip()
+    last_word = stripped.rpartition(" ")[2]
+    if not (source.rstrip()[-1:].isalnum() and last_word.endswith((".", "。"))):
+        return text
+    if not last_word[-2:-1].isalnum() or "." in last_word[:-1]:  # an ellipsis, an abbreviation
+        return text
+    return stripped[:-1] + text[len(stripped) :]
 
 
 def _chunk(

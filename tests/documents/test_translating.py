@@ -11,7 +11,7 @@ from test_carrying import build
 
 from nmt.documents.files import read_document, write_translated
 from nmt.documents.formats import FORMATS, DocumentOptions, extract, find_format
-from nmt.documents.translating import needs_alignment, translate_document
+from nmt.documents.translating import match_ending, needs_alignment, translate_document
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation, Word
@@ -87,6 +87,25 @@ def test_a_model_that_cannot_align_is_reported() -> None:
 )
 def test_which_texts_need_an_alignment(tagged: str, needed: bool) -> None:
     assert needs_alignment(build(tagged)) is needed
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("Mi casa", "My house.", "My house"),
+        ("Mi casa ", "My house. ", "My house "),
+        ("我的家", "My house。", "My house"),
+        ("Mi casa.", "My house.", "My house."),
+        ("¿Mi casa?", "My house.", "My house."),
+        ("Los EE. UU", "The U.S.", "The U.S."),
+        ("Mi casa", "My house...", "My house..."),
+        ("Mi casa", "My house!", "My house!"),
+        ("", ".", "."),
+        ("a", "", ""),
+    ],
+)
+def test_a_title_gets_no_final_point(source: str, text: str, expected: str) -> None:
+    assert match_ending(source, text) == expected
 
 
 def test_formats_are_told_by_name() -> None:
