@@ -25,7 +25,8 @@ _FRONT = re.compile(
     r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
 )
 _LINE_END = re.compile(r"\r\n?|\n")
-_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*")  # of a task, of a footnote
+# What begins a task, a footnote, the definition of a word.
+_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*|:[ \t]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 

@@ -182,7 +182,7 @@ class Writer:
         element = self._elements[index]
         if element.kind in ("leaf", "break"):
             return
-        if index in self._waiting:  # the last one
+        if self._waiting and self._waiting[-1] == index:
             if element.kind in _EMPHASIS:
                 self._waiting.pop()
                 return

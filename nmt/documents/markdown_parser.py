@@ -19,10 +19,12 @@ SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
 
 _NESTING = 100  # levels of quotes, lists and brackets; what is deeper is left as it is
 _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
-_FOOTNOTE = re.compile(r"\[\^[^\[\]\s]+\]:")
+# What begins footnotes and definitions of words.
+_DEFINITION = re.compile(r"\[\^[^\[\]\s]+\]:|:[ \t]")
 # Lines between texts: containers, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
-    r":::.*|\[!\w+\]|\[\[?_?TOC_?\]\]?|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
+    r"(?::::|!!!|\?\?\?).*|===\+? \".*\"|\[!\w+\]|\[\[?_?TOC_?\]\]?"
+    r"|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
 )
 _EXTENSION = re.compile(
     r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\})  # [^1] and {#id .class}
@@ -33,7 +35,7 @@ _InlineRule = Callable[[StateInline, bool], bool]
 
 
 class MarkdownParser:
-    """CommonMark with tables, strikethrough, math and footnotes; links know the definitions so far.
+    """CommonMark with tables, strikethrough, math, footnotes; links know the definitions so far.
 
     Tokens of blocks have `meta["begins"]`, where the lines of their text begin. Tokens inside of
     lines have `meta["span"]`, their characters; those that open a link `meta["parts"]`: where its
@@ -47,7 +49,7 @@ class MarkdownParser:
         for name, block_rule in (
             ("math", _skip_math),
             ("kept_line", _skip_kept_line),
-            ("footnote", _end_before_footnote),
+            ("definition", _end_before_definition),
         ):
             interrupted = ["paragraph", "reference", "blockquote", "list"]
             blocks.before("fence", name, block_rule, {"alt": interrupted})
@@ -155,28 +157,28 @@ def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     first = _get_line(state, begin)
     if state.is_code_block(begin) or not first.startswith("$$") or "$$" in first[2:]:
         return False
-    if silent:
-        return True
     for line in range(begin + 1, end):
         text = _get_line(state, line)
         if not text or state.sCount[line] < state.blkIndent:
             return False
         if "$$" in text:
-            state.line = line + 1 if text.endswith("$$") else begin
-            return text.endswith("$$")
+            is_end = text.endswith("$$")
+            if is_end and not silent:
+                state.line = line + 1
+            return is_end
     return False
 
 
-def _end_before_footnote(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    """Footnotes are paragraphs, but each begins one of its own."""
+def _end_before_definition(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Definitions are paragraphs, but each begins one of its own."""
     at = state.bMarks[begin] + state.tShift[begin]
-    return silent and _FOOTNOTE.match(state.src, at) is not None
+    return silent and _DEFINITION.match(state.src, at) is not None
 
 
 def _read_reference(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     at = state.bMarks[begin] + state.tShift[begin]
-    is_footnote = _FOOTNOTE.match(state.src, at) is not None
-    return not is_footnote and rules_block.reference(state, begin, end, silent)
+    is_definition = _DEFINITION.match(state.src, at) is not None
+    return not is_definition and rules_block.reference(state, begin, end, silent)
 
 
 def _read_extension(state: StateInline, silent: bool) -> bool:
