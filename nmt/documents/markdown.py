@@ -22,7 +22,7 @@ from nmt.documents.marked import MarkedText
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(
-    r"\ufeff?(?:(---|~~~)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
+    r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
 )
 _LINE_END = re.compile(r"\r\n?|\n")
 # What begins a task, a footnote, the definition of a word.

@@ -99,7 +99,7 @@ class Reader:
     def _open_link(self, at: int) -> None:
         begin, label_end, end = self._tokens[at].meta["parts"]
         label, tail = self._content[begin:label_end], self._content[label_end:end]
-        is_named_by_text = False
+        is_named_by_text = tail in ("]", "][]")
         self._open("link", at, "[", tail, join_lines(label) if is_named_by_text else "")
 
     def _add_leaf(self, first: int) -> int:
