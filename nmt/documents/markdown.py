@@ -1,0 +1,178 @@
+"""Markdown: CommonMark with tables, strikethrough, footnotes, math and front matter.
+
+A document filled with its own texts is the same bytes. A paragraph that changes is written on one
+line, or one for each hard line break; character references in it become characters, markers of
+emphasis that the new text would make unreadable become HTML tags, and emphasis that got no word is
+left out. Texts of images, code, math, HTML blocks, titles of links and definitions stay.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from nmt.documents.encodings import decode
+from nmt.documents.formats import DocumentOptions
+from nmt.documents.markdown_inline import Element, Reader, Writer
+from nmt.documents.markdown_parser import Item, MarkdownParser, describe
+from nmt.documents.marked import MarkedText
+
+# A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
+_FRONT = re.compile(
+    r"\ufeff?(?:(---|\+\+\+)[ \t]*\n(?![ \t]*\n)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*(?:\n|\Z))?"
+)
+_LINE_END = re.compile(r"\r\n?|\n")
+# What begins a task, a footnote, the definition of a word.
+_MARKER = re.compile(r"\[[ xX]\][ \t]+|\[\^[^\[\]\s]+\]:[ \t]*|:[ \t]+")
+_PIPE = re.compile(r"(?<!\\)\|")
+
+
+class _Passage(NamedTuple):
+    """A segment: characters [begin, end) of the document."""
+
+    begin: int
+    end: int
+    content: str  # without what the lines of quotes and lists begin with
+    indent: str = ""  # what further lines begin with
+    marker: str | None = ""  # what it can be parsed with on its own; None: it is inside of a line
+    is_cell: bool = False
+
+
+class MarkdownDocument:
+    """A document.
+
+    Args:
+        text: its text.
+        encoding: gives its bytes back.
+    """
+
+    def __init__(self, text: str, encoding: str) -> None:
+        self._text, self._encoding = text, encoding
+        # The parser wants \n; positions differ by the \r of \r\n.
+        self._source = _LINE_END.sub("\n", text)
+        returns = enumerate(re.finditer("\r\n", text))
+        self._returns = [match.start() - count for count, match in returns]
+        line_end = _LINE_END.search(text)
+        self._line_end = line_end[0] if line_end else "\n"
+        self._parser = MarkdownParser()
+        self._passages: list[_Passage] = []
+        self._elements: list[list[Element]] = []
+        self.segments: Sequence[MarkedText] = self._read()
+
+    def _read(self) -> list[MarkedText]:
+        segments = []
+        for passage in self._find_passages():
+            reader = Reader(passage.content, self._parser.parse_inline(passage.content))
+            segment = reader.read()
+            if any(map(str.isalpha, segment.text)):
+                segments.append(segment)
+                self._passages.append(passage)
+                self._elements.append(reader.elements)
+        return segments
+
+    def _find_passages(self) -> Iterator[_Passage]:
+        front = _FRONT.match(self._source)
+        offset = front.end() if front else 0
+        row = -1
+        cells: Iterator[tuple[int, int]] = iter(())
+        for before, token in pairwise(self._parser.parse_blocks(self._source[offset:])):
+            if token.type != "inline":
+                continue
+            begins = [begin + offset for begin in token.meta["begins"]]
+            if before.type in ("th_open", "td_open"):
+                if begins[0] != row:
+                    row = begins[0]
+                    cells = self._split_row(row)
+                begin, end = next(cells, (row, row))
+                content = self._source[begin:end].replace("\\|", "|")
+                yield _Passage(begin, end, content, "", "" if begin == row else None, True)
+            elif before.type == "heading_open" and before.markup.startswith("#"):
+                end = self._find_line_end(begins[0])
+                begin = self._source.rfind(token.content, begins[0], end)
+                yield _Passage(begin, begin + len(token.content), token.content, marker="# ")
+            else:
+                yield self._join(begins)
+
+    def _find_line_end(self, begin: int) -> int:
+        end = self._source.find("\n", begin)
+        return end if end >= 0 else len(self._source)
+
+    def _split_row(self, begin: int) -> Iterator[tuple[int, int]]:
+        """Yield the characters of the cells of a row."""
+        line = self._source[begin : self._find_line_end(begin)].rstrip()
+        cuts = [match.start() for match in _PIPE.finditer(line)]
+        spans = list(zip([0, *(cut + 1 for cut in cuts)], [*cuts, len(line)], strict=True))
+        spans = spans[line.startswith("|") : len(spans) - (cuts[-1:] == [len(line) - 1])]
+        for first, last in spans:
+            cell = line[first:last]
+            end = begin + first + len(cell.rstrip())
+            yield max(begin + first, end - len(cell.strip())), end
+
+    def _join(self, begins: list[int]) -> _Passage:
+        """Return the passage of a paragraph or an underlined heading.
+
+        Args:
+            begins: where the text of its lines begins.
+        """
+        lines = [self._source[begin : self._find_line_end(begin)] for begin in begins]
+        content = "\n".join(lines).rstrip()
+        marker = _MARKER.match(content)
+        skipped = marker.end() if marker else 0
+        end = begins[-1] + len(lines[-1].rstrip())
+        indent = ""
+        if len(begins) > 1:
+            indent = self._source[self._source.rfind("\n", 0, begins[1]) + 1 : begins[1]]
+        return _Passage(begins[0] + skipped, end, content[skipped:], indent)
+
+    def fill(self, translations: Sequence[MarkedText]) -> bytes:
+        """Return the document with other texts: see `Document.fill`."""
+        parts = []
+        done = 0
+        for passage, elements, segment, translation in zip(
+            self._passages, self._elements, self.segments, translations, strict=True
+        ):
+            if translation != segment.without_kept():
+                begin, end = self._find_original(passage.begin), self._find_original(passage.end)
+                parts += [self._text[done:begin], self._write(passage, elements, translation)]
+                done = end
+        return "".join([*parts, self._text[done:]]).encode(self._encoding)
+
+    def _find_original(self, at: int) -> int:
+        return at + bisect_left(self._returns, at)
+
+    def _write(self, passage: _Passage, elements: list[Element], translation: MarkedText) -> str:
+        """Return the first way to write a translation that reads as it should."""
+        source = ""
+        for style, is_escaped in product(("source", "star", "html"), (False, True)):
+            source, items = Writer(elements, style, is_escaped).write(translation)
+            if self._reads_as(source, items, passage.marker):
+                break
+        else:
+            # A tag that begins a line would begin an HTML block; an empty text would end one.
+            source = "&#32;" + source if source else "&nbsp;"
+        if passage.is_cell:
+            source = source.replace("|", "\\|")
+            source += " " * source.endswith("\\")
+        return source.replace("\n", self._line_end + passage.indent)
+
+    def _reads_as(self, source: str, items: list[Item], marker: str | None) -> bool:
+        if not source:
+            return False
+        if marker is not None:
+            tokens = self._parser.parse_blocks(marker + source, is_excerpt=True)
+            if len(tokens) != 3 or tokens[0].tag != ("h1" if marker else "p"):
+                return False
+            source = tokens[1].content
+        return describe(self._parser.parse_inline(source), source) == items
+
+
+def extract(data: bytes, options: DocumentOptions) -> MarkdownDocument:
+    """Return the texts of a document and what surrounds them.
+
+    Raises:
+        UserError: it is not UTF-8 or UTF-16.
+    """
+    return MarkdownDocument(*decode(data))

@@ -1,0 +1,213 @@
+"""Tokens of Markdown, with the characters that they come from."""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Literal
+
+from markdown_it import MarkdownIt, rules_block, rules_inline
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+Item = tuple[str, str]  # what a token means: its type, and its text or source
+TEXTS = frozenset(("text", "text_special", "softbreak"))
+SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
+
+_NESTING = 100  # levels of quotes, lists and brackets; what is deeper is left as it is
+_SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
+# What begins footnotes and definitions of words.
+_DEFINITION = re.compile(r"\[\^[^\[\]\s]+\]:|:[ \t]")
+# Lines between texts: containers, alerts, tables of contents, template tags, attributes.
+_KEPT_LINE = re.compile(
+    r"(?::::|!!!|\?\?\?).*|===\+? \".*\"|\[!\w+\]|\[\[?_?TOC_?\]\]?"
+    r"|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
+)
+_EXTENSION = re.compile(
+    r"""(?P<empty>\[\^[^\[\]\s]+\]|\{[#.:][^{}]*\})  # [^1] and {#id .class}
+    |(?P<kept>\$\$(?!\$).+?\$\$|\$(?![\s$])(?:[^$\\]|\\.)*(?<!\s)\$(?!\d))""",
+    re.VERBOSE | re.DOTALL,
+)
+_InlineRule = Callable[[StateInline, bool], bool]
+
+
+class MarkdownParser:
+    """CommonMark with tables, strikethrough, math, footnotes; links know the definitions so far.
+
+    Tokens of blocks have `meta["begins"]`, where the lines of their text begin. Tokens inside of
+    lines have `meta["span"]`, their characters; those that open a link `meta["parts"]`: where its
+    label begins, where it ends, and where the link ends.
+    """
+
+    def __init__(self) -> None:
+        self._parser = MarkdownIt("commonmark", {"maxNesting": _NESTING})
+        self._parser.enable(["table", "strikethrough"])
+        blocks, inline = self._parser.block.ruler, self._parser.inline.ruler
+        for name, block_rule in (
+            ("math", _skip_math),
+            ("kept_line", _skip_kept_line),
+            ("definition", _end_before_definition),
+        ):
+            interrupted = ["paragraph", "reference", "blockquote", "list"]
+            blocks.before("fence", name, block_rule, {"alt": interrupted})
+        blocks.at("reference", _read_reference)
+        for name, rule in (
+            ("backticks", rules_inline.backtick),
+            ("image", rules_inline.image),
+            ("autolink", rules_inline.autolink),
+            ("html_inline", rules_inline.html_inline),
+            ("escape", rules_inline.escape),
+        ):
+            inline.at(name, _with_span(rule))
+        inline.at("link", _read_link)
+        inline.before("backticks", "extension", _with_span(_read_extension))
+        self._references: dict[str, object] = {}
+
+    def parse_blocks(self, text: str, *, is_excerpt: bool = False) -> list[Token]:
+        """Return the tokens of a document or, without new definitions, of an excerpt."""
+        references = ChainMap({}, self._references) if is_excerpt else self._references
+        state = _BlockState(text, self._parser, {"references": references}, [])
+        self._parser.block.tokenize(state, 0, state.lineMax)
+        return state.tokens
+
+    def parse_inline(self, content: str) -> list[Token]:
+        """Return the tokens of the text of a block."""
+        return self._parser.inline.parse(
+            content, self._parser, {"references": self._references}, []
+        )
+
+
+def describe(tokens: Iterable[Token], content: str) -> list[Item]:
+    """Return what tokens mean; adjacent texts are joined.
+
+    Args:
+        tokens: tokens of a text.
+        content: the text.
+    """
+    items: list[Item] = []
+    for token in tokens:
+        if token.type in TEXTS:
+            items.append(("text", read_text(token)))
+        elif token.type in SOURCES:
+            items.append((token.type, join_lines(content[slice(*token.meta["span"])])))
+        else:
+            items.append((token.type, ""))
+    return join_texts(items)
+
+
+def read_text(token: Token) -> str:
+    """Return the text of a token of `TEXTS`."""
+    return " " if token.type == "softbreak" else collapse(token.content)
+
+
+def join_texts(items: Iterable[Item]) -> list[Item]:
+    """Return items without two adjacent texts and without an empty one."""
+    joined: list[Item] = []
+    for kind, value in items:
+        if kind == "text" and joined and joined[-1][0] == "text":
+            value = joined.pop()[1] + value
+        if kind != "text" or value:
+            joined.append((kind, collapse(value) if kind == "text" else value))
+    return joined
+
+
+def collapse(text: str) -> str:
+    """Return a text with one space in place of white space and control characters.
+
+    Unicode's other spaces have a meaning, so they stay.
+    """
+    return _SPACE.sub(" ", text)
+
+
+def join_lines(source: str) -> str:
+    """Return the source of an element on one line."""
+    return source.replace("\n", " ")
+
+
+class _BlockState(StateBlock):
+    """Notes where the lines of a text begin, which only the parser knows."""
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        last = self.tokens[-1] if self.tokens else None
+        if last is not None and last.type == "inline" and last.map:
+            lines = range(*last.map)
+            last.meta["begins"] = [self.bMarks[line] + self.tShift[line] for line in lines]
+        return super().push(ttype, tag, nesting)
+
+
+def _get_line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()
+
+
+def _skip_kept_line(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    if state.is_code_block(begin) or not _KEPT_LINE.fullmatch(_get_line(state, begin)):
+        return False
+    if not silent:
+        state.line = begin + 1
+    return True
+
+
+def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Skip lines from one that begins with $$ to one that ends so; blank lines end math."""
+    first = _get_line(state, begin)
+    if state.is_code_block(begin) or not first.startswith("$$") or "$$" in first[2:]:
+        return False
+    for line in range(begin + 1, end):
+        text = _get_line(state, line)
+        if not text or state.sCount[line] < state.blkIndent:
+            return False
+        if "$$" in text:
+            is_end = text.endswith("$$")
+            if is_end and not silent:
+                state.line = line + 1
+            return is_end
+    return False
+
+
+def _end_before_definition(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Definitions are paragraphs, but each begins one of its own."""
+    at = state.bMarks[begin] + state.tShift[begin]
+    return silent and _DEFINITION.match(state.src, at) is not None
+
+
+def _read_reference(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    at = state.bMarks[begin] + state.tShift[begin]
+    is_definition = _DEFINITION.match(state.src, at) is not None
+    return not is_definition and rules_block.reference(state, begin, end, silent)
+
+
+def _read_extension(state: StateInline, silent: bool) -> bool:
+    match = _EXTENSION.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        state.push(match.lastgroup or "", "", 0)
+    state.pos = match.end()
+    return True
+
+
+def _with_span(rule: _InlineRule) -> _InlineRule:
+    """Return a rule whose last token knows its characters."""
+
+    def read(state: StateInline, silent: bool) -> bool:
+        begin, count = state.pos, len(state.tokens)
+        is_match = rule(state, silent)
+        if len(state.tokens) > count:
+            state.tokens[-1].meta["span"] = begin, state.pos
+        return is_match
+
+    return read
+
+
+def _read_link(state: StateInline, silent: bool) -> bool:
+    begin, count = state.pos, len(state.tokens)
+    is_match = rules_inline.link(state, silent)
+    if is_match and not silent:
+        added = islice(state.tokens, count, None)
+        opening = next(token for token in added if token.type == "link_open")
+        label_end = state.md.helpers.parseLinkLabel(state, begin, True)
+        opening.meta["parts"] = begin + 1, label_end, state.pos
+    return is_match

@@ -1,0 +1,515 @@
+"""Markdown: which texts are translated, and that all else stays byte for byte."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from nmt.documents.carrying import carry_marks
+from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.markdown import MarkdownDocument
+from nmt.documents.marked import MarkedText
+from nmt.errors import UserError
+from nmt.inference.results import Word
+from nmt.text.words import find_words
+
+GUIDE = r"""---
+title: Guía de la casa
+---
+
+# Cómo empezar con `casa` {#empezar}
+
+Este es un **libro *muy* bueno**
+que puedes leer en [nuestra página](https://example.org/a_b "La página").␣␣
+Usa ~~siempre~~ `git commit`<br>y espera.
+
+Notas
+de la semana
+------------
+
+> Una cita larga
+> que sigue\
+> aquí
+y termina sin marca.
+>
+> - [ ] Comprar pan
+> - [x] Lavar
+>   la ropa
+
+1. Primer paso:
+
+   ```sh
+   echo "no se traduce"
+   ```
+
+2. Segundo paso
+
+| Fruta | Precio \| kilo |
+|:------|---------------:|
+| Pera  | dos `a \| b`   |
+|       | 3              |
+
+La fórmula $E = mc^2$ cuesta $5 o $6.[^1] Lee [la guía][guia], [guia] y [guia][].
+
+$$
+a = 1
+- b
+$$
+
+<div class="x">
+No se traduce.
+</div>
+
+    código con sangría
+
+![Un gato](gato.png)
+
+Hay <b>otra</b> <kbd>Ctrl</kbd> y <i translate="no">Marca</i> <!-- nota --> en <https://a.org>.
+
+> [!NOTE]
+> Ten cuidado.
+
+:::tip
+Un consejo.
+:::
+
+[guia]: https://example.org/guia "Guía"
+[^1]: Sin impuestos.
+[^2]: Otra nota.
+
+***
+Fin &amp; adiós \*
+""".replace("␣", " ")
+
+README = """\ufeff# Proyecto #
+
+[![CI](https://ci.org/x.svg)](https://ci.org) Instala el paquete.
+* Uno
+    * Dos con *énfasis*
+\t* Tres
+
+Término
+: no es CommonMark
+
+!!! note "Título"
+    código con sangría
+
+Uno | Dos
+--- | ---
+a | `b`
+Texto | más
+"""
+
+
+def read(source: str) -> MarkdownDocument:
+    document = extract(source.encode(), "markdown", DocumentOptions())
+    assert isinstance(document, MarkdownDocument)
+    return document
+
+
+def copy(document: MarkdownDocument) -> bytes:
+    return document.fill([segment.without_kept() for segment in document.segments])
+
+
+def fill(source: str, *texts: str) -> str:
+    """Replace the texts of segments, without changing where their marks are."""
+    document = read(source)
+    filled = [
+        replace(segment.without_kept(), text=text)
+        for segment, text in zip(document.segments, texts, strict=True)
+    ]
+    return document.fill(filled).decode()
+
+
+def move(source: str, text: str, *spans: tuple[int, int]) -> str:
+    """Replace the text of the only segment, and where its marks are."""
+    document = read(source)
+    [segment] = document.segments
+    marks = [
+        mark._replace(begin=begin, end=end)
+        for mark, (begin, end) in zip(segment.marks, spans, strict=True)
+    ]
+    return document.fill([MarkedText(text, tuple(marks))]).decode()
+
+
+def test_the_texts_of_a_document() -> None:
+    assert [segment.text for segment in read(GUIDE).segments] == [
+        "Cómo empezar con \uf000 ",
+        "Este es un libro muy bueno que puedes leer en nuestra página.\n"
+        "Usa siempre \uf000\ny espera.",
+        "Notas de la semana",
+        "Una cita larga que sigue\naquí y termina sin marca.",
+        "Comprar pan",
+        "Lavar la ropa",
+        "Primer paso:",
+        "Segundo paso",
+        "Fruta",
+        "Precio | kilo",
+        "Pera",
+        "dos \uf000",
+        "La fórmula \uf000 cuesta $5 o $6. Lee la guía, guia y guia.",
+        "Hay otra \uf000 y \uf001 en \uf002.",
+        "Ten cuidado.",
+        "Un consejo.",
+        "Sin impuestos.",
+        "Otra nota.",
+        "Fin & adiós *",
+    ]
+
+
+def test_marks_are_the_inline_elements() -> None:
+    heading, segment = read(GUIDE).segments[:2]
+    assert [heading.text[mark.begin : mark.end] for mark in heading.marks] == ["\uf000", ""]
+    contents = [segment.text[mark.begin : mark.end] for mark in segment.marks]
+    assert contents == [
+        "libro muy bueno",
+        "muy",
+        "nuestra página",
+        "\n",
+        "siempre",
+        "\uf000",
+        "\n",
+    ]
+    assert [mark.parent for mark in segment.marks] == [None, 0, None, None, None, None, None]
+    assert [mark.is_kept for mark in segment.marks] == [0, 0, 0, 1, 0, 1, 1]
+    html = read(GUIDE).segments[13]
+    assert [html.text[mark.begin : mark.end] for mark in html.marks] == [
+        "otra",
+        "\uf000",
+        "\uf001",
+        "",
+        "\uf002",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "contents"),
+    [
+        ("x <b>y <i>z</i></b>", ["y z", "z"]),
+        ("x <b>y</i> z", ["", ""]),
+        ("x *y <b>z* a</b>", ["y z", "", ""]),
+        ("x <b><img>y</b>", ["y", ""]),
+        ("x <span class='notranslate'>*y*</span><br/>z", ["\uf000", "\n"]),
+    ],
+)
+def test_tags_are_marks(source: str, contents: list[str]) -> None:
+    [segment] = read(source).segments
+    assert [segment.text[mark.begin : mark.end] for mark in segment.marks] == contents
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("---\na: b\n---\nx", ["x"]),
+        ("+++\na: b\n+++\nx", ["x"]),
+        ("---\na: b\n...\nx", ["x"]),
+        ("---\n\na\n\n---\n", ["a"]),
+        ("---\na", ["a"]),
+        ("x\n\n---\na\n---\n", ["x", "a"]),
+    ],
+)
+def test_front_matter_is_no_text(source: str, texts: list[str]) -> None:
+    assert [segment.text for segment in read(source).segments] == texts
+
+
+DOCUMENTS = [
+    GUIDE,
+    README,
+    GUIDE.replace("\n", "\r\n"),
+    GUIDE.replace("\n", "\r"),
+    GUIDE.replace("\n\n", "\r\n\n"),
+    "",
+    "\n \n",
+    "solo texto",
+    "---\nsin fin: hola",
+    "---\n\nuna raya\n\n---\n",
+    "+++\ntitle = 'Hola'\n+++\nTexto",
+    "a\0b \x0c\n\u2028c\x85d\ne",
+    "\u00a0\nTexto\u00a0",
+    "- \n\n  hola\n-\tmundo\n\n\tmás",
+    "> > - 1. hola\nperezosa",
+    "|a|b\n|-|-\n|c\\|",
+    "#\n# #\n## hola # #\n",
+    "[a]: <\n[b]: x\n[a]",
+]
+
+
+@pytest.mark.parametrize("source", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_a_document_filled_with_its_own_text_is_the_same_bytes(source: str) -> None:
+    assert copy(read(source)) == source.encode()
+
+
+@pytest.mark.parametrize("source", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_a_changed_document_has_the_same_blocks(source: str) -> None:
+    document = read(source)
+    changed = [
+        replace(segment.without_kept(), text=segment.without_kept().text.replace("a", "e"))
+        for segment in document.segments
+    ]
+    filled = document.fill(changed).decode()
+    again = read(filled)
+    expected = [segment.text.replace("a", "e") for segment in document.segments]
+    assert [segment.text for segment in again.segments] == expected
+    assert list_blocks(filled) == list_blocks(source)
+
+
+def test_other_encodings_are_read_and_written() -> None:
+    data = "\ufeff# Sí\n".encode("utf-16-le")
+    document = extract(data, "markdown", DocumentOptions())
+    assert [segment.text for segment in document.segments] == ["Sí"]
+    assert document.fill([MarkedText("Yes")]) == "\ufeff# Yes\n".encode("utf-16-le")
+    with pytest.raises(UserError, match="convert it to UTF-8"):
+        extract(b"# S\xed", "markdown", DocumentOptions())
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("> Hola\n> mundo\n", "Hello\nworld", "> Hello world\n"),
+        ("- Hola\n  mundo\n- ***\n", " Hello  world ", "- Hello world\n- ***\n"),
+        ("Hola\r\nmundo\r\n====\r\n\r\n", "Hello world", "Hello world\r\n====\r\n\r\n"),
+        ("## Hola ##\n", "Hello", "## Hello ##\n"),
+        ("# Hola\n", "Hello #", "# Hello \\#\n"),
+        ("- [x] Hola\n", "Hello", "- [x] Hello\n"),
+        ("5\n: Hola\n  mundo\n: 5", "Hello", "5\n: Hello\n: 5"),
+        ("[^a]: Hola\n[^b]: 5", "Hello", "[^a]: Hello\n[^b]: 5"),
+        ("|Hola|\n|-|\n", "A|B\\", "|A\\|B\\ |\n|-|\n"),
+        ("Hola | 5\n--|--\n", "1. First", "1\\. First | 5\n--|--\n"),
+        ("Hola", "2 * 3 a_b [x] a < b & c", "2 * 3 a_b [x] a < b & c"),
+        ("Hola", "*a* [x] 2 * 3 a_b", "\\*a\\* \\[x\\] 2 * 3 a_b"),
+        ("Hola", "1) a", "1\\) a"),
+        ("Hola", "# a", "\\# a"),
+        ("Hola", "- a", "\\- a"),
+        ("Hola", "`a` <b> &lt; \\* $x$", "\\`a\\` \\<b> \\&lt; \\\\\\* \\$x\\$"),
+        ("Hola", "\u00a0a\u00a0b\u00a0", "&nbsp;a\u00a0b&nbsp;"),
+        ("Hola", "a\\\u00a0", "a\\\\&nbsp;"),
+        ("Hola", "_a_ b_c", "\\_a\\_ b_c"),
+        ("Hola", "", "&nbsp;"),
+        ("[x]: y\n\nHola", "see [x]", "[x]: y\n\nsee \\[x\\]"),
+        ("[x]: y\n\nHola", "[y]: z", "[x]: y\n\n\\[y\\]: z"),
+    ],
+)
+def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) -> None:
+    assert fill(source, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "spans", "expected"),
+    [
+        # Markers stay at words, and outside of spaces.
+        ("el **gato** negro", "the black cat", [(9, 13)], "the black **cat**"),
+        ("el **gato** negro", "the black cat", [(3, 10)], "the **black** cat"),
+        ("el _gato_ x", "thecat", [(0, 3)], "*the*cat"),
+        ("el **gato** x", "the (cat)x", [(4, 9)], "the <strong>(cat)</strong>x"),
+        ("~~a~~ *b*", "cats", [(0, 2), (2, 4)], "~~ca~~*ts*"),
+        ("**a** **b**", "cats", [(0, 2), (2, 4)], "<strong>ca</strong><strong>ts</strong>"),
+        ("el **gato** x", "cat", [(3, 3)], "cat"),  # no word is emphasised
+        # Links keep their destinations, and those by reference their definitions.
+        ("[a](b 'c') d", "x y", [(2, 3)], "x [y](b 'c')"),
+        ("[a](b) d", "x", [(0, 0)], "[](b)x"),
+        ("[a] d\n\n[a]: b", "(x) y", [(0, 3)], "[(x)][a] y\n\n[a]: b"),
+        ("[a][] d\n\n[a]: b", "d a", [(2, 3)], "d [a][]\n\n[a]: b"),
+        ("[a] d\n\n[a]: b", "x]y", [(0, 3)], "[x\\]y][a]\n\n[a]: b"),
+        ("[a](b) d", "x!y", [(2, 3)], "x\\![y](b)"),
+        # Line breaks, also where Markdown has none.
+        ("> a  \n> b", "xy", [(1, 1)], "> x  \n> y"),
+        ("> a\\\n>b", "x 1. y", [(2, 2)], "> x\\\n>1\\. y"),
+        ("a  \nb", "x", [(1, 1)], "x<br>"),
+        ("a  \nb", "x", [(0, 0)], "<br>x"),
+        ("> a  \r\n> b", "xy", [(1, 1)], "> x  \r\n> y"),
+        # Images stay apart.
+        ("a ![i](j) b", "xy", [(1, 1)], "x ![i](j) y"),
+        ("a![i](j) b", "xy", [(2, 2)], "xy![i](j)"),
+        # Code and math are read side by side.
+        ("`a` x `b`", "y", [(1, 1), (1, 1)], "y`a` `b`"),
+        ("![a]x[b](c)\n\n[a]: b", "", [(0, 0), (0, 0)], "![a] [](c)\n\n[a]: b"),
+        ("[a] d\n\n[a]: b", "a(x)", [(0, 1)], "[a]\\(x)\n\n[a]: b"),
+        ("> `a\n> b` x", "y", [(0, 0)], "> `a b`y"),
+        ("|`a\\|b` x|\n|-|", "y", [(0, 0)], "|`a\\|b`y|\n|-|"),
+        ("$a$ x", "5", [(0, 0)], "$a$ 5"),
+        ("x <div>y</div>", "z", [(0, 1)], "&#32;<div>z</div>"),
+    ],
+)
+def test_elements_move_with_their_words(
+    source: str, text: str, spans: list[tuple[int, int]], expected: str
+) -> None:
+    assert move(source, text, *spans) == expected
+
+
+def test_a_translation_defines_no_link() -> None:
+    assert fill("Hola\n\nmundo", "[x]: y", "[x]") == "\\[x\\]: y\n\n[x]"
+
+
+def test_what_stays_is_in_no_segment() -> None:
+    segments = [*read(GUIDE).segments, *read(README).segments]
+    texts = "\n".join(segment.text for segment in segments)
+    for kept in ("title", "git", "echo", "sangría", "mc^2", "traduce", "example", "gato", "Ctrl"):
+        assert kept not in texts
+    for kept in ("Marca", "nota -->", "NOTE", "tip", "Guía", "[", "empezar}", "a.org", "CI"):
+        assert kept not in texts
+
+
+# --- Any document, whatever the translation -------------------------------------------------------
+
+PLAIN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+INLINE = (
+    *("hola", "mundo", " ", " ", "\n", "  \n", "\\\n", "*", "**", "_", "~~", "`x`", "``", "[", "]"),
+    *("[a](b)", "[ref]", "[**dos**](c)", "![i](j)", "<br>", "<b>", "</b>", "<kbd>•</kbd>", "\\*"),
+    *("&amp;", "<https://a.b>", "1.", "#", "a|b", ".", "!"),
+)
+PREFIXES = ("", "", "> ", "- ", "1. ", "# ", "> - ", "- > ", "* [ ] ")
+NOISE = (
+    *("one", "two,", "three", "(four)", "«five»", "a_b", "_", "*", "**x**", "`", "``", "[", "]"),
+    *("](x)", "[ref]", "[ref]: x", "#", "##", "1.", "2)", "-", "+", ">", "|", "\\", "&amp;", "<b>"),
+    *("<", "<div>", "$5", "$x$", "~~", "!", "===", "---", "\u00a0", "\n", "{#x}", ":::", "[^1]"),
+    *("https://a.b/c_d", "<!--", "    ", "\t", "```", "~~~", "重要", "\u3000"),
+)
+
+
+def list_blocks(source: str) -> list[tuple[str, str, int]]:
+    """Return the blocks of a document, those that are not translated with their texts."""
+    front = re.match(r"\ufeff?((---|\+\+\+)\n(?!\n)(.*\n)*?\2\n)?", source.replace("\r\n", "\n"))
+    assert front
+    # Lists of footnotes and definitions are not CommonMark.
+    body = source.replace("\r\n", "\n")[front.end() :]
+    body = re.sub(r"\n(?=\[\^\d\]: |: n)", "\n\n", body)
+    return [
+        (token.type, "" if token.type == "inline" else token.content, token.level)
+        for token in PLAIN.parse(body)
+    ]
+
+
+def list_elements(source: str) -> Counter[str]:
+    """Count the elements inside of texts that must not get lost."""
+    elements: Counter[str] = Counter()
+    for block in PLAIN.parse(source):
+        for token in block.children or []:
+            is_break = token.type == "hardbreak" or token.content == "<br>"
+            is_style = token.tag in ("em", "strong", "s") or re.fullmatch(
+                "</?(em|strong|del)>", token.content
+            )
+            if token.type not in ("text", "softbreak") and not is_style:
+                content = " ".join(token.content.split())  # also of code
+                elements["br" if is_break else f"{token.type} {token.attrs} {content}"] += 1
+    return elements
+
+
+def get_text(block: Token) -> str:
+    """Return the characters of a block that are translated."""
+    texts = []
+    is_address = False
+    for token in block.children or []:
+        if token.type == "text" and not is_address:
+            texts.append(token.content.replace("•", ""))
+        is_address = token.type == "link_open" and token.info == "auto"
+    return without_task("".join(texts))
+
+
+EXTENSIONS = ("$x$", "[^1]", "{#a}", "$$y$$", "\n:::\n", "\n: ", "\n[^2]: ", "\n$$\n", "\n[!TIP]\n")
+
+
+@st.composite
+def documents(draw: st.DrawFn, pieces: Sequence[str] = INLINE) -> str:
+    blocks = []
+    for _ in range(draw(st.integers(1, 3))):
+        prefix = draw(st.sampled_from(PREFIXES))
+        text = "".join(draw(st.lists(st.sampled_from(pieces), min_size=1, max_size=12)))
+        lines = [line for line in text.split("\n") if line.strip()]
+        if draw(st.booleans()):
+            blocks.append(f"| Uno | Dos |\n|---|---|\n| {text.replace(chr(10), ' ')} | x |")
+        else:
+            rest = re.sub(r"[^>]", " ", prefix)
+            blocks.append(prefix + f"\n{rest}".join(lines))
+    return "\n\n".join([*blocks, "[ref]: https://c.d", ""])
+
+
+@st.composite
+def translations(draw: st.DrawFn, source: MarkedText) -> MarkedText:
+    signs = [source.text[mark.begin] for mark in source.marks if mark.is_kept]
+    parts = draw(st.lists(st.sampled_from([*NOISE, *signs, *signs]), max_size=8))
+    text = draw(st.sampled_from(["", " "])).join(parts)
+    spans = find_words(source.text)
+    sources = st.lists(st.sampled_from(spans), max_size=2) if spans else st.just([])
+    words = [Word(*span, None, tuple(draw(sources))) for span in find_words(text)]
+    return carry_marks(source, text, words)
+
+
+@given(documents())
+def test_any_document_filled_with_its_own_text_is_the_same_bytes(source: str) -> None:
+    assert copy(read(source)) == source.encode()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_translation_is_read_as_it_was_written(data: st.DataObject) -> None:
+    source = data.draw(documents())
+    document = read(source)
+    filled = [data.draw(translations(segment)) for segment in document.segments]
+    written = document.fill(filled).decode()
+    assert list_blocks(written) == list_blocks(source)
+    assert list_elements(written) == list_elements(source)
+    before = [block for block in PLAIN.parse(source) if block.type == "inline"]
+    after = [block for block in PLAIN.parse(written) if block.type == "inline"]
+    changed = [get_text(new) for old, new in zip(before, after, strict=True) if has_letter(old)]
+    assert changed == [without_task(text.text) for text in filled]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_translation_beside_extensions_is_read_as_it_was_written(data: st.DataObject) -> None:
+    source = data.draw(documents((*INLINE, *EXTENSIONS, *EXTENSIONS)))
+    document = read(source)
+    filled = [data.draw(translations(segment)) for segment in document.segments]
+    segments = [segment.without_kept() for segment in document.segments]
+    # Texts without a letter are no segments.
+    filled = [replace(text, text="Ñ" + text.text[1:]) if text.text else text for text in filled]
+    filled = [
+        text if text.text else segment for text, segment in zip(filled, segments, strict=True)
+    ]
+    again = read(document.fill(filled).decode())
+    assert [get_letters(text) for text in again.segments] == list(map(get_letters, filled))
+    assert [count_kept(text) for text in again.segments] == list(map(count_kept, filled))
+
+
+def get_letters(text: MarkedText) -> str:
+    return "".join(text.without_kept().text.split())
+
+
+def count_kept(text: MarkedText) -> int:
+    return sum(mark.is_kept for mark in text.marks)
+
+
+def without_task(text: str) -> str:
+    """Return a text without spaces, and without the box of a task."""
+    return re.sub(r"^(\[\])+", "", "".join(text.split()))
+
+
+def has_letter(block: Token) -> bool:
+    return any(map(str.isalpha, get_text(block)))
+
+
+HOSTILE = (
+    *("[", "![", "*a ", "**a _b", "> ", "- ", "`a ``", "<a ", "<!--", "$a ", "$$a\n", "[^", "{#"),
+    *("[a](", "|", "|a\n|-\n", "<b>", "</b>", "\\", "&", "~~a", "[x]: y\n", "\n- a\n  - b"),
+    *("[a][b] ", "![a](b) ", "$$\n", "---\n", "a  \n", "<i>*</i>", "1. ", "_*", "[^a]: b\n"),
+)
+
+
+@pytest.mark.parametrize("begin", HOSTILE)
+@pytest.mark.parametrize("end", ["", "</b>", "]"])
+def test_hostile_documents_take_bounded_time(begin: str, end: str) -> None:
+    source = begin * (4_000 // len(begin)) + "hola" + end * 1_000 + "\n\nhola"
+    began = time.monotonic()
+    document = read(source)
+    assert copy(document) == source.encode()
+    document.fill([replace(s.without_kept(), text="*x") for s in document.segments])
+    assert time.monotonic() - began < 10  # a hundredth of it if it is linear
