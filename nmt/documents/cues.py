@@ -183,22 +183,20 @@ class Sentence:
         boundaries = [i for i, content in enumerate(self._contents) if content.kind == "cue"]
         scale = len(text) / max(len(source.text), 1)
         shares = [0.0, *(source.marks[i].begin * scale for i in boundaries), float(len(text))]
+        breaks = [
+            (content.cue, mark.begin)
+            for content, mark in zip(self._contents, marks, strict=True)
+            if content.kind == "break"
+        ]
         ideals, limits = [], []
         for cue, boundary in enumerate(boundaries, 1):
             before, share, after = shares[cue - 1 : cue + 2]
             earliest, latest = share - (share - before) / 3, share + (after - share) / 3
             ideals.append(min(max(marks[boundary].begin, earliest), latest))
-            breaks = [
-                (content.cue < cue, mark.begin)
-                for content, mark in zip(self._contents, marks, strict=True)
-                if content.kind == "break"
-            ]
-            limits.append(
-                (
-                    max((at for is_before, at in breaks if is_before), default=0),
-                    min((at for is_before, at in breaks if not is_before), default=len(text)),
-                )
-            )
+            low = max((at for number, at in breaks if number < cue), default=0)
+            high = min((at for number, at in breaks if number >= cue), default=len(text))
+            space = len(text[low:]) - len(text[low:].lstrip())  # a line has a word
+            limits.append((low + space, high))
         chosen = _choose_breaks(text, ideals, _COMFORT, limits)
         return [0, *chosen, *[len(text)] * (len(ideals) - len(chosen)), len(text)]
 

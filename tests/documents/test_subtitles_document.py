@@ -146,6 +146,8 @@ def test_tags_are_marks() -> None:
     assert voice[:2] == (0, 40)  # one element over both cues
     assert boundary[:2] == (20, 20)
     assert color[:2] == (34, 39)
+    (moment,) = read(WEBVTT).segments[1].marks
+    assert moment[:2] == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +211,14 @@ def test_cue_without_letters_is_no_segment_and_separates() -> None:
     ]
 
 
+def test_blank_lines() -> None:
+    assert segments("Vivo aquí\n  \nde verdad. Ana", "no.") == ["Vivo aquí de verdad. Ana no."]
+    assert len(read(cues("Vivo aquí.\n \nTú no.")).segments) == 2
+    webvtt = "WEBVTT\n\n" + cues("Vivo aquí\n \nde verdad.\n\nNo es un subtítulo.", "&nbsp;")
+    assert [each.text for each in read(webvtt).segments] == ["Vivo aquí de verdad."]
+    assert fill(webvtt, MarkedText("I really live here."))[0] == "I really\nlive here."
+
+
 def test_numbers_and_names_of_cues_are_not_text() -> None:
     compact = "1\n00:00:01,000 --> 00:00:02,000\nHola.\n2\n00:00:02,000 --> 00:00:03,000\nAdiós."
     assert [each.text for each in read(compact).segments] == ["Hola.", "Adiós."]
@@ -236,6 +246,21 @@ def test_sentences_of_lines_stay_on_their_lines() -> None:
     assert fill(cues(text), translation) == ["She left and was gone.\nAna came."]
 
 
+def test_line_break_keeps_lines_short() -> None:
+    to = "Whoever came here from so far away in winter, did not expect this to be there now"
+    assert translate("Quien vino aquí de tan lejos\nno esperaba esto.", to=to) == [
+        "Whoever came here from so far away in\nwinter, did not expect this to be there now"
+    ]
+
+
+def test_line_break_is_before_elements_and_after_dashes() -> None:
+    text = "Esta es la primera\n<i>parte de todo</i>."
+    assert translate(text, to="It is a beginning about everything nice.") == [
+        "It is a beginning\n<i>about everything nice</i>."
+    ]
+    assert translate("-Hola,\namigo.", to="- Extraordinarily!") == ["-Extraordinarily!"]
+
+
 def test_long_translation_of_one_line_gets_a_second() -> None:
     to = "This translation is much longer than the line of its source."
     assert translate("Es una frase.", to=to) == [
@@ -252,6 +277,13 @@ def test_dialogue_keeps_its_lines_and_dashes(dash: str) -> None:
     (segment,) = read(cues(text)).segments
     translation = carry_marks(segment, f"{dash[0]} Are you?{BREAK}{dash[0]} Never.", [])
     assert fill(cues(text), translation) == [f"{dash}Are you?\n<i>{dash}Never.</i>"]
+
+
+def test_long_line_of_dialogue_stays_one_line() -> None:
+    (segment,) = read(cues("-¿Vienes?\n-No.")).segments
+    long = "- Are you coming to the party, or do you have another plan?"
+    translation = carry_marks(segment, f"{long}{BREAK}- No.", [])
+    assert fill(cues("- ¿Vienes?\n- No."), translation) == [f"{long}\n- No."]
 
 
 def test_numbers_below_zero_are_no_dialogue() -> None:
@@ -275,12 +307,39 @@ def test_alignment_decides_where_cues_begin() -> None:
     ]
 
 
+def test_cues_begin_after_punctuation_if_it_is_near() -> None:
+    text = cues("Si vienes a casa,", "te espero allí.")
+    (segment,) = read(text).segments
+    boundary = segment.marks[0]._replace(begin=20, end=20)
+    translation = MarkedText("If you come home, I will wait for you there.", (boundary,))
+    assert fill(text, translation) == ["If you come home,", "I will wait for you there."]
+
+
+def test_line_break_stays_in_its_cue() -> None:
+    text = cues("Se fue.\nEntonces él dijo que", "nunca jamás volvería aquí.")
+    (segment,) = read(text).segments
+    line_break, boundary = segment.marks
+    first, second = "She went away from this place at that time.", "Then he said he never would."
+    marks = (
+        line_break._replace(begin=len(first), end=len(first)),
+        boundary._replace(begin=20, end=20),
+    )
+    assert fill(text, MarkedText(f"{first} {second}", marks)) == [
+        f"{first}\nThen",
+        "he said he never would.",
+    ]
+
+
 def test_cues_are_not_empty_while_there_are_words() -> None:
     texts = ("Y", "entonces", "llegó el día que", "todos esperábamos.")
     assert translate(*texts, to="a b c d") == ["a", "b", "c", "d"]
     assert translate(*texts, to="extraordinarily b c d") == ["extraordinarily", "b", "c", "d"]
     assert translate(*texts, to="a b c extraordinarily") == ["a", "b", "c", "extraordinarily"]
     assert [each for each in translate(*texts, to="a b") if each] == ["a", "b"]
+    assert translate(*texts, to=" a b c d") == ["a", "b", "c", "d"]
+    assert translate("Vivo", "en", to=" a b") == ["a", "b"]
+    texts = ("Una frase muy larga que", "no", "y", "ya.")
+    assert translate(*texts, to="a b c d") == ["a", "b", "c", "d"]
     assert len(translate(*texts, to="那一天終於來了。")) == 4
     assert all(translate(*texts, to="那一天終於來了。"))
 
@@ -313,6 +372,32 @@ def test_point_stays_in_its_cue_wherever_it_is_carried() -> None:
     assert fill(text, translation) == ["I thought", "{\\b1}you were not coming."]
 
 
+def test_point_leaves_an_element_that_is_not_in_its_cue() -> None:
+    text = cues("<b>Pensaba <i>que</i></b>", "<b><i>no{\\b1}</i> ibas a venir.</b>")
+    (segment,) = read(text).segments
+    bold, italic, boundary, point = segment.marks
+    marks = (
+        bold._replace(begin=0, end=30),
+        italic._replace(begin=2, end=9),
+        boundary._replace(begin=10, end=10),
+        point._replace(begin=4, end=4),
+    )
+    assert fill(text, MarkedText("I thought you were not coming.", marks)) == [
+        "<b>I <i>thought</i></b>",
+        "<b>{\\b1}you were not coming.</b>",
+    ]
+
+
+def test_space_is_outside_of_elements() -> None:
+    for text in ("<i>Hola </i>amigo", "<i>Hola</i> amigo", "<i> Hola </i> amigo"):
+        (segment,) = read(cues(text)).segments
+        assert segment.text == "Hola amigo"
+        assert segment.marks[0][:2] == (0, 4)
+    (segment,) = read(cues("Hola <i> amigo</i>")).segments
+    assert segment.text == "Hola amigo"
+    assert segment.marks[0][:2] == (5, 10)
+
+
 def test_marks_move_and_nest() -> None:
     text = cues("La <b>casa <i>roja</i></b> es grande.")
     (segment,) = read(text).segments
@@ -325,6 +410,8 @@ def test_marks_move_and_nest() -> None:
 
 
 def test_unpaired_and_crossed_tags_are_written() -> None:
+    (segment,) = read(cues("Hola <b>a <i>ti</b> y todos")).segments
+    assert [mark[:2] for mark in segment.marks] == [(5, 17), (7, 17), (9, 9)]
     assert translate("Hola</i> a <b>todos", to="Hello to all") == ["Hello</i> to <b>all"]
     assert translate("<b><i>Hola</b> amigo</i>", to="Hello friend") == [
         "<b><i>Hello</b> friend</i>"
@@ -350,12 +437,13 @@ def test_webvtt_is_escaped() -> None:
 
 
 def test_subrip_translation_has_no_markup_or_lines_of_its_own() -> None:
-    to = "<i>x</i> {\\an8} <nombre> 3 < 4\r\n\r\n9\n00:00:09,000 --> 00:00:10,000 y"
+    to = "<i>x</i> {\\an8} <nombre> 3 < 4\r\n\r\n9\n\u2028\r00:00:09,000 --> 00:00:10,000 y"
     (filled,) = translate("Hola.", to=to)
     assert " ".join(filled.split()) == (
         "‹i>x‹/i> (\\an8} <nombre> 3 < 4 9 00:00:09,000 --› 00:00:10,000 y"
     )
-    assert "\n\n" not in filled
+    assert filled.count("\n") == 1
+    assert not set("\r\u2028") & set(filled)
 
 
 def test_line_ends_are_those_of_the_document() -> None:
