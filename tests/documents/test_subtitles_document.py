@@ -246,6 +246,15 @@ def test_sentences_of_lines_stay_on_their_lines() -> None:
     assert fill(cues(text), translation) == ["She left and was gone.\nAna came."]
 
 
+def test_space_after_a_line_break_is_no_word() -> None:
+    text = cues("Ella se fue.\nVivo en\nesta casa.")
+    (segment,) = read(text).segments
+    line_break = segment.marks[0]._replace(begin=4, end=4)
+    assert fill(text, MarkedText("Bye. Extraordinarily a", (line_break,))) == [
+        "Bye.\nExtraordinarily\na"
+    ]
+
+
 def test_line_break_keeps_lines_short() -> None:
     to = "Whoever came here from so far away in winter, did not expect this to be there now"
     assert translate("Quien vino aquí de tan lejos\nno esperaba esto.", to=to) == [
