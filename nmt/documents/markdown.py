@@ -51,8 +51,8 @@ class MarkdownDocument:
 
     def __init__(self, text: str, encoding: str) -> None:
         self._text, self._encoding = text, encoding
-        # The parser wants \n and no NUL; positions differ by the \r of \r\n.
-        self._source = _LINE_END.sub("\n", text).replace("\0", "\ufffd")
+        # The parser wants \n; positions differ by the \r of \r\n.
+        self._source = _LINE_END.sub("\n", text)
         returns = enumerate(re.finditer("\r\n", text))
         self._returns = [match.start() - count for count, match in returns]
         line_end = _LINE_END.search(text)

@@ -13,7 +13,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-Item = tuple[str, str]  # what a token means: its type, and its text, source or address
+Item = tuple[str, str]  # what a token means: its type, and its text or source
 TEXTS = frozenset(("text", "text_special", "softbreak"))
 SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
 
@@ -91,8 +91,6 @@ def describe(tokens: Iterable[Token], content: str) -> list[Item]:
     for token in tokens:
         if token.type in TEXTS:
             items.append(("text", read_text(token)))
-        elif token.type == "link_open":
-            items.append((token.type, f"{token.attrs.get('href')} {token.attrs.get('title')}"))
         elif token.type in SOURCES:
             items.append((token.type, join_lines(content[slice(*token.meta["span"])])))
         else:

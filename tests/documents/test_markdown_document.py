@@ -191,6 +191,36 @@ def test_marks_are_the_inline_elements() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "contents"),
+    [
+        ("x <b>y <i>z</i></b>", ["y z", "z"]),
+        ("x <b>y</i> z", ["", ""]),
+        ("x *y <b>z* a</b>", ["y z", "", ""]),
+        ("x <b><img>y</b>", ["y", ""]),
+        ("x <span class='notranslate'>*y*</span><br/>z", ["\uf000", "\n"]),
+    ],
+)
+def test_tags_are_marks(source: str, contents: list[str]) -> None:
+    [segment] = read(source).segments
+    assert [segment.text[mark.begin : mark.end] for mark in segment.marks] == contents
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("---\na: b\n---\nx", ["x"]),
+        ("+++\na: b\n+++\nx", ["x"]),
+        ("---\na: b\n...\nx", ["x"]),
+        ("---\n\na\n\n---\n", ["a"]),
+        ("---\na", ["a"]),
+        ("x\n\n---\na\n---\n", ["x", "a"]),
+    ],
+)
+def test_front_matter_is_no_text(source: str, texts: list[str]) -> None:
+    assert [segment.text for segment in read(source).segments] == texts
+
+
 DOCUMENTS = [
     GUIDE,
     README,
@@ -213,12 +243,12 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("source", DOCUMENTS)
+@pytest.mark.parametrize("source", DOCUMENTS, ids=range(len(DOCUMENTS)))
 def test_a_document_filled_with_its_own_text_is_the_same_bytes(source: str) -> None:
     assert copy(read(source)) == source.encode()
 
 
-@pytest.mark.parametrize("source", DOCUMENTS)
+@pytest.mark.parametrize("source", DOCUMENTS, ids=range(len(DOCUMENTS)))
 def test_a_changed_document_has_the_same_blocks(source: str) -> None:
     document = read(source)
     changed = [
@@ -261,6 +291,8 @@ def test_other_encodings_are_read_and_written() -> None:
         ("Hola", "- a", "\\- a"),
         ("Hola", "`a` <b> &lt; \\* $x$", "\\`a\\` \\<b> \\&lt; \\\\\\* \\$x\\$"),
         ("Hola", "\u00a0a\u00a0b\u00a0", "&nbsp;a\u00a0b&nbsp;"),
+        ("Hola", "a\\\u00a0", "a\\\\&nbsp;"),
+        ("Hola", "_a_ b_c", "\\_a\\_ b_c"),
         ("Hola", "", "&nbsp;"),
         ("[x]: y\n\nHola", "see [x]", "[x]: y\n\nsee \\[x\\]"),
         ("[x]: y\n\nHola", "[y]: z", "[x]: y\n\n\\[y\\]: z"),
@@ -293,11 +325,16 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("> a\\\n>b", "x 1. y", [(2, 2)], "> x\\\n>1\\. y"),
         ("a  \nb", "x", [(1, 1)], "x<br>"),
         ("a  \nb", "x", [(0, 0)], "<br>x"),
+        ("> a  \r\n> b", "xy", [(1, 1)], "> x  \r\n> y"),
         # Images stay apart.
         ("a ![i](j) b", "xy", [(1, 1)], "x ![i](j) y"),
         ("a![i](j) b", "xy", [(2, 2)], "xy![i](j)"),
         # Code and math are read side by side.
         ("`a` x `b`", "y", [(1, 1), (1, 1)], "y`a` `b`"),
+        ("![a]x[b](c)\n\n[a]: b", "", [(0, 0), (0, 0)], "![a] [](c)\n\n[a]: b"),
+        ("[a] d\n\n[a]: b", "a(x)", [(0, 1)], "[a]\\(x)\n\n[a]: b"),
+        ("> `a\n> b` x", "y", [(0, 0)], "> `a b`y"),
+        ("|`a\\|b` x|\n|-|", "y", [(0, 0)], "|`a\\|b`y|\n|-|"),
         ("$a$ x", "5", [(0, 0)], "$a$ 5"),
         ("x <div>y</div>", "z", [(0, 1)], "&#32;<div>z</div>"),
     ],
@@ -306,6 +343,10 @@ def test_elements_move_with_their_words(
     source: str, text: str, spans: list[tuple[int, int]], expected: str
 ) -> None:
     assert move(source, text, *spans) == expected
+
+
+def test_a_translation_defines_no_link() -> None:
+    assert fill("Hola\n\nmundo", "[x]: y", "[x]") == "\\[x\\]: y\n\n[x]"
 
 
 def test_what_stays_is_in_no_segment() -> None:
