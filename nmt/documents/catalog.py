@@ -17,7 +17,7 @@ import yaml
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.documents.marked import MarkedText, has_letters, mark_plain
 from nmt.errors import UserError
 from nmt.text.spans import find_spans
 
@@ -75,7 +75,7 @@ class CatalogDocument:
         self._text = text
         self._encoding = encoding
         self._strings = [each for each in _find_strings(text) if _is_translatable(each.value)]
-        self.segments: Sequence[MarkedText] = [_read(each.value) for each in self._strings]
+        self.segments: Sequence[MarkedText] = [mark_plain(each.value) for each in self._strings]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the catalogue with other texts: see `Document.fill`."""
@@ -280,16 +280,10 @@ def _is_translatable(value: str) -> bool:
         return False
     done = 0
     for begin, end in find_spans(core):
-        if any(map(str.isalpha, core[done:begin])):
+        if has_letters(core[done:begin]):
             return True
         done = end
-    return any(map(str.isalpha, core[done:]))
-
-
-def _read(value: str) -> MarkedText:
-    builder = MarkedTextBuilder()
-    builder.add_text(value)
-    return builder.build()
+    return has_letters(core[done:])
 
 
 def extract(data: bytes, options: DocumentOptions) -> CatalogDocument:

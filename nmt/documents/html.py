@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
+from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
 # Elements inside of a sentence; all others, unknown ones included, end it.
 _INLINE = frozenset(
@@ -191,17 +191,16 @@ class HtmlDocument:
         if self._tokens[index].name != "sup" or end is None:
             return False
         return not any(
-            token.kind == "text" and _has_letters(unescape(raw))
+            token.kind == "text" and has_letters(unescape(raw))
             for token, raw in zip(self._tokens[index:end], self._raw[index:end], strict=True)
         )
 
     def _find_attributes(self, index: int) -> Iterator[_Attribute]:
         for match in _ATTRIBUTES.finditer(self._raw[index]):
             value = match[1] or match[2]
-            if _has_letters(value):
-                builder = MarkedTextBuilder()
-                builder.add_text(_collapse(value))
-                yield _Attribute(index, *match.span(1 if match[1] else 2), builder.build())
+            if has_letters(value):
+                span = match.span(1 if match[1] else 2)
+                yield _Attribute(index, *span, mark_plain(_collapse(value)))
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
         """Yield the segments of a run: tags whose counterpart is elsewhere end one."""
@@ -266,7 +265,7 @@ class HtmlDocument:
             else:
                 builder.add_empty()
                 elements.append(_Element(i, end - 1, False))
-        if _has_letters(builder.text):
+        if has_letters(builder.text):
             tokens = run[first][0], run[last - 1][1]
             yield _Inline(*tokens, builder.build(), elements)
 
@@ -326,10 +325,6 @@ def _first_token(target: _Inline | _Attribute) -> int:
 
 def _collapse(raw: str) -> str:
     return _SPACE.sub(" ", unescape(raw))
-
-
-def _has_letters(text: str) -> bool:
-    return any(map(str.isalpha, text))
 
 
 def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:

@@ -18,7 +18,7 @@ from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe
-from nmt.documents.marked import MarkedText
+from nmt.documents.marked import MarkedText, has_letters
 
 # A byte order mark, then lines between --- or +++; an empty line after the first is a rule's.
 _FRONT = re.compile(
@@ -67,7 +67,7 @@ class MarkdownDocument:
         for passage in self._find_passages():
             reader = Reader(passage.content, self._parser.parse_inline(passage.content))
             segment = reader.read()
-            if any(map(str.isalpha, segment.text)):
+            if has_letters(segment.text):
                 segments.append(segment)
                 self._passages.append(passage)
                 self._elements.append(reader.elements)

@@ -159,3 +159,15 @@ class MarkedTextBuilder:
         while self._opened:
             self.close()
         return MarkedText(self.text, tuple(self._marks))
+
+
+def mark_plain(text: str) -> MarkedText:
+    """Return a text without elements."""
+    builder = MarkedTextBuilder()
+    builder.add_text(text)
+    return builder.build()
+
+
+def has_letters(text: str) -> bool:
+    """Whether a text has anything to translate."""
+    return any(map(str.isalpha, text))

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from nmt.documents.marked import MarkedText
-from nmt.documents.xml import Edits, Element, XmlText, get_attribute, has_letters, local_name
+from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.xml import Edits, Element, XmlText, get_attribute, local_name
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
 
 _NAMES = "urn:oasis:names:tc:opendocument:xmlns:"

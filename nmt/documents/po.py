@@ -13,7 +13,7 @@ import polib
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.documents.marked import MarkedText, has_letters, mark_plain
 from nmt.errors import UserError
 
 _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
@@ -61,7 +61,7 @@ class PoDocument:
         self._language = options.target_language
         self._messages = list(self._find_messages(_parse(text, self._lines)))
         texts = [text for message in self._messages for text in message.texts]
-        self.segments: Sequence[MarkedText] = [_read(text) for text in texts]
+        self.segments: Sequence[MarkedText] = [mark_plain(text) for text in texts]
 
     def _find_messages(self, catalogue: polib.POFile) -> Iterator[_Message]:
         match = _FORMS.search(catalogue.metadata.get("Plural-Forms", ""))
@@ -78,7 +78,7 @@ class PoDocument:
             if len(kept) >= (forms if has_plural else 1):
                 continue
             texts = [entry.msgid, entry.msgid_plural][has_plural and forms == 1 :][: 1 + has_plural]
-            if any(map(str.isalpha, "".join(texts))):
+            if has_letters("".join(texts)):
                 count = forms if has_plural else 0
                 yield _Message(begin, tuple(texts), kept, count, entry.fuzzy)
 
@@ -167,12 +167,6 @@ def _parse(text: str, lines: list[str]) -> polib.POFile:
         raise UserError(
             f"the gettext catalogue has a syntax error {place}: correct it, msgfmt tells more"
         ) from error
-
-
-def _read(text: str) -> MarkedText:
-    builder = MarkedTextBuilder()
-    builder.add_text(text)
-    return builder.build()
 
 
 def _is_translation(line: str) -> bool:

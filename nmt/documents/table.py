@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.documents.marked import MarkedText, has_letters, mark_plain
 from nmt.errors import UserError
 
 _DELIMITERS = ",;\t"
@@ -57,7 +57,7 @@ class TableDocument:
         body = rows if has_header else chain([first], rows)
         chosen = (row[index] for row in body for index in indices if index < len(row))
         self._cells = [cell for cell in chosen if _is_translatable(cell.value)]
-        self.segments: Sequence[MarkedText] = [_read(cell.value) for cell in self._cells]
+        self.segments: Sequence[MarkedText] = [mark_plain(cell.value) for cell in self._cells]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the table with other texts: see `Document.fill`."""
@@ -180,13 +180,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
 
 def _is_translatable(value: str) -> bool:
     """Whether a cell is a text and no formula."""
-    return any(map(str.isalpha, value)) and not value.startswith("=")
-
-
-def _read(value: str) -> MarkedText:
-    builder = MarkedTextBuilder()
-    builder.add_text(value)
-    return builder.build()
+    return has_letters(value) and not value.startswith("=")
 
 
 def extract(data: bytes, options: DocumentOptions) -> TableDocument:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, MarkedTextBuilder
+from nmt.documents.marked import MarkedText, mark_plain
 
 _PARAGRAPH = re.compile(r"[^\s\ufeff](?:.*\S)?(?:[^\S\n]*\n(?![^\S\n]*\n)[^\S\n]*\S(?:.*\S)?)*")
 
@@ -21,9 +21,7 @@ class TextDocument:
         self.segments: Sequence[MarkedText] = [self._read(*span) for span in self._spans]
 
     def _read(self, begin: int, end: int) -> MarkedText:
-        builder = MarkedTextBuilder()
-        builder.add_text(" ".join(self._text[begin:end].split()))
-        return builder.build()
+        return mark_plain(" ".join(self._text[begin:end].split()))
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the text with other paragraphs: see `Document.fill`."""

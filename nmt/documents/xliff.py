@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from lxml import etree
 
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText
+from nmt.documents.marked import MarkedText, has_letters
 from nmt.documents.xml import (
     Edits,
     Element,
     XmlText,
     get_attribute,
-    has_letters,
     local_name,
     set_attribute,
 )

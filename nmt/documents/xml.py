@@ -142,11 +142,6 @@ def local_name(element: Element, namespace: str | None) -> str:
     return str(name.localname) if name.namespace == namespace else ""
 
 
-def has_letters(text: str) -> bool:
-    """Whether there is anything to translate in a text."""
-    return any(map(str.isalpha, text))
-
-
 def _check_encoding(encoding: str) -> None:
     if not _ENCODINGS.fullmatch(encoding):
         raise UserError(f"the document's encoding {encoding} is unsupported: convert it to UTF-8")
