@@ -156,8 +156,9 @@ def check_document(arguments: argparse.Namespace) -> None:
         "--prefix": arguments.prefix,
         "--quality": arguments.quality,
         "--attention": arguments.attention,
-        "--encoding": arguments.encoding,
     }
+    if arguments.encoding and input_format(arguments) == "office":
+        raise UserError(f"--encoding is for text, and {arguments.file} is an archive: leave it out")
     for option, value in only_for_lines.items():
         if value:
             raise UserError(

@@ -242,12 +242,12 @@ def run(arguments: argparse.Namespace) -> None:
     check(arguments)
     paths = run_folders(arguments)
     folder = RunFolder.open(paths[0])  # a missing run is reported before a large file is read
-    document = None
-    if input_format(arguments) != LINES:
+    document, name = None, input_format(arguments)
+    if name != LINES:
         from nmt.documents.files import read_document, write_translated
 
         options = DocumentOptions(*folder.config.data.languages, arguments.columns)
-        document = read_document(arguments.file, input_format(arguments), options)
+        document = read_document(arguments.file, name, options, arguments.encoding)
     elif arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
     # Heavy imports, after the arguments are checked.
@@ -385,8 +385,7 @@ def draw_attention(
     """Draw attention, and print the names of the files."""
     from nmt.analysis.pictures.attention_files import write_attention
 
-    for path in write_attention(translator, sentences, translations, out):
-        print(path, file=sys.stderr)
+    print(*write_attention(translator, sentences, translations, out), sep="\n", file=sys.stderr)
 
 
 def main() -> None:

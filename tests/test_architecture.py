@@ -80,7 +80,7 @@ ROOMS = {
         "inference",
     }
     | {"model", "runs", "startup", "text"},
-    "documents": {"errors", "files", "inference", "text"},
+    "documents": {"data", "errors", "files", "inference", "text"},
     "serving": {"errors", "inference", "viewer"},
     "arguments": {"config", "documents", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`

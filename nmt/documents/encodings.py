@@ -28,5 +28,6 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
         return data.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         raise UserError(
-            f"the document is not {encoding.upper()} ({error}): convert it to UTF-8"
+            f"the document is not {encoding.upper()} ({error}): give --encoding NAME, or convert "
+            "it to UTF-8"
         ) from error

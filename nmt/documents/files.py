@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmt.data.encodings import open_text
 from nmt.documents.formats import Document, DocumentOptions, extract
 from nmt.documents.translating import DocumentReport, translate_document
 from nmt.errors import UserError, attach_filename
@@ -20,8 +21,17 @@ if TYPE_CHECKING:
 _MAX_BYTES = 256 << 20
 
 
-def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
+def read_document(
+    path: Path, name: str, options: DocumentOptions, encoding: str | None = None
+) -> Document:
     """Read a document.
+
+    Args:
+        path: of the file.
+        name: of the format.
+        options: what the format may need to know.
+        encoding: one of Python's text encodings, for formats that are text; the document becomes
+            UTF-8. None: UTF-8, UTF-16 with a byte order mark, or what the document names.
 
     Raises:
         UserError: the file is unreadable, too large, damaged or hostile.
@@ -33,7 +43,8 @@ def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
                 f"{path} has {size >> 20:,} MiB: split it into documents of at most "
                 f"{_MAX_BYTES >> 20} MiB"
             )
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = (open_text(file, str(path), encoding) if encoding else file).read()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     try:

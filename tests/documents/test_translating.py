@@ -144,6 +144,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_document(path, "html", DocumentOptions())
 
 
+def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.srt", tmp_path / "b.srt"
+    source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nSí señor\n".encode("cp1252"))
+    document = read_document(source, "subtitles", DocumentOptions(), "cp1252")
+    write_translated(document, target, Backwards().translator, SearchRequest())
+    assert "SEÑOR SÍ" in target.read_text(encoding="utf-8")
+    with pytest.raises(UserError, match=r"a\.srt"):
+        read_document(source, "subtitles", DocumentOptions(), "ascii")
+
+
 def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
