@@ -64,7 +64,11 @@ class _Carrier:
         self._text = text
         self._words = words
         self._shares = _SourceShares(words)
+        kept = {mark.begin for mark in source.marks if mark.is_kept}
+        # With spaces in place of kept elements.
+        self._translated = "".join(" " if i in kept else c for i, c in enumerate(source.text))
         self._kept = self._find_kept()
+        self._points = self._find_points()
         begin = len(text) - len(text.lstrip())
         whole = _Area((begin, max(begin, len(text.rstrip()))), (0, len(words)))
         self._areas: dict[int | None, _Area] = {None: whole}
@@ -111,8 +115,18 @@ class _Carrier:
                     searched[sign] = at + 1
         return places
 
+    def _find_points(self) -> dict[int, int]:
+        """Return where kept elements come, and those with nothing but kept ones inside."""
+        points = dict(self._kept)
+        for index, at in self._kept.items():
+            parent = self._source.marks[index].parent
+            while parent is not None and not self._has_words(self._source.marks[parent]):
+                points.setdefault(parent, at)
+                parent = self._source.marks[parent].parent
+        return points
+
     def _has_words(self, mark: Mark) -> bool:
-        return not mark.is_kept and bool(self._source.text[mark.begin : mark.end].strip())
+        return bool(self._translated[mark.begin : mark.end].strip())
 
     def _place_words(self, mark: Mark) -> _Area:
         """Return the words of an element: those of its parent that no sibling has."""
@@ -142,7 +156,7 @@ class _Carrier:
     def _place_point(self, index: int) -> int:
         """Return where an element without words comes: never inside of a sibling."""
         mark = self._source.marks[index]
-        at = self._kept.get(index)
+        at = self._points.get(index)
         if at is None:
             at = self._find_neighbor(mark)
         begin, end = self._areas[mark.parent].characters

@@ -111,6 +111,8 @@ def test_empty_elements_keep_their_place(tagged: str, text: str, links: str, exp
 def test_kept_elements_come_where_their_character_does() -> None:
     assert carry("Usa <k/> aquí", "Here use \uf000", "2 0 1") == "Here use <0></0>"
     assert carry("<k/> y <k/>", "\uf001 and \uf000", "2 1 0") == "<1></1> and <0></0>"
+    # Nothing but kept elements inside.
+    assert carry("La <b><k/></b> casa", "it \uf000 is", "0 1 2") == "it <0><1></1></0> is"
     # Lost: after the word before it. Repeated: once.
     assert carry("Usa <k/> aquí", "use here", "0 2") == "use <0></0>here"
     assert carry("Usa <k/>", "use \uf000 \uf000", "0 1 1") == "use <0></0> "
