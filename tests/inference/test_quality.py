@@ -163,8 +163,16 @@ def test_a_request_gets_confidence_and_words(translator: Translator, model: Qual
         words = [translation.text[word.begin : word.end] for word in translation.words]
         assert "".join(words) == "".join(translation.text.split())
         for word in translation.words:
+            assert word.confidence is not None
             assert 0 < word.confidence < 1 or word.confidence == 1
             assert all(text[begin:end].strip() for begin, end in word.sources)
+    assert empty[0].words == ()
+    # The same words without their confidence, and without a fit.
+    unfitted = Translator(Engines(translator.engine), translator.tokenizer, DECODING)
+    [aligned, empty] = unfitted.run([text, ""], SearchRequest(n_best=2, words=True))
+    for with_words, translation in zip(aligned, described, strict=True):
+        words = tuple(replace(word, confidence=None) for word in translation.words)
+        assert with_words == replace(translation, confidence=None, words=words)
     assert empty[0].words == ()
     # One segment: its confidence is the mean probability of its tokens.
     [[best]] = sure.run(["Sí."], SearchRequest(quality=True))
