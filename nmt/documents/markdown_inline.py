@@ -133,7 +133,8 @@ class Writer:
 
     Args:
         elements: what its marks are.
-        style: how emphasis is written: as in the "source", with a "star", as "html".
+        style: how emphasis is written: as in the "source", with a "star", as "html", as line
+            breaks are then.
         is_escaped: whether characters with a meaning are escaped.
     """
 
@@ -167,7 +168,7 @@ class Writer:
         element = self._elements[index]
         if element.kind == "break":
             self._has_space = False
-            if self._is_at_line_begin:
+            if self._is_at_line_begin or self._style == "html":
                 self._put("<br>", (("html_inline", "<br>"),))
             else:
                 self._put(element.begin, element.items)

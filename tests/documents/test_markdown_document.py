@@ -463,6 +463,14 @@ def test_any_translation_is_read_as_it_was_written(data: st.DataObject) -> None:
     assert changed == [without_task(text.text) for text in filled]
 
 
+def test_a_line_that_would_mean_more_follows_a_tag() -> None:
+    """A line of nothing but {#a} is a block's attribute list."""
+    document = read("hola  \n{#a}hola")
+    [segment] = document.segments
+    marks = tuple(mark._replace(begin=3, end=3) for mark in segment.marks)
+    assert document.fill([MarkedText("one", marks)]).decode() == "one<br>{#a}"
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_any_translation_beside_extensions_is_read_as_it_was_written(data: st.DataObject) -> None:
