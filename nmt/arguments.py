@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nmt.config.decoding import ENGINES, QUANTIZATIONS, UNITS
-from nmt.documents.formats import LINES, NAMES, find_format
+from nmt.documents.formats import LINES, NAMES, NAMING_ENCODING, find_format
 from nmt.errors import UserError, fail
 
 Subcommands = Any  # what `add_subparsers` returns: argparse's own type is private
@@ -157,8 +157,10 @@ def check_document(arguments: argparse.Namespace) -> None:
         "--quality": arguments.quality,
         "--attention": arguments.attention,
     }
-    if arguments.encoding and input_format(arguments) == "office":
-        raise UserError(f"--encoding is for text, and {arguments.file} is an archive: leave it out")
+    if arguments.encoding and input_format(arguments) in NAMING_ENCODING:
+        raise UserError(
+            f"--encoding cannot be given for {arguments.file}: its format names its encoding"
+        )
     for option, value in only_for_lines.items():
         if value:
             raise UserError(

@@ -246,8 +246,9 @@ def run(arguments: argparse.Namespace) -> None:
     if name != LINES:
         from nmt.documents.files import read_document, write_translated
 
-        options = DocumentOptions(*folder.config.data.languages, arguments.columns)
-        document = read_document(arguments.file, name, options, arguments.encoding)
+        languages = folder.config.data.languages
+        options = DocumentOptions(*languages, arguments.columns, arguments.encoding)
+        document = read_document(arguments.file, name, options)
     elif arguments.file and arguments.file.is_file():
         check_encoding(arguments.file, arguments.encoding or UTF_8)
     # Heavy imports, after the arguments are checked.

@@ -359,7 +359,7 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--format", "html", "Hola."], "--format is for a document: give it as --file"),
     (["--file", "RUN/corpus.json", "--format", "lines", "--columns", "1"], "--columns is for a"),
     (["--file", "RUN/corpus.json", "--nbest", "2"], "--nbest is for lines, and"),
-    (["--file", "RUN/corpus.json", "--format", "office", "--encoding", "cp1252"], "is an archive"),
+    (["--file", "RUN/corpus.json", "--format", "office", "--encoding", "cp1252"], "names its enc"),
     (["--file", "RUN/corpus.json", "--resume"], "give --format lines"),
     (["--whole", "--unit", "sentence", "Hola."], "leave --unit sentence out"),
     (["--unit", "word", "Hola."], "invalid choice"),

@@ -18,7 +18,7 @@ Range = tuple[int, int]  # [begin, end)
 
 # Share of its sources from which on a word belongs to an element; less than half, so that elements
 # whose words are not contiguous are around more words rather than fewer.
-_MOST_OF = 0.45
+_MIN_SHARE = 0.45
 
 
 def carry_marks(source: MarkedText, text: str, words: Sequence[Word]) -> MarkedText:
@@ -215,13 +215,13 @@ class _SourceShares:
             self._after = known[np.minimum(at, len(known) - 1)]
 
     def score(self, mark: Mark) -> NDArray[np.float64]:
-        """Return the share that an element has of each word's sources, less `_MOST_OF`: [words]."""
+        """Return an element's share of the sources of each word, less `_MIN_SHARE`: [words]."""
         if not len(self._owners):
             return np.zeros(len(self._counts))
         is_inside = (self._begins < mark.end) & (mark.begin < self._ends)
         inside = np.bincount(self._owners, is_inside, len(self._counts))
         shares = inside / np.maximum(self._counts, 1)
-        return (shares[self._before] + shares[self._after]) / 2 - _MOST_OF
+        return (shares[self._before] + shares[self._after]) / 2 - _MIN_SHARE
 
     def find(self, at: int) -> list[int]:
         """Return the words that come from the source word at a character."""

@@ -102,6 +102,8 @@ def _find_strings(text: str) -> list[_String]:
     except RecursionError as error:
         raise _too_deep() from error
     except json.JSONDecodeError as json_error:
+        if text.lstrip("\ufeff \t\r\n")[:2] in ("//", "/*"):
+            raise UserError("the catalogue is JSON with comments: remove them") from json_error
         try:
             return list(_find_yaml_strings(text))
         except (yaml.YAMLError, ValueError, OverflowError) as error:

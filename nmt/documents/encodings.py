@@ -6,7 +6,9 @@ import codecs
 
 from nmt.errors import UserError
 
-_MARKS = (
+_MARKS = (  # those of UTF-32 begin with one of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -25,6 +27,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), encoding)
     try:
+        "a".encode(encoding, "xmlcharrefreplace")  # some encodings only read
         return data.decode(encoding), encoding
     except (UnicodeError, LookupError) as error:
         raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from nmt.data.encodings import open_text
 from nmt.documents.formats import Document, DocumentOptions, extract
@@ -21,17 +21,8 @@ if TYPE_CHECKING:
 _MAX_BYTES = 256 << 20
 
 
-def read_document(
-    path: Path, name: str, options: DocumentOptions, encoding: str | None = None
-) -> Document:
-    """Read a document.
-
-    Args:
-        path: of the file.
-        name: of the format.
-        options: what the format may need to know.
-        encoding: one of Python's text encodings, for formats that are text; the document becomes
-            UTF-8. None: UTF-8, UTF-16 with a byte order mark, or what the document names.
+def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
+    """Read a document; one in a given encoding becomes UTF-8, but a page keeps its encoding.
 
     Raises:
         UserError: the file is unreadable, too large, damaged or hostile.
@@ -43,8 +34,11 @@ def read_document(
                 f"{path} has {size >> 20:,} MiB: split it into documents of at most "
                 f"{_MAX_BYTES >> 20} MiB"
             )
-        with path.open("rb") as file:
-            data = (open_text(file, str(path), encoding) if encoding else file).read()
+        with path.open("rb") as opened:
+            file: BinaryIO = opened
+            if options.encoding and name != "html":
+                file = open_text(opened, str(path), options.encoding)
+            data = file.read()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     try:
@@ -110,7 +104,13 @@ def _warn(report: DocumentReport) -> None:
         )
     if report.unaligned:
         print(
-            f"warning: the markup of {report.unaligned:,} texts was placed by position: the model "
-            "has no attention",
+            f"warning: the markup of {report.unaligned:,} texts was placed by position: an "
+            "ensemble or a model without attention does not align words",
+            file=sys.stderr,
+        )
+    if report.untranslated:
+        print(
+            f"warning: {report.untranslated:,} texts stay as they were, as their translations "
+            "are empty",
             file=sys.stderr,
         )

@@ -19,6 +19,8 @@ class DocumentOptions:
     source_language: str = "und"  # BCP 47 tag
     target_language: str = "und"  # written where a document names its language
     columns: tuple[str, ...] = ()  # of a table: names in its header, or numbers from 1
+    # One of Python's text encodings; None: what the document names, or UTF-8.
+    encoding: str | None = None
 
 
 class Document(Protocol):
@@ -61,6 +63,8 @@ FORMATS = {
 }
 
 
+# Formats that name their encoding, so that it cannot be given.
+NAMING_ENCODING = frozenset(("office", "po", "xliff"))
 LINES = "lines"  # a file of sentences, which is no document
 NAMES = (LINES, *FORMATS)
 

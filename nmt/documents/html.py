@@ -10,98 +10,28 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
-from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
+from nmt.documents.html_tokens import EMPTY, INLINE, read_tokens
 from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
 
-# Elements inside of a sentence; all others, unknown ones included, end it.
-_INLINE = frozenset(
-    """a abbr acronym b bdi bdo big cite del dfn em font i ins label mark nobr q rb rt ruby s small
-    span strike strong sub sup time tt u""".split()
-)
-_EMPTY = frozenset("embed img input wbr".split())  # inside of a sentence, without content
 # Not translated; inside of a sentence, and between sentences.
 _KEPT = frozenset("code kbd math output samp svg var".split())
 _SKIPPED = frozenset("audio canvas iframe object pre script style template textarea video".split())
-_ATTRIBUTES = re.compile(
-    r"""(?<=\s)(?:alt|title|placeholder|aria-label)\s*=\s*(?:"([^"]+)"|'([^']+)')""", re.IGNORECASE
-)
-_LANGUAGE = re.compile(r"""(?<=\s)((?:xml:)?lang\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s>"']+)""")
+_TRANSLATED_ATTRIBUTES = frozenset("alt title placeholder aria-label".split())
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'=<>`]+))?""")
+_LISTED = frozenset(("a", "label"))  # beside each other, without other text, they are a list
 _CHARSET = re.compile(
     rb"""<meta[^>]+charset\s*=\s*["']?\s*([\w-]+)|<\?xml[^>]+encoding=["']([\w-]+)"""
 )
 _HEAD = 2048  # bytes in which a page names its encoding
-_TAG = re.compile("<[A-Za-z/!?]")
 _SPACE = re.compile("[ \t\n\r\f]+")
 
 
 _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
-
-
-class _Token(NamedTuple):
-    kind: str  # "start", "end", "text" or "other": a comment, a declaration
-    begin: int  # its first character
-    name: str = ""
-    is_kept: bool = False  # translate="no"
-
-
-class _Tokenizer(HTMLParser):
-    """Finds where the tags and texts of a page begin."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=False)
-        lines = (len(line) + 1 for line in page.split("\n"))
-        self._line_begins = [0, *accumulate(lines)]
-        self.tokens: list[_Token] = []
-        # A tag that does not end is read again and again: what follows the last > is not parsed.
-        end = page.rfind(">") + 1
-        self.feed(page[:end])
-        self.close()
-        if end < len(page):
-            is_text = not (self.cdata_elem or _TAG.search(page, end))
-            self.tokens.append(_Token("text" if is_text else "other", end))
-
-    def _add(self, kind: str, name: str = "", *, is_kept: bool = False) -> None:
-        line, column = self.getpos()
-        self.tokens.append(_Token(kind, self._line_begins[line - 1] + column, name, is_kept))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        is_kept = (values.get("translate") or "").lower() == "no"
-        is_kept = is_kept or "notranslate" in (values.get("class") or "").split()
-        self._add("start", tag, is_kept=is_kept)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        kind = "start" if tag in _EMPTY or tag == "br" else "other"
-        self._add(kind if tag in _INLINE | _EMPTY | {"br"} else "end", tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("end", tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add("other" if self.cdata_elem else "text")  # of a script
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_charref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_comment(self, data: str) -> None:
-        self._add("other")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("other")
-
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("other")
 
 
 class _Element(NamedTuple):
@@ -110,6 +40,7 @@ class _Element(NamedTuple):
     begin: int  # the first token; of a mark with content its start tag
     end: int  # the last token; of a mark with content its end tag
     has_content: bool
+    is_spaced: bool = False  # without content: white space is on both sides
 
 
 @dataclass
@@ -143,7 +74,7 @@ class HtmlDocument:
 
     def __init__(self, page: str, encoding: str, options: DocumentOptions) -> None:
         self._encoding = encoding
-        self._tokens = _Tokenizer(page).tokens
+        self._tokens = read_tokens(page)
         begins = [token.begin for token in self._tokens] + [len(page)]
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
@@ -169,14 +100,14 @@ class HtmlDocument:
         while i < len(self._tokens):
             token = self._tokens[i]
             end = i + 1
-            is_inline = token.kind != "end" or token.name in _INLINE
+            is_inline = token.kind != "end" or token.name in INLINE
             if token.kind == "start":
                 is_whole = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
                 if is_whole and i in self._closing:
                     end = self._closing[i] + 1
                 else:
                     yield from self._find_attributes(i)
-                is_inline = token.name in _INLINE | _EMPTY | _KEPT or token.name == "br"
+                is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"
             if is_inline:
                 run.append((i, end))
             else:
@@ -196,11 +127,13 @@ class HtmlDocument:
         )
 
     def _find_attributes(self, index: int) -> Iterator[_Attribute]:
-        for match in _ATTRIBUTES.finditer(self._raw[index]):
-            value = match[1] or match[2]
-            if has_letters(value):
-                span = match.span(1 if match[1] else 2)
-                yield _Attribute(index, *span, mark_plain(_collapse(value)))
+        if self._tokens[index].is_kept:
+            return
+        for match in _ATTRIBUTE.finditer(self._raw[index]):
+            name, value = match[1].lower(), match[2] or ""
+            if name in _TRANSLATED_ATTRIBUTES and value[:1] in "\"'" and has_letters(value):
+                text = mark_plain(_collapse(value[1:-1]))
+                yield _Attribute(index, match.start(2) + 1, match.end(2) - 1, text)
 
     def _cut(self, run: list[_Item]) -> Iterator[_Inline]:
         """Yield the segments of a run: tags whose counterpart is elsewhere end one."""
@@ -208,7 +141,7 @@ class HtmlDocument:
         opened: list[int] = []
         for number, (i, end) in enumerate(run):
             token = self._tokens[i]
-            if token.name not in _INLINE or end > i + 1:
+            if token.name not in INLINE or end > i + 1:
                 continue
             if token.kind == "start":
                 opened.append(number)
@@ -216,10 +149,14 @@ class HtmlDocument:
                 start = self._find_open(run, opened, token.name)
                 if start is not None:
                     matches[start], matches[number] = number, start
+        ends = set(self._find_list(run, matches))
         begin = number = 0
         while number < len(run):
             i, end = run[number]
-            is_tag = self._tokens[i].name in _INLINE and end == i + 1
+            is_tag = self._tokens[i].name in INLINE and end == i + 1
+            if number in ends:
+                yield from self._build(run, matches, begin, number)
+                begin = number
             if number in matches:
                 number = matches[number]
             elif is_tag:
@@ -227,6 +164,36 @@ class HtmlDocument:
                 begin = number + 1
             number += 1
         yield from self._build(run, matches, begin, number)
+
+    def _find_list(self, run: list[_Item], matches: dict[int, int]) -> Iterator[int]:
+        """Yield the elements that begin a segment of their own, by the number of their first item.
+
+        They touch the element before them, letter to letter; or the run is a list of links.
+        """
+        outer: list[tuple[int, int]] = []  # items [first, last] of the outermost elements
+        number = 0
+        has_text = False  # outside of them
+        while number < len(run):
+            last = matches.get(number, number)
+            if last > number:
+                outer.append((number, last))
+            elif self._tokens[run[number][0]].kind == "text":
+                has_text |= has_letters(self._read(run, number, number))
+            number = last + 1
+        names = {self._tokens[run[first][0]].name for first, _ in outer}
+        is_list = not has_text and names <= _LISTED
+        for (first, last), (following, end) in pairwise(outer):
+            touches = last + 1 == following and (
+                self._read(run, first, last)[-1:].isalnum()
+                and self._read(run, following, end)[:1].isalnum()
+            )
+            if is_list or touches:
+                yield following
+
+    def _read(self, run: list[_Item], first: int, last: int) -> str:
+        """Return the text of items [first, last]."""
+        items = (i for i, end in run[first : last + 1] if end == i + 1)
+        return unescape("".join(self._raw[i] for i in items if self._tokens[i].kind == "text"))
 
     def _find_open(self, run: list[_Item], opened: list[int], name: str) -> int | None:
         """Return the start tag that an end tag closes, if it is the innermost one."""
@@ -264,7 +231,9 @@ class HtmlDocument:
                 elements.append(_Element(i, end - 1, False))
             else:
                 builder.add_empty()
-                elements.append(_Element(i, end - 1, False))
+                before, after = builder.text[-1:], self._raw[end : end + 1]
+                is_spaced = before.isspace() and "".join(after)[:1].isspace()
+                elements.append(_Element(i, end - 1, False, is_spaced))
         if has_letters(builder.text):
             tokens = run[first][0], run[last - 1][1]
             yield _Inline(*tokens, builder.build(), elements)
@@ -274,14 +243,19 @@ class HtmlDocument:
         token = self._tokens[item[0]]
         if token.kind == "text":
             return not self._raw[item[0]].strip(" \t\n\r\f")
-        return token.kind == "other" or token.name in _EMPTY or token.name == "br"
+        return token.kind == "other" or token.name in EMPTY or token.name == "br"
 
     def _name_language(self, options: DocumentOptions) -> None:
         if options.target_language == "und":
             return
         for i, token in enumerate(self._tokens):
             if token.kind == "start" and token.name == "html":
-                self._raw[i] = _LANGUAGE.sub(rf'\g<1>"{options.target_language}"', self._raw[i])
+                raw = self._raw[i]
+                for match in reversed(list(_ATTRIBUTE.finditer(raw))):
+                    if match[1].lower() in ("lang", "xml:lang") and match[2]:
+                        begin, end = match.span(2)
+                        raw = f'{raw[:begin]}"{options.target_language}"{raw[end:]}'
+                self._raw[i] = raw
                 return
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
@@ -306,15 +280,24 @@ class HtmlDocument:
         return page.encode(self._encoding, "xmlcharrefreplace")
 
     def _write(self, target: _Inline, translation: MarkedText, raw: list[str]) -> str:
-        parts = []
+        parts: list[str] = []
+        needs_space = False  # before the next text
         for event in walk(translation):
             if event.begins is not None:
-                begin, end, has_content = target.elements[event.begins]
-                parts += raw[begin : begin + 1] if has_content else raw[begin : end + 1]
+                element = target.elements[event.begins]
+                if element.has_content:
+                    parts.append(raw[element.begin])
+                    continue
+                if element.is_spaced and parts and not parts[-1][-1:].isspace():
+                    parts.append(" ")
+                parts += raw[element.begin : element.end + 1]
+                needs_space = element.is_spaced
             elif event.ends is not None:
                 element = target.elements[event.ends]
                 parts += raw[element.end : element.end + 1] if element.has_content else []
             else:
+                parts += [" "] * (needs_space and not event.text[:1].isspace())
+                needs_space = False
                 parts.append(escape(event.text, quote=False))
         return "".join(parts)
 
@@ -334,6 +317,8 @@ def extract(data: bytes, options: DocumentOptions) -> HtmlDocument:
         UserError: it is not in the encoding that it names, or UTF-8 if it names none.
     """
     match = _CHARSET.search(data[:_HEAD])
-    encoding = (match[1] or match[2]).decode("ascii") if match else "utf-8"
-    page, encoding = decode(data, encoding)
+    encoding = (match[1] or match[2]).decode("ascii").lower() if match else "utf-8"
+    if encoding.startswith(("utf-16", "utf-32")):  # which could not have been read so far
+        encoding = "utf-8"
+    page, encoding = decode(data, options.encoding or encoding)
     return HtmlDocument(page, encoding, options)

@@ -32,7 +32,7 @@ class MarkedText:
     def without_kept(self) -> MarkedText:
         """Return a text without the characters that stand for kept elements.
 
-        It is what a translation would be if it were the text itself.
+        It equals the translation that leaves the text unchanged.
         """
         cuts = sorted(mark.begin for mark in self.marks if mark.is_kept and mark.begin < mark.end)
         return delete_characters(self, cuts)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from nmt.documents.cues import Cue, Sentence
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText
+from nmt.documents.marked import MarkedText, has_letters
 from nmt.errors import UserError
 from nmt.text.sentences import split_sentences
 
@@ -83,9 +83,9 @@ class SubtitleDocument:
         group: list[Cue] = []
         for begin, end in _find_payloads(self._text, self._is_webvtt):
             cue = self._read(begin, end)
-            has_letters = any(map(str.isalpha, self._joints.show("\n".join(cue.lines))))
+            is_text = has_letters(self._joints.show("\n".join(cue.lines)))
             is_continued = (
-                has_letters
+                is_text
                 and group
                 and len(group) < _MOST_CUES
                 and self._joints.continues(group[-1].lines[-1], cue.lines[0])
@@ -93,7 +93,7 @@ class SubtitleDocument:
             if group and not is_continued:
                 yield group
                 group = []
-            if has_letters:
+            if is_text:
                 group.append(cue)
         if group:
             yield group

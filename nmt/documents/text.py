@@ -1,4 +1,4 @@
-"""Plain text: its paragraphs, which blank lines separate."""
+"""Plain text: its paragraphs and the items of its lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, mark_plain
 
-_PARAGRAPH = re.compile(r"[^\s\ufeff](?:.*\S)?(?:[^\S\n]*\n(?![^\S\n]*\n)[^\S\n]*\S(?:.*\S)?)*")
+# Lines up to a blank one, or one that begins with the mark of a list.
+_PARAGRAPH = re.compile(
+    r"[^\s\ufeff](?:.*\S)?"
+    r"(?:[^\S\n]*\n(?![^\S\n]*(?:\n|[-*•·–—]\s|\d+[.)]\s))[^\S\n]*\S(?:.*\S)?)*"
+)
 
 
 class TextDocument:

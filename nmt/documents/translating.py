@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
-from nmt.documents.marked import MarkedText
+from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation
 
@@ -27,12 +27,15 @@ class DocumentReport:
         segments: texts, repeated ones included.
         lost_spans: URLs, numbers and other kept spans that the model left out; they were inserted
             where they most likely belong.
-        unaligned: texts whose markup was placed by position, as the model has no attention.
+        unaligned: texts whose markup was placed by position: an ensemble, or a model without
+            attention, does not align words.
+        untranslated: texts that stay as they were, as their translations are empty.
     """
 
     segments: int = 0
     lost_spans: tuple[str, ...] = ()
     unaligned: int = 0
+    untranslated: int = 0
 
 
 def translate_document(
@@ -66,6 +69,9 @@ def translate_document(
                 text = match_ending(segment.text, best.text)
                 present = [word for word in best.words if word.end <= len(text)]
                 translated[segment] = carry_marks(segment, text, present)
+                if has_letters(segment.text) and not any(map(str.isalnum, text)):
+                    translated[segment] = segment.without_kept()
+                    report.untranslated += 1
                 _add(report, best, is_unaligned=words and not best.words)
             advance(len(segments))
     return document.fill([translated[segment] for segment in document.segments]), report

@@ -13,7 +13,7 @@ from marked_texts import translations
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import DocumentOptions, extract
 from nmt.documents.html import HtmlDocument
-from nmt.documents.marked import MarkedText
+from nmt.documents.marked import Mark, MarkedText
 from nmt.errors import UserError
 
 PAGE = """<!DOCTYPE html>
@@ -147,6 +147,41 @@ def test_the_number_of_a_note_follows_its_word() -> None:
     assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
 
 
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        # Lists of links, and elements that touch, are not one sentence.
+        ("<a>Inicio</a><a>Productos</a> | <a>Contacto</a>", ["Inicio", "Productos |", "Contacto"]),
+        ("<span>Nombre</span><span>El perro</span>", ["Nombre", "El perro"]),
+        ("<label>Nombre</label><input><label>Edad</label>", ["Nombre", "Edad"]),
+        ("Ver <a>uno</a> <a>dos</a>", ["Ver uno dos"]),
+        ("<b>Hola</b> <i>mundo</i>", ["Hola mundo"]),
+        ("in<b>creíble</b>", ["increíble"]),
+        # What is not HTML.
+        ("<![ if IE]>x<p>Hola", ["x", "Hola"]),
+        ("<![foo[bar]]><p>Hola</p>", ["Hola"]),
+        ("<![CDATA[ a > b ]]><p>Hola</p>", ["Hola"]),
+        ("<p>a <![-- x --> hola</p>", ["a  hola"]),
+        # Attributes inside of attributes.
+        ("""<a onclick='f("x title=" )' data-x='b title="hola" c'>Sí</a>""", ["Sí"]),
+        ("<img translate=no alt='Hola'><img alt=no><p>Sí", ["Sí"]),
+        ('<meta charset="utf-16"><p>niño', ["niño"]),
+    ],
+)
+def test_unusual_pages(page: str, texts: list[str]) -> None:
+    document = read(page)
+    assert [segment.text.strip() for segment in document.segments] == texts
+    assert copy(document) == page.encode()
+
+
+def test_the_space_beside_a_picture_stays() -> None:
+    document = read("<p>Haga clic en <img src=i> para continuar.</p>")
+    click = MarkedText("Click on to continue.", (Mark(9, 9),))
+    assert document.fill([click]) == b"<p>Click on <img src=i> to continue.</p>"
+    last = MarkedText("Click on", (Mark(8, 8),))
+    assert document.fill([last]) == b"<p>Click on <img src=i></p>"
+
+
 def test_a_changed_attribute_inside_of_a_changed_text() -> None:
     page = "<p>Ver <a title='Aquí'>esto</a></p>"
     assert fill(page, Aquí="Here's", **{"Ver esto": "See this"}) == (
@@ -159,6 +194,10 @@ def test_the_language_of_the_page_is_named() -> None:
     document = extract(page.encode(), "html", DocumentOptions("es", "en"))
     copied = document.fill([segment.without_kept() for segment in document.segments])
     assert copied.decode() == page.replace('"es"', '"en"')
+    other = b"<html LANG=es data-x='a lang=q'>"
+    assert extract(other, "html", DocumentOptions("es", "en")).fill([]) == (
+        b"<html LANG=\"en\" data-x='a lang=q'>"
+    )
 
 
 def test_other_encodings_are_read_and_written() -> None:
@@ -171,7 +210,10 @@ def test_other_encodings_are_read_and_written() -> None:
     )
     with_mark = "\ufeff<p>Hola</p>"
     assert copy(read(with_mark)) == with_mark.encode()
-    for damaged in (b"<p>\xff\xfe</p>", b'<meta charset="unknown-8">'):
+    named = DocumentOptions(encoding="cp1252")  # whatever the page says
+    [segment] = extract('<meta charset="utf-8"><p>“Sí”'.encode("cp1252"), "html", named).segments
+    assert segment.text == "“Sí”"
+    for damaged in (b"<p>\xff\xfe</p>", b'<meta charset="unknown-8">', b"<meta charset=idna>"):
         with pytest.raises(UserError, match="convert it to UTF-8"):
             extract(damaged, "html", DocumentOptions())
 

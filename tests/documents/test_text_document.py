@@ -21,6 +21,18 @@ def test_paragraphs_are_joined_and_replaced() -> None:
     assert filled.decode() == text.replace("Uno dos\ntres.", "A\nB")
 
 
+def test_items_of_a_list_stay_apart() -> None:
+    text = "Fin\n- uno\n  dos\n* tres\n 1. cuatro\n10) cinco\n-6 seis\n"
+    document = extract(text.encode(), "text", DocumentOptions())
+    assert [segment.text for segment in document.segments] == [
+        "Fin",
+        "- uno dos",
+        "* tres",
+        "1. cuatro",
+        "10) cinco -6 seis",
+    ]
+
+
 @given(st.text("a .\n\r\t\u2028é"))
 def test_a_text_filled_with_itself_is_the_same_bytes(text: str) -> None:
     document = extract(text.encode(), "text", DocumentOptions())

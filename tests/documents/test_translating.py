@@ -65,6 +65,17 @@ def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
     assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
 
 
+def test_a_text_whose_translation_is_empty_stays() -> None:
+    class Silent(Backwards):
+        def translate(self, source: str, *, aligns: bool) -> Translation:
+            return Translation(" .", 0.0, 0.0, (2,))
+
+    page = "<p>uno <code>dos</code></p>"
+    document = extract(page.encode(), "html", DocumentOptions())
+    data, report = translate_document(document, Silent().translator)
+    assert (data.decode(), report.untranslated) == (page, 1)
+
+
 def test_a_model_that_cannot_align_is_reported() -> None:
     page = "<p>uno <b>dos</b></p>"
     document = extract(page.encode(), "html", DocumentOptions())
@@ -147,11 +158,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:
     source, target = tmp_path / "a.srt", tmp_path / "b.srt"
     source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nSí señor\n".encode("cp1252"))
-    document = read_document(source, "subtitles", DocumentOptions(), "cp1252")
+    document = read_document(source, "subtitles", DocumentOptions(encoding="cp1252"))
     write_translated(document, target, Backwards().translator, SearchRequest())
     assert "SEÑOR SÍ" in target.read_text(encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.srt"):
-        read_document(source, "subtitles", DocumentOptions(), "ascii")
+        read_document(source, "subtitles", DocumentOptions(encoding="ascii"))
 
 
 def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

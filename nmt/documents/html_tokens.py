@@ -1,0 +1,93 @@
+"""Where the tags and texts of a page begin."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from itertools import accumulate
+from typing import NamedTuple
+
+# Elements inside of a sentence; all others, unknown ones included, end it.
+INLINE = frozenset(
+    """a abbr acronym b bdi bdo big cite del dfn em font i ins label mark nobr q rb rt ruby s small
+    span strike strong sub sup time tt u""".split()
+)
+EMPTY = frozenset("embed img input wbr".split())  # inside of a sentence, without content
+_TAG = re.compile("<[A-Za-z/!?]")
+
+
+class Token(NamedTuple):
+    """A tag or text of a page."""
+
+    kind: str  # "start", "end", "text" or "other": a comment, a declaration
+    begin: int  # its first character
+    name: str = ""
+    is_kept: bool = False  # translate="no"
+
+
+def read_tokens(page: str) -> list[Token]:
+    """Return the tags and texts of a page in order."""
+    return _Tokenizer(page).tokens
+
+
+class _Tokenizer(HTMLParser):
+    """Finds where the tags and texts of a page begin."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=False)
+        lines = (len(line) + 1 for line in page.split("\n"))
+        self._line_begins = [0, *accumulate(lines)]
+        self.tokens: list[Token] = []
+        # A tag that does not end is read again and again: what follows the last > is not parsed.
+        end = page.rfind(">") + 1
+        self.feed(page[:end])
+        self.close()
+        if end < len(page):
+            is_text = not (self.cdata_elem or _TAG.search(page, end))
+            self.tokens.append(Token("text" if is_text else "other", end))
+
+    def _add(self, kind: str, name: str = "", *, is_kept: bool = False) -> None:
+        line, column = self.getpos()
+        self.tokens.append(Token(kind, self._line_begins[line - 1] + column, name, is_kept))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        is_kept = (values.get("translate") or "").lower() == "no"
+        is_kept = is_kept or "notranslate" in (values.get("class") or "").split()
+        self._add("start", tag, is_kept=is_kept)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        kind = "start" if tag in EMPTY or tag == "br" else "other"
+        self._add(kind if tag in INLINE | EMPTY | {"br"} else "end", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._add("other" if self.cdata_elem else "text")  # of a script
+
+    def handle_entityref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_charref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_comment(self, data: str) -> None:
+        self._add("other")
+
+    def handle_decl(self, decl: str) -> None:
+        self._add("other")
+
+    def handle_pi(self, data: str) -> None:
+        self._add("other")
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """Skip what begins with <![, of which HTML only knows CDATA: see `HTMLParser`."""
+        closing = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
+        end = self.rawdata.find(closing, i)
+        if end >= 0:
+            self._add("other")
+        return end + len(closing) if end >= 0 else -1
+
+    def unknown_decl(self, data: str) -> None:
+        self._add("other")
