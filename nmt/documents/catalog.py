@@ -17,9 +17,9 @@ import yaml
 
 from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
-from nmt.documents.marked import MarkedText, has_letters, mark_plain
+from nmt.documents.marked import MarkedText, mark_plain
 from nmt.errors import UserError
-from nmt.text.spans import find_spans
+from nmt.text.spans import find_spans, has_letters_outside
 
 _MOST_LEVELS = 200  # of nested objects and lists
 _MOST_NODES = 1_000_000  # of a YAML document whose aliases are resolved
@@ -280,12 +280,7 @@ def _is_translatable(value: str) -> bool:
         is_code = bool(_CODE.fullmatch(core))
     if is_code or _CHOICE.search(core) or _SURROGATE.search(core):
         return False
-    done = 0
-    for begin, end in find_spans(core):
-        if has_letters(core[done:begin]):
-            return True
-        done = end
-    return has_letters(core[done:])
+    return has_letters_outside(core, list(find_spans(core)))
 
 
 def extract(data: bytes, options: DocumentOptions) -> CatalogDocument:

@@ -272,7 +272,7 @@ def _classify(tag: str) -> Literal["open", "close", "point"]:
 def _pair_tags(tokens: list[_Token], first: int) -> None:
     """Pair the tags of the last cue, whose tokens begin at an index.
 
-    A tag that ends nothing becomes a point, and what is open at the end gets an empty end.
+    An end tag without a beginning becomes a point; elements left open get an empty end tag.
     """
     opened: list[int] = []
     for index in range(first, len(tokens)):

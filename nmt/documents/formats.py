@@ -65,7 +65,7 @@ FORMATS = {
 
 # Formats that name their encoding, so that it cannot be given.
 NAMING_ENCODING = frozenset(("office", "po", "xliff"))
-LINES = "lines"  # a file of sentences, which is no document
+LINES = "lines"  # a file of sentences, not a document
 NAMES = (LINES, *FORMATS)
 
 

@@ -35,7 +35,7 @@ _Item = tuple[int, int]  # tokens [begin, end): one, or all of a kept element
 
 
 class _Element(NamedTuple):
-    """Tokens of a mark: what comes before its content and after it."""
+    """The tags of a mark, or all tokens of one without content."""
 
     begin: int  # the first token; of a mark with content its start tag
     end: int  # the last token; of a mark with content its end tag

@@ -36,7 +36,7 @@ _CLASH = re.compile(r"``|\$[$\d]|\]\[")  # code, math and references are not rea
 
 
 class Element(NamedTuple):
-    """A mark: what is written before its content and after it."""
+    """A mark, with the Markdown that begins and ends it."""
 
     kind: str  # of `_EMPHASIS`, "link", "tag", "leaf" or "break"
     items: tuple[Item, ...]  # what `begin` is read as

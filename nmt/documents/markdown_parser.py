@@ -17,7 +17,7 @@ Item = tuple[str, str]  # what a token means: its type, and its text or source
 TEXTS = frozenset(("text", "text_special", "softbreak"))
 SOURCES = frozenset(("code_inline", "html_inline", "image", "kept", "empty"))
 
-_NESTING = 100  # levels of quotes, lists and brackets; what is deeper is left as it is
+_NESTING = 100  # levels of quotes, lists and brackets; deeper text is not translated
 _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
 # What begins footnotes and definitions of words.
 _DEFINITION = re.compile(r"\[\^[^\[\]\s]+\]:|:[ \t]")

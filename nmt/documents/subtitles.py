@@ -48,7 +48,7 @@ _CONTEXT = 64  # characters around a line break that decide whether it ends a se
 
 
 class SubtitleDocument:
-    """The sentences of subtitles, and what is around them.
+    """The sentences of subtitles, and the file around them.
 
     Args:
         data: a file.
@@ -175,7 +175,7 @@ def _find_payloads(text: str, is_webvtt: bool) -> Iterator[tuple[int, int]]:
     In SubRip, text after a blank line still belongs to a cue: many files have such lines.
 
     Raises:
-        UserError: there is no cue, a time line is damaged, or a cue is too long.
+        UserError: the file has no cue, a damaged time line, or a cue that is too long.
     """
     lines = [match.span(1) for match in _LINE.finditer(text)]
     is_time = [bool(_TIME_LINE.match(text, *span)) for span in lines]

@@ -150,7 +150,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
     """Return the sorted indices of columns, and whether the first row is a header.
 
     Raises:
-        UserError: there are none, or the table has no such column.
+        UserError: no columns are given, or the table lacks one.
     """
     if not header:
         return [], False

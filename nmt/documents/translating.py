@@ -21,7 +21,7 @@ _CHUNK = 256  # texts that are searched together
 
 @dataclass
 class DocumentReport:
-    """What was translated, and what could not be carried over exactly.
+    """The number of texts, and the losses that a user should know of.
 
     Attributes:
         segments: texts, repeated ones included.

@@ -22,7 +22,14 @@ from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
-from nmt.text.spans import SLOTS, Kept, find_spans, keep_spans, restore_spans
+from nmt.text.spans import (
+    SLOTS,
+    Kept,
+    find_spans,
+    has_letters_outside,
+    keep_spans,
+    restore_spans,
+)
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
@@ -196,7 +203,7 @@ class Segmenter:
                 spans = list(find_spans(text))
             text = self.words.correct(text, spans)
         spans = self._find_spans(text)
-        is_copied = not _has_letters(text, spans)
+        is_copied = not has_letters_outside(text, spans)
         return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
 
     def _find_spans(self, text: str) -> list[tuple[int, int]]:
@@ -245,7 +252,7 @@ class Segmenter:
             part_spans = self._find_spans(part)
             kept, ids = self._keep(part, part_spans), self._encode(part)
             begin += end
-            is_copied = not _has_letters(part, part_spans)
+            is_copied = not has_letters_outside(part, part_spans)
             if len(ids) <= room or is_copied:
                 yield kept, ids, is_copied
                 continue
@@ -285,16 +292,6 @@ class Segmenter:
 def _replace_surrogates(text: str) -> str:
     """Return a text whose lone surrogates, which stand for undecodable bytes, are replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _has_letters(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a text has letters outside of kept spans."""
-    end = 0
-    for first, last in spans:
-        if any(map(str.isalpha, text[end:first])):
-            return True
-        end = last
-    return any(map(str.isalpha, text[end:]))
 
 
 def _skip_span(at: int, spans: Sequence[tuple[int, int]]) -> int:

@@ -110,6 +110,16 @@ def find_spans(text: str) -> Iterator[tuple[int, int]]:
                 yield match.span()
 
 
+def has_letters_outside(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a text has letters outside of kept spans."""
+    end = 0
+    for first, last in spans:
+        if any(map(str.isalpha, text[end:first])):
+            return True
+        end = last
+    return any(map(str.isalpha, text[end:]))
+
+
 def keep_spans(text: str, spans: Sequence[tuple[int, int]], slots: Sequence[str] = SLOTS) -> Kept:
     """Replace spans by slots; those for which no slot is left stay as they are.
 

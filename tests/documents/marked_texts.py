@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from nmt.documents.carrying import carry_marks
 from nmt.documents.marked import MarkedText, MarkedTextBuilder, walk
 from nmt.inference.results import Word
 from nmt.text.words import find_words
@@ -51,6 +52,24 @@ def translations(draw: st.DrawFn, source: MarkedText) -> tuple[str, list[Word]]:
     spans = find_words(source.text)
     sources = st.lists(st.sampled_from(spans), max_size=3) if spans else st.just([])
     return text, [Word(*span, None, tuple(draw(sources))) for span in find_words(text)]
+
+
+@st.composite
+def make_translation(
+    draw: st.DrawFn, segment: MarkedText, texts: st.SearchStrategy[list[str]]
+) -> MarkedText:
+    """Return a translation of words from ``texts``, aligned to random characters."""
+    text = " ".join(draw(texts))
+    length = len(segment.text)
+    spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda s: sorted(s))
+    words = []
+    at = 0
+    for part in text.split(" "):
+        if part.strip():
+            sources = tuple((a, b) for a, b in draw(st.lists(spans, max_size=2)) if a < b)
+            words.append(Word(at, at + len(part), None, sources))
+        at += len(part) + 1
+    return carry_marks(segment, text, words)
 
 
 def assert_is_sound(marked: MarkedText) -> None:

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from marked_texts import make_translation
 
-from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.marked import Mark, MarkedText
 from nmt.documents.office import extract as extract_office
 from nmt.errors import UserError
-from nmt.inference.results import Word
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 M = "http://schemas.openxmlformats.org/officeDocument/2006/math"
@@ -786,21 +785,6 @@ ODT_PIECES = st.recursive(
 )
 
 
-@st.composite
-def make_translation(draw: st.DrawFn, segment: MarkedText) -> MarkedText:
-    text = " ".join(draw(TEXTS))
-    length = len(segment.text)
-    spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda s: sorted(s))
-    words = []
-    at = 0
-    for part in text.split(" "):
-        if part.strip():
-            sources = tuple((a, b) for a, b in draw(st.lists(spans, max_size=2)) if a < b)
-            words.append(Word(at, at + len(part), None, sources))
-        at += len(part) + 1
-    return carry_marks(segment, text, words)
-
-
 def count_elements(data: bytes, name: str, dropped: Sequence[str]) -> Counter[tuple[str, ...]]:
     root = etree.fromstring(read_entry(data, name).encode())
     return Counter(
@@ -824,7 +808,7 @@ def check_translation(
     document = extract(original)
     assert document.fill(keep(document)) == original
     assert not any("no" in segment.text for segment in document.segments)
-    filled = [data.draw(make_translation(segment)) for segment in document.segments]
+    filled = [data.draw(make_translation(segment, TEXTS)) for segment in document.segments]
     output = document.fill(filled)
     assert count_elements(output, name, dropped) == count_elements(original, name, dropped)
     if filled != keep(document):

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
+from marked_texts import make_translation
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.marked import Mark, MarkedText
 from nmt.documents.xliff import extract
 from nmt.errors import UserError
-from nmt.inference.results import Word
 
 TO_ENGLISH = DocumentOptions("es", "en")
 NAMESPACE_1 = "urn:oasis:names:tc:xliff:document:1.2"
@@ -451,21 +451,6 @@ PIECES = st.recursive(
 )
 
 
-@st.composite
-def make_translation(draw: st.DrawFn, segment: MarkedText) -> MarkedText:
-    text = " ".join(draw(TEXTS))
-    length = len(segment.text)
-    spans = st.tuples(st.integers(0, length), st.integers(0, length)).map(lambda s: sorted(s))
-    words = []
-    at = 0
-    for part in text.split(" "):
-        if part.strip():
-            sources = tuple((a, b) for a, b in draw(st.lists(spans, max_size=2)) if a < b)
-            words.append(Word(at, at + len(part), None, sources))
-        at += len(part) + 1
-    return carry_marks(segment, text, words)
-
-
 def count_elements(parent: Any) -> Counter[tuple[Any, ...]]:
     return Counter(
         (e.tag, *e.items(), e.text if e.tag.endswith(("ph", "it", "bpt", "ept")) else "")
@@ -480,7 +465,7 @@ def test_any_translation_has_all_elements_of_its_source(content: str, data: st.D
     document = extract(original.encode(), TO_ENGLISH)
     assert document.fill(keep(document)) == original.encode()
     assert not any("no" in text for text in get_texts(document))
-    filled = [data.draw(make_translation(segment)) for segment in document.segments]
+    filled = [data.draw(make_translation(segment, TEXTS)) for segment in document.segments]
     root = etree.fromstring(document.fill(filled))
     source, target = (root.find(f".//{{*}}{name}") for name in ("source", "target"))
     if filled == keep(document):
