@@ -21,6 +21,7 @@ from rich.console import Console
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.results import Translation
+from nmt.inference.term_report import TermReport
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -155,7 +156,9 @@ def test_spans_that_a_model_leaves_out_are_counted_once(
         ([" "], ""),
     ):
         arguments = translate.make_parser().parse_args(texts)
-        translate.translate(arguments, Losing(), translate.make_request(arguments))  # type: ignore[arg-type]
+        translate.translate(
+            arguments, Losing(), translate.make_request(arguments), TermReport(None)
+        )  # type: ignore[arg-type]
         captured = capsys.readouterr()
         assert captured.out == "".join(f"{text}\n" for text in texts)
         assert captured.err.count("\n") == bool(warning)

@@ -14,6 +14,7 @@ from nmt.errors import UserError, attach_filename
 from nmt.files import replace_atomically
 from nmt.inference.contract import SearchRequest
 from nmt.inference.streaming import make_progress
+from nmt.inference.term_report import TermReport
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -48,7 +49,11 @@ def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
 
 
 def write_translated(
-    document: Document, output: Path | None, translator: Translator, request: SearchRequest
+    document: Document,
+    output: Path | None,
+    translator: Translator,
+    request: SearchRequest,
+    terms: TermReport,
 ) -> None:
     """Translate a document and write it; an interrupted translation writes nothing.
 
@@ -57,6 +62,7 @@ def write_translated(
         output: None: standard output.
         translator: translates its texts.
         request: how to search.
+        terms: counts the terms of its glossary.
 
     Raises:
         UserError: the output cannot be written.
@@ -76,6 +82,7 @@ def write_translated(
         data, report = translate_document(document, translator, request, advance)
     _write(data, output)
     _warn(report)
+    terms.add(report.terms)
 
 
 def _write(data: bytes, output: Path | None) -> None:

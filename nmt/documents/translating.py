@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
-from nmt.inference.results import Translation
+from nmt.inference.results import TermUse, Translation
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -30,12 +30,14 @@ class DocumentReport:
         unaligned: texts whose markup was placed by position: an ensemble, or a model without
             attention, does not align words.
         untranslated: texts that stay as they were, as their translations are empty.
+        terms: of the glossary, if one was given; those of a repeated text count once.
     """
 
     segments: int = 0
     lost_spans: tuple[str, ...] = ()
     unaligned: int = 0
     untranslated: int = 0
+    terms: list[TermUse] = field(default_factory=list)
 
 
 def translate_document(
@@ -100,6 +102,7 @@ def _chunk(
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
     report.lost_spans += translation.lost_spans
     report.unaligned += is_unaligned
+    report.terms += translation.terms
 
 
 def needs_alignment(segment: MarkedText) -> bool:

@@ -51,6 +51,7 @@ def describe(source: str, translation: Translation) -> dict[str, object]:
         "translation": translation.text,
         **describe_quality(translation),
         "lost_spans": list(translation.lost_spans),
+        **({"terms": [use._asdict() for use in translation.terms]} if translation.terms else {}),
     }
 
 

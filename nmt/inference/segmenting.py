@@ -6,6 +6,7 @@ import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from nmt.text.spans import (
     keep_spans,
     restore_spans,
 )
+from nmt.text.terms import Glossary, TermMatch
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
@@ -107,6 +109,16 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         self._has_warned = False
+        self._glossary: Glossary | None = None
+
+    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
+        """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
+
+        Terms that are not translated become kept spans.
+        """
+        segmenter = copy(self)
+        segmenter._glossary = glossary
+        return segmenter
 
     def segment(self, text: str) -> SegmentedText:
         """Return the segments of a text: none if it is empty or only white space."""
@@ -201,7 +213,8 @@ class Segmenter:
         if self.words is not None:
             if case is not LetterCase.ORDINARY:
                 spans = list(find_spans(text))
-            text = self.words.correct(text, spans)
+            terms = [match[:2] for match in self._find_terms(text, spans)]
+            text = self.words.correct(text, [*spans, *terms])
         spans = self._find_spans(text)
         is_copied = not has_letters_outside(text, spans)
         return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
@@ -209,10 +222,21 @@ class Segmenter:
     def _find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them."""
         spans = list(find_spans(text))
+        terms = self._find_terms(text, spans)
         # Where sources keep their case, capitals may be those of common words, as in German.
-        if self.words is None or not self._slots or not self._tokenizer.lowercases:
-            return spans
-        return sorted([*spans, *self.words.find_names(text, spans)])
+        if self.words is not None and self._slots and self._tokenizer.lowercases:
+            spans += self.words.find_names(text, [*spans, *(match[:2] for match in terms)])
+        return sorted([*spans, *(match[:2] for match in terms if match.term.is_kept)])
+
+    def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
+        """Return the terms of a text that are not inside of kept spans."""
+        if self._glossary is None:
+            return []
+        return [
+            match
+            for match in self._glossary.find(text)
+            if not any(begin < match.end and match.begin < end for begin, end in spans)
+        ]
 
     def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
         """Return a text with slots, as many as the tokenizer has."""

@@ -15,6 +15,7 @@ from nmt.documents.translating import match_ending, needs_alignment, translate_d
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation, Word
+from nmt.inference.term_report import TermReport
 from nmt.inference.translator import Translator
 from nmt.text.words import find_words
 
@@ -132,7 +133,7 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
     source, target = tmp_path / "a.html", tmp_path / "b.html"
     source.write_text("<p>uno 7</p>")
     document = read_document(source, "html", DocumentOptions())
-    write_translated(document, target, Backwards().translator, SearchRequest())
+    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
     assert target.read_text() == "<p>7 UNO</p>"
     assert "left out 1 kept spans" in capsys.readouterr().err
 
@@ -141,11 +142,17 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_translated(document, target, Fails().translator, SearchRequest())
+        write_translated(document, target, Fails().translator, SearchRequest(), TermReport(None))
     assert target.read_text() == "<p>7 UNO</p>"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
     with pytest.raises(UserError, match="cannot be written"):
-        write_translated(document, tmp_path / "no" / "b", Backwards().translator, SearchRequest())
+        write_translated(
+            document,
+            tmp_path / "no" / "b",
+            Backwards().translator,
+            SearchRequest(),
+            TermReport(None),
+        )
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -159,7 +166,7 @@ def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:
     source, target = tmp_path / "a.srt", tmp_path / "b.srt"
     source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nSí señor\n".encode("cp1252"))
     document = read_document(source, "subtitles", DocumentOptions(encoding="cp1252"))
-    write_translated(document, target, Backwards().translator, SearchRequest())
+    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
     assert "SEÑOR SÍ" in target.read_text(encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.srt"):
         read_document(source, "subtitles", DocumentOptions(encoding="ascii"))
