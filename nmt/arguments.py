@@ -180,6 +180,13 @@ def add_terms(parser: argparse._ActionsContainer) -> None:
         "a term without target is not translated",
     )
     parser.add_argument(
+        "--term-mode",
+        choices=("hard", "soft"),
+        default="hard",
+        help="hard: force terms that a translation lacks; soft: let the model inflect or leave "
+        "them, which needs a run that was trained with data.noise.terms (%(default)s)",
+    )
+    parser.add_argument(
         "--term-report",
         type=Path,
         metavar="FILE",
@@ -193,8 +200,9 @@ def check_terms(arguments: argparse.Namespace) -> None:
     Raises:
         UserError: they do not fit the other options.
     """
-    if arguments.term_report and not arguments.terms:
-        raise UserError("--term-report needs --terms FILE")
+    if not arguments.terms and (arguments.term_report or arguments.term_mode != "hard"):
+        option = "--term-report" if arguments.term_report else "--term-mode"
+        raise UserError(f"{option} needs --terms FILE")
     if arguments.terms and (arguments.sample or arguments.mbr):
         raise UserError("--terms needs a search: leave --sample and --mbr out")
     if arguments.terms and len(run_folders(arguments)) > 1:

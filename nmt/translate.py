@@ -292,6 +292,7 @@ def make_request(arguments: argparse.Namespace, glossary: Glossary | None = None
         arguments.no_repeat_ngram,
         quality=arguments.quality is not None,
         glossary=glossary,
+        forces_terms=arguments.term_mode == "hard",
     )
 
 

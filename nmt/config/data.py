@@ -15,6 +15,7 @@ from nmt.config.sources import (
     resolve_same_sources,
 )
 from nmt.errors import UserError, suggest
+from nmt.text.annotations import TERM_MARKS
 
 _NAME = re.compile(r"\w+")
 
@@ -89,6 +90,11 @@ class DataConfig:
 def list_tags(data: DataConfig) -> list[str]:
     """Return the distinct tags of all sources, in alphabetical order."""
     return sorted({source.tag for source in data.sources.values() if source.tag is not None})
+
+
+def list_reserved(data: DataConfig) -> list[str]:
+    """Return the words that a tokenizer reserves: tags, and the marks of annotations if needed."""
+    return [*list_tags(data), *(TERM_MARKS if data.noise.terms else ())]
 
 
 def check_data(config: DataConfig) -> None:

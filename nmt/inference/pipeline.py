@@ -149,9 +149,7 @@ class Pipeline:
             finds_words = request.words or quality is not None
             if request.glossary is not None:
                 segmenter = segmenter.with_glossary(request.glossary)
-                terms = TermForcer(
-                    request.glossary, engine, self._tokenizer, options, self.output_limit
-                )
+                terms = self._make_forcer(request, engine, options)
         plan = _Plan(
             engine, segmenter, options, prefix, ids, options.n_best, quality, finds_words, terms
         )
@@ -159,6 +157,23 @@ class Pipeline:
             return plan
         # How far the hypotheses of a beam agree is a part of confidence.
         return plan._replace(options=options._replace(n_best=options.size))
+
+    def _make_forcer(
+        self, request: SearchRequest, engine: Engine, options: BeamOptions
+    ) -> TermForcer:
+        """Return what handles the terms of a request.
+
+        Raises:
+            UserError: the run was not trained to use annotated terms, and none are forced.
+        """
+        assert request.glossary is not None
+        if not (request.forces_terms or self._segmenter.annotates_terms):
+            raise UserError(
+                "soft terms need a run that was trained with data.noise.terms=0.1: force them "
+                "(hard terms), or train one"
+            )
+        limit = self.output_limit if request.forces_terms else None
+        return TermForcer(request.glossary, engine, self._tokenizer, options, limit)
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor

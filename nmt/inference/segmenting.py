@@ -20,6 +20,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
+from nmt.text.annotations import TERM_MARKS
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
@@ -108,13 +109,18 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
+        # Whether the model was trained with annotations.
+        self.annotates_terms = all(
+            len(ids) == 1 for ids in tokenizer.encode([f" {mark}" for mark in TERM_MARKS])
+        )
         self._has_warned = False
         self._glossary: Glossary | None = None
 
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
-        Terms that are not translated become kept spans.
+        Terms that are not translated become kept spans. Others are annotated if the model was
+        trained with annotations.
         """
         segmenter = copy(self)
         segmenter._glossary = glossary
@@ -239,10 +245,12 @@ class Segmenter:
         ]
 
     def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
-        """Return a text with slots, as many as the tokenizer has."""
-        if not self._slots or not spans:
-            return Kept(text, ())
-        return keep_spans(text, spans, self._slots)
+        """Return a text with slots, as many as the tokenizer has, and with annotated terms."""
+        has_slots = bool(self._slots and spans)
+        kept = keep_spans(text, spans, self._slots) if has_slots else Kept(text, ())
+        if self._glossary is None or not self.annotates_terms:
+            return kept
+        return kept._replace(text=self._glossary.annotate(kept.text))
 
     def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
         if len(ids) <= self.max_tokens or sentence.is_copied:

@@ -13,6 +13,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
+from nmt.text.annotations import remove_annotations
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
 from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
 
@@ -22,7 +23,8 @@ class Segment:
     """A sentence, or a part of one that is longer than the model translates in one go."""
 
     ids: np.ndarray  # int32 [S - 1], without end mark; a tag of the text comes first
-    text: str  # cleaned, without the tag; kept spans are replaced by slots
+    # Cleaned, without the tag; kept spans are replaced by slots, and terms may be annotated.
+    text: str
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
     space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
@@ -30,8 +32,8 @@ class Segment:
 
     @property
     def written(self) -> str:
-        """The text with its kept spans."""
-        return show_spans(self.text, self.spans)
+        """The text with its kept spans, without annotations."""
+        return show_spans(remove_annotations(self.text), self.spans)
 
 
 class SegmentedText(NamedTuple):

@@ -33,7 +33,8 @@ class TermForcer:
         tokenizer: of its ids.
         options: of the search.
         limit_output: returns how many tokens an output may have, given those of its source and of
-            what it begins with: see `nmt.inference.pipeline.Pipeline.output_limit`.
+            what it begins with: see `nmt.inference.pipeline.Pipeline.output_limit`. None: no term
+            is forced, and `report` tells which ones the model used.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class TermForcer:
         engine: Engine,
         tokenizer: Tokenizer,
         options: BeamOptions,
-        limit_output: Callable[[int, int], int],
+        limit_output: Callable[[int, int], int] | None,
     ) -> None:
         self._glossary = glossary
         self._engine = engine
@@ -64,6 +65,8 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
+        if self._limit_output is None:
+            return outputs
         lacking = [self._glossary.find(segment.text) for segment in segments]
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
@@ -157,6 +160,7 @@ class TermForcer:
         outputs: list[list[Hypothesis]],
     ) -> None:
         """Search again for the outputs of the chosen segments, with what they begin with."""
+        assert self._limit_output is not None
         prefixes = self._tokenizer.target.encode([begins[i] for i in chosen])
         fitting = [
             (i, ids)

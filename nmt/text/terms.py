@@ -11,6 +11,7 @@ from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from nmt.errors import UserError
+from nmt.text.annotations import annotate, find_annotations
 
 # Scripts without spaces between words: each of their characters is a token.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -126,8 +127,13 @@ class Glossary:
             raise UserError(f"{path}: {error}") from error
 
     def find(self, text: str) -> list[TermMatch]:
-        """Return the terms of a text, in order; they do not overlap."""
-        tokens = _split(text)
+        """Return the terms of a text, in order; they do not overlap. Annotations have none."""
+        annotations = find_annotations(text)
+        tokens = [
+            token
+            for token in _split(text)
+            if not any(begin <= token.begin < end for begin, end in annotations)
+        ]
         matches = []
         at = 0
         while at < len(tokens):
@@ -149,6 +155,10 @@ class Glossary:
             matches.append(TermMatch(begin, begin + len(found), term))
             at += length
         return matches
+
+    def annotate(self, text: str) -> str:
+        """Return a text in which the target of each term stands behind it: `annotate`."""
+        return annotate(text, ((match.end, match.term.target) for match in self.find(text)))
 
     def is_used(self, term: Term, translation: str) -> bool:
         """Whether a translation has the target of a term."""
