@@ -29,7 +29,7 @@ from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
-from nmt.inference.terms import TermForcer
+from nmt.inference.term_forcing import TermForcer
 
 if TYPE_CHECKING:
     from nmt.inference.quality_model import QualityModel
@@ -148,8 +148,16 @@ class Pipeline:
             quality = self._quality.model if request.quality else None
             finds_words = request.words or quality is not None
             if request.glossary is not None:
+                self._check_terms(request)
                 segmenter = segmenter.with_glossary(request.glossary)
-                terms = self._make_forcer(request, engine, options)
+                terms = TermForcer(
+                    request.glossary,
+                    engine,
+                    self._tokenizer,
+                    options,
+                    self.output_limit,
+                    is_hard=request.forces_terms,
+                )
         plan = _Plan(
             engine, segmenter, options, prefix, ids, options.n_best, quality, finds_words, terms
         )
@@ -158,22 +166,17 @@ class Pipeline:
         # How far the hypotheses of a beam agree is a part of confidence.
         return plan._replace(options=options._replace(n_best=options.size))
 
-    def _make_forcer(
-        self, request: SearchRequest, engine: Engine, options: BeamOptions
-    ) -> TermForcer:
-        """Return what handles the terms of a request.
+    def _check_terms(self, request: SearchRequest) -> None:
+        """Check that the model can use annotated terms, if none are forced.
 
         Raises:
-            UserError: the run was not trained to use annotated terms, and none are forced.
+            UserError: it was not trained to.
         """
-        assert request.glossary is not None
         if not (request.forces_terms or self._segmenter.annotates_terms):
             raise UserError(
                 "soft terms need a run that was trained with data.noise.terms=0.1: force them "
                 "(hard terms), or train one"
             )
-        limit = self.output_limit if request.forces_terms else None
-        return TermForcer(request.glossary, engine, self._tokenizer, options, limit)
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor

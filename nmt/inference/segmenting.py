@@ -110,9 +110,7 @@ class Segmenter:
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
         # Whether the model was trained with annotations.
-        self.annotates_terms = all(
-            len(ids) == 1 for ids in tokenizer.encode([f" {mark}" for mark in TERM_MARKS])
-        )
+        self.annotates_terms = all(len(ids) == 1 for ids in tokenizer.encode(TERM_MARKS))
         self._has_warned = False
         self._glossary: Glossary | None = None
 

@@ -17,7 +17,7 @@ from nmt.text.annotations import annotate, find_annotations
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
 _COMMENT = "#"
-_MIN_LETTERS = 3  # of what a plural ending is removed from: mes is no plural of me
+_MIN_LETTERS = 3  # of a singular: mes is no plural of me
 _LOSES_ACCENT = re.compile("[áéíóú][ns]$")  # canción, inglés
 # Language -> endings of singular and plural. In these languages words with equal stems are often
 # different nouns, such as puerto and puerta, so only the number may differ.
@@ -215,6 +215,5 @@ def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[s
     if _LOSES_ACCENT.search(word):
         yield "".join(sign for sign in normalize("NFD", word) if not combining(sign))
     for singular, plural in endings:
-        rest = word.removesuffix(plural)
-        if rest != word and len(rest) >= _MIN_LETTERS:
-            yield f"{rest}{singular}"
+        if word.endswith(plural) and len(word) - len(plural) + len(singular) >= _MIN_LETTERS:
+            yield word.removesuffix(plural) + singular

@@ -1,4 +1,4 @@
-"""Terms of a glossary: forced into translations, and reported."""
+"""Terms of a glossary: forced into translations, and what became of them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TermForcer:
         tokenizer: of its ids.
         options: of the search.
         limit_output: returns how many tokens an output may have, given those of its source and of
-            what it begins with: see `nmt.inference.pipeline.Pipeline.output_limit`. None: no term
-            is forced, and `report` tells which ones the model used.
+            what it begins with: see `nmt.inference.pipeline.Pipeline.output_limit`.
+        is_hard: whether terms are forced; otherwise the model decides.
     """
 
     def __init__(
@@ -43,13 +43,16 @@ class TermForcer:
         engine: Engine,
         tokenizer: Tokenizer,
         options: BeamOptions,
-        limit_output: Callable[[int, int], int] | None,
+        limit_output: Callable[[int, int], int],
+        *,
+        is_hard: bool = True,
     ) -> None:
         self._glossary = glossary
         self._engine = engine
         self._tokenizer = tokenizer
         self._options = options
         self._limit_output = limit_output
+        self._is_hard = is_hard
 
     def force(
         self, segments: Sequence[Segment], outputs: Sequence[list[Hypothesis]], prefix: str = ""
@@ -65,7 +68,7 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        if self._limit_output is None:
+        if not self._is_hard:
             return outputs
         lacking = [self._glossary.find(segment.text) for segment in segments]
         begins = [prefix] * len(segments)  # of outputs
@@ -160,7 +163,6 @@ class TermForcer:
         outputs: list[list[Hypothesis]],
     ) -> None:
         """Search again for the outputs of the chosen segments, with what they begin with."""
-        assert self._limit_output is not None
         prefixes = self._tokenizer.target.encode([begins[i] for i in chosen])
         fitting = [
             (i, ids)
