@@ -33,11 +33,11 @@ class TermAnnotator:
 
     def annotate(self, source: str, target: str, draw: random.Random) -> str:
         """Return a source with one or two annotations; without any if no words are linked."""
-        links = self._link_words(source, target)
+        links = self.link_words(source, target)
         chosen = draw.sample(links, min(len(links), draw.randint(1, _MOST)))
         return annotate(source, sorted(chosen))
 
-    def _link_words(self, source: str, target: str) -> list[tuple[int, str]]:
+    def link_words(self, source: str, target: str) -> list[tuple[int, str]]:
         """Return where each linked source word ends, and its translation in the target.
 
         Words are linked if each is the most probable counterpart of the other.

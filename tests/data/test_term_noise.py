@@ -62,7 +62,7 @@ def test_linked_words_translate_each_other(tokenizer: Tokenizer, lexicon: Lexico
     links = {
         (source[:end].split()[-1].strip('¿¡"«').lower(), word.lower())
         for source, target in PAIRS
-        for end, word in annotator._link_words(source, target)
+        for end, word in annotator.link_words(source, target)
     }
     assert {("casa", "house"), ("agua", "water"), ("noche", "night")} <= links
 
