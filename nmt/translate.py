@@ -324,6 +324,7 @@ def translate(
             arguments.file,
             lambda lines: format_texts(translator.run(lines, request)),
             encoding,
+            translator.begin_document(),
         )
     pipe = None
     if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
@@ -341,7 +342,7 @@ def translate(
             print("\n".join(format_texts(translations)), file=out, flush=True)
 
         if pipe is not None:
-            translate_pipe(pipe, stream, write)
+            translate_pipe(pipe, stream, write, translator.begin_document())
         elif arguments.file:
             shows_progress = out is not sys.stdout or not sys.stdout.isatty()
             translate_file(
@@ -351,6 +352,7 @@ def translate(
                 write,
                 shows_progress=shows_progress,
                 encoding=encoding,
+                previous=translator.begin_document(),
             )
         else:
             [texts] = quality.watch([arguments.sentences])

@@ -16,6 +16,7 @@ import numpy as np
 
 from nmt.data.term_noise import TermAnnotator, WeighTokens
 from nmt.data.tokenizer import UNK, Tokenizer
+from nmt.text.context import CONTEXT_MARK
 from nmt.text.noise import TextNoise
 from nmt.text.spans import SLOTS
 
@@ -46,7 +47,8 @@ class BatchNoise:
         rates: kind of change, of `nmt.config.noise.NoiseConfig` -> share of pairs.
         tokenizer: the tokenizer of the pairs.
         languages: of source and target, BCP 47 tags.
-        tags: words that may begin a source and are not text, such as ``<2en>``.
+        tags: words that may begin a source and are not text, such as ``<2en>``. A context is not
+            changed either.
         seed: of all draws.
         weigh: returns how probably each target token translates each source token, [T, S], given
             ids; None: no rate for ``terms``.
@@ -64,7 +66,8 @@ class BatchNoise:
         self._rates = {kind: rate for kind, rate in rates.items() if rate}
         self._tokenizer = tokenizer
         self._text = TextNoise(SLOTS[: tokenizer.slots], languages)
-        self._tag = re.compile("|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""]))
+        any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
+        self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
         self._seed = seed
         self._annotator = TermAnnotator(tokenizer, weigh) if weigh is not None else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from nmt.inference.translator import Translator
 
 _CHUNK = 256  # texts that are searched together
+
+
+class _Text(NamedTuple):
+    """A text of a document."""
+
+    in_context: str  # behind the sentences before it, if the run reads them
+    segment: MarkedText
 
 
 @dataclass
@@ -48,8 +55,8 @@ def translate_document(
 ) -> tuple[bytes, DocumentReport]:
     """Return a document in the other language.
 
-    A text that occurs several times is translated once. Only texts with markup inside of a sentence
-    are aligned.
+    A text that occurs several times, in the same context, is translated once. Only texts with markup
+    inside of a sentence are aligned.
 
     Args:
         document: see `nmt.documents.formats.extract`.
@@ -58,25 +65,27 @@ def translate_document(
         advance: called with the number of texts that were translated since the last call.
     """
     request = request or SearchRequest()
-    distinct = list(dict.fromkeys(document.segments))
+    previous = translator.begin_document()
+    texts = [_Text(previous.add_to(each.text), each) for each in document.segments]
     report = DocumentReport(len(document.segments))
-    translated: dict[MarkedText, MarkedText] = {}
+    translated: dict[_Text, MarkedText] = {}
     for words in (False, True):
-        chosen = [segment for segment in distinct if needs_alignment(segment) is words]
-        started: deque[Sequence[MarkedText]] = deque()
+        chosen = [text for text in dict.fromkeys(texts) if needs_alignment(text.segment) is words]
+        started: deque[Sequence[_Text]] = deque()
         results = translator.stream(_chunk(chosen, started), replace(request, words=words))
         for translations in results:
-            segments = started.popleft()
-            for segment, [best, *_] in zip(segments, translations, strict=True):
+            chunk = started.popleft()
+            for source, [best, *_] in zip(chunk, translations, strict=True):
+                segment = source.segment
                 text = match_ending(segment.text, best.text)
                 present = [word for word in best.words if word.end <= len(text)]
-                translated[segment] = carry_marks(segment, text, present)
+                translated[source] = carry_marks(segment, text, present)
                 if has_letters(segment.text) and not any(map(str.isalnum, text)):
-                    translated[segment] = segment.without_kept()
+                    translated[source] = segment.without_kept()
                     report.untranslated += 1
                 _add(report, best, is_unaligned=words and not best.words)
-            advance(len(segments))
-    return document.fill([translated[segment] for segment in document.segments]), report
+            advance(len(chunk))
+    return document.fill([translated[text] for text in texts]), report
 
 
 def match_ending(source: str, text: str) -> str:
@@ -90,13 +99,11 @@ def match_ending(source: str, text: str) -> str:
     return stripped[:-1] + text[len(stripped) :]
 
 
-def _chunk(
-    segments: Sequence[MarkedText], started: deque[Sequence[MarkedText]]
-) -> Iterator[Sequence[str]]:
-    """Yield the texts of chunks of segments, which are remembered."""
-    for begin in range(0, len(segments), _CHUNK):
-        started.append(segments[begin : begin + _CHUNK])
-        yield [segment.text for segment in started[-1]]
+def _chunk(texts: Sequence[_Text], started: deque[Sequence[_Text]]) -> Iterator[Sequence[str]]:
+    """Yield chunks of texts, which are remembered."""
+    for begin in range(0, len(texts), _CHUNK):
+        started.append(texts[begin : begin + _CHUNK])
+        yield [text.in_context for text in started[-1]]
 
 
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:

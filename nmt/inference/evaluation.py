@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.config import DecodingConfig
+from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
@@ -158,7 +159,7 @@ def evaluate(
         raise UserError("there is nothing to evaluate: the test split is empty")
     sources = [pair.source for pair in pairs]
     outputs = translate_with_progress(translator, sources, console, **search)
-    return score_outputs(pairs, outputs, language)
+    return score_outputs(remove_contexts(pairs), outputs, language)
 
 
 def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:

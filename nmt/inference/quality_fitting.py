@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -102,7 +103,7 @@ def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
     Raises:
         UserError: the corpus has no text of the training pairs.
     """
-    tokenizer, pairs = folder.load_tokenizer(), corpus.train
+    tokenizer, pairs = folder.load_tokenizer(), remove_contexts(corpus.train)
     if len(pairs) > MOST_PAIRS:
         pairs = random.Random(seed).sample(pairs, MOST_PAIRS)
     sources = tokenizer.encode([pair.source for pair in pairs])
@@ -147,7 +148,7 @@ def fit_quality(
         UserError: there are too few pairs, or the model has no attention.
     """
     draw = random.Random(seed)
-    pairs = draw.sample(list(pairs), min(len(pairs), _PAIRS))
+    pairs = draw.sample(remove_contexts(pairs), min(len(pairs), _PAIRS))
     samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         raise UserError(f"confidence needs {LEAST_PAIRS} dev pairs or more, got {len(pairs)}")

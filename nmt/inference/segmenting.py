@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -22,6 +23,7 @@ from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.text.annotations import TERM_MARKS
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -71,6 +73,7 @@ class _Sentence(NamedTuple):
     space: str  # white space before it
     case: LetterCase
     is_copied: bool
+    context: str = ""  # the sentences before it, with the space after them
 
 
 class Segmenter:
@@ -84,6 +87,8 @@ class Segmenter:
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
             only texts longer than ``max_tokens``.
         language: BCP 47 tag of the texts, whose rules decide where sentences end.
+        context: previous sentences that stand before each sentence, as in training. A text may
+            begin with those before it: see `nmt.text.context`.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
     """
@@ -96,12 +101,14 @@ class Segmenter:
         *,
         unit: str = "sentence",
         language: str = "und",
+        context: int = 0,
         words: SourceWords | None = None,
     ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
+        self.context = context
         self._tokenizer = tokenizer
         self.words = words
         self._slots = SLOTS[: tokenizer.slots]
@@ -133,7 +140,7 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.kept.text for sentence in sentences]
+            [sentence.tag + sentence.context + sentence.kept.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -166,6 +173,10 @@ class Segmenter:
         """
         text = _replace_surrogates(text)
         tag, space, text = self._split_tag(text)
+        context = ""
+        if self.context:
+            context, text = split_context(text)
+        previous = deque(filter(None, map(str.strip, context.split(CONTEXT_MARK))), self.context)
         sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
             content = piece.strip()
@@ -186,7 +197,9 @@ class Segmenter:
                 inside = clean_text(content[len(opening) : -len(closing)])
                 if inside:
                     begin, end, cleaned = begin + len(opening), end - len(closing), inside
-            sentences.append(self._read(cleaned, tag, space + piece[:begin]))
+            sentence = self._read(cleaned, tag, space + piece[:begin])
+            sentences.append(sentence._replace(context=add_context("", previous)))
+            previous.append(to_context(content))
             space = piece[end:]
         return sentences, space
 
@@ -251,6 +264,10 @@ class Segmenter:
         return kept._replace(text=self._glossary.annotate(kept.text))
 
     def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
+        if len(ids) > self.max_tokens and sentence.context:
+            # No room for the context: without it, the sentence may stay in one piece.
+            sentence = sentence._replace(context="")
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
             return [Segment(ids, *sentence.kept, sentence.space, sentence.case, sentence.is_copied)]
         if not self._has_warned:

@@ -13,6 +13,7 @@ from nmt.config import Config
 from nmt.config.data import list_reserved, list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
 from nmt.data.mixture import Mixture, list_pairs, list_weights
@@ -68,7 +69,7 @@ def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
     if isinstance(corpus, PreparedCorpus):
         return corpus.source_words()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
-    return SourceWords.count(pair.source for pair in pairs)
+    return SourceWords.count(pair.source for pair in remove_contexts(pairs))
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:
