@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
-from nmt.inference.results import Translation
+from nmt.inference.lines import group_lines
+from nmt.inference.results import Translation, join_lines
 
-if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
+CHUNK = 256  # texts that are searched together
 
-_CHUNK = 256  # texts that are searched together
+
+class TextTranslator(Protocol):
+    """Translates texts, as `nmt.inference.translator.Translator` does."""
+
+    def stream(
+        self, chunks: Iterable[Sequence[str]], request: SearchRequest
+    ) -> Iterator[list[list[Translation]]]:
+        """Yield the translations of each text of a chunk, best first, chunk by chunk."""
+        ...
 
 
 @dataclass
@@ -40,9 +48,11 @@ class DocumentReport:
 
 def translate_document(
     document: Document,
-    translator: Translator,
+    translator: TextTranslator,
     request: SearchRequest | None = None,
     advance: Callable[[int], object] = lambda texts: None,
+    *,
+    chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
     """Return a document in the other language.
 
@@ -54,6 +64,7 @@ def translate_document(
         translator: translates the texts.
         request: how to search; None: the defaults of the run.
         advance: called with the number of texts that were translated since the last call.
+        chunk_size: most texts that are searched together.
     """
     request = request or SearchRequest()
     distinct = list(dict.fromkeys(document.segments))
@@ -62,8 +73,8 @@ def translate_document(
     for words in (False, True):
         chosen = [segment for segment in distinct if needs_alignment(segment) is words]
         started: deque[Sequence[MarkedText]] = deque()
-        results = translator.stream(_chunk(chosen, started), replace(request, words=words))
-        for translations in results:
+        chunks = _chunk(chosen, chunk_size, started)
+        for translations in translator.stream(chunks, replace(request, words=words)):
             segments = started.popleft()
             for segment, [best, *_] in zip(segments, translations, strict=True):
                 text = match_ending(segment.text, best.text)
@@ -75,6 +86,30 @@ def translate_document(
                 _add(report, best, is_unaligned=words and not best.words)
             advance(len(segments))
     return document.fill([translated[segment] for segment in document.segments]), report
+
+
+def translate_lines(
+    lines: Sequence[str],
+    translator: TextTranslator,
+    request: SearchRequest | None = None,
+    advance: Callable[[int], object] = lambda texts: None,
+    *,
+    chunk_size: int = CHUNK,
+) -> tuple[bytes, DocumentReport]:
+    """Return one translated line per line, in UTF-8, as ``nmt.translate --file`` writes them.
+
+    The arguments are those of `translate_document`, with lines in place of a document.
+    """
+    report = DocumentReport(len(lines))
+    translated = []
+    for translations in translator.stream(
+        group_lines(lines, chunk_size), request or SearchRequest()
+    ):
+        for best, *_ in translations:
+            translated.append(f"{join_lines(best.text)}\n")
+            _add(report, best, is_unaligned=False)
+        advance(len(translations))
+    return "".join(translated).encode(), report
 
 
 def match_ending(source: str, text: str) -> str:
@@ -89,11 +124,11 @@ def match_ending(source: str, text: str) -> str:
 
 
 def _chunk(
-    segments: Sequence[MarkedText], started: deque[Sequence[MarkedText]]
+    segments: Sequence[MarkedText], size: int, started: deque[Sequence[MarkedText]]
 ) -> Iterator[Sequence[str]]:
     """Yield the texts of chunks of segments, which are remembered."""
-    for begin in range(0, len(segments), _CHUNK):
-        started.append(segments[begin : begin + _CHUNK])
+    for begin in range(0, len(segments), size):
+        started.append(segments[begin : begin + size])
         yield [segment.text for segment in started[-1]]
 
 
