@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # imports Keras
 # People who send a file expect paragraphs; the command reads it as lines, one sentence each.
 _PLAIN_TEXT = ".txt"
 _CHUNK = 64  # texts that are searched together: a few batches, so that progress is seen
-_QUEUE_SHARE = 8  # a document takes at most one of so many parts of the queue
+_QUEUE_SHARE = 1 / 8  # of the queue, that one document takes at most
 _REPORT_S = 0.25  # seconds between reports of progress
 _RETRY_S = 0.1  # seconds until a document that found the queue full tries again
 _MAX_ERROR = 300  # characters of an error, which may quote the document
@@ -140,7 +140,7 @@ class Documents:
         deadline = monotonic() + self._limits.document_timeout_s
         data = await request.body()
         self._metrics.documents.labels(format_name).inc()
-        share = self._limits.max_queue // _QUEUE_SHARE
+        share = int(self._limits.max_queue * _QUEUE_SHARE)
         job = _Job(self._service, self._translator, share, emit)
         future = self._pool.submit(job.run, data, format_name, options)
         late = (
@@ -304,7 +304,7 @@ def _read_options(query: DocumentRequest, format_name: str) -> tuple[tuple[str, 
     """Return the columns and the encoding of a document.
 
     Raises:
-        HTTPException: 422 if its format has none, or the encoding is unknown.
+        HTTPException: 422 if its format takes none, or the encoding is unknown.
     """
     if query.columns and format_name != "table":
         raise HTTPException(422, f"columns are for format table, not for {format_name}")

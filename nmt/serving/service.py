@@ -170,7 +170,7 @@ class Service:
         request: Request,
         deadline: float,
     ) -> list[Attention | str | None]:
-        """Return the attention of each text, or why it has none."""
+        """Return the attention of each text, or the reason why it is missing."""
         missing = list(map(_explain_missing_attention, segmented))
         pairs = [
             _Pair(source, sum(len(segment.ids) for segment in text.segments), translation)

@@ -1,4 +1,4 @@
-"""Waiting for what other threads compute, as long as somebody wants it."""
+"""Waiting for results of other threads, until the client hangs up or time is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Computed = TypeVar("Computed")
 async def wait_for(
     future: Future[Computed], request: Request, deadline: float, *, failure: str, late: str
 ) -> Computed:
-    """Return what is computed; cancel it if nobody waits for it any more.
+    """Return the result of a computation, which is cancelled if nobody waits for it any more.
 
     Args:
         future: the result. An `HTTPException` is raised as it is.
