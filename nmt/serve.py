@@ -27,6 +27,9 @@ _MINIMUM_1 = (
     "max_sentences",
     "max_characters",
     "max_work",
+    "max_document_kb",
+    "max_documents",
+    "document_timeout_s",
 )
 _WARM_UP = "Hola."  # the first search of a process is the slowest one
 
@@ -35,7 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Build the command line."""
     parser = Parser(
         prog="python -m nmt.serve",
-        description="Translate over HTTP: POST /translate, and a page at / that shows attention.",
+        description="Translate over HTTP: texts, documents, and a page at / that shows attention.",
     )
 
     def option(name: str, kind: type, default: float | str, text: str) -> None:
@@ -56,6 +59,9 @@ def make_parser() -> argparse.ArgumentParser:
     option("--max-body-kb", int, 256, "largest request, in KiB")
     option("--max-sentences", int, 128, "most sentences of a request")
     option("--max-characters", int, 5000, "most characters of a sentence")
+    option("--max-document-kb", int, 4096, "largest document, in KiB")
+    option("--max-documents", int, 2, "most documents translated at the same time")
+    option("--document-timeout-s", float, 600, "most seconds to translate a document")
     return parser
 
 
@@ -124,6 +130,9 @@ def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
         "max_batch_work": arguments.max_batch_work,
         "max_wait_s": arguments.max_wait_ms / 1000,
         "max_queue": arguments.queue,
+        "max_document": arguments.max_document_kb * 1024,
+        "max_documents": arguments.max_documents,
+        "document_timeout_s": arguments.document_timeout_s,
     }
 
 

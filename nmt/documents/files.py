@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from nmt.data.encodings import open_text
+from nmt.data.encodings import UTF_8, open_text
+from nmt.data.lines import split_lines
 from nmt.documents.formats import Document, DocumentOptions, extract
 from nmt.documents.translating import DocumentReport, translate_document
 from nmt.errors import UserError, attach_filename
 from nmt.files import replace_atomically
 from nmt.inference.contract import SearchRequest
+from nmt.inference.lines import decode_lines
 from nmt.inference.streaming import make_progress
 from nmt.inference.term_report import TermReport
 
@@ -36,16 +39,39 @@ def read_document(path: Path, name: str, options: DocumentOptions) -> Document:
                 f"{_MAX_BYTES >> 20} MiB"
             )
         with path.open("rb") as opened:
-            file: BinaryIO = opened
-            if options.encoding and name != "html":
-                file = open_text(opened, str(path), options.encoding)
-            data = file.read()
+            data = recode(opened, str(path), name, options)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     try:
         return extract(data, name, options)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def recode(file: BinaryIO, label: str, name: str, options: DocumentOptions) -> bytes:
+    """Return the bytes of a document: in UTF-8 if an encoding is given, unless it is a page.
+
+    Args:
+        file: the document.
+        label: its name in messages.
+        name: its format.
+        options: with the encoding.
+
+    Raises:
+        UserError: it is in another encoding.
+    """
+    if options.encoding and name != "html":
+        file = open_text(file, label, options.encoding)
+    return file.read()
+
+
+def read_lines(data: bytes, label: str, encoding: str | None) -> list[str]:
+    """Return the lines of a text, without their ends.
+
+    Raises:
+        UserError: it is in another encoding; None is UTF-8.
+    """
+    return list(decode_lines(split_lines(open_text(BytesIO(data), label, encoding or UTF_8))))
 
 
 def write_translated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from pathlib import PurePath
 from typing import NamedTuple, Protocol
 
 from nmt.documents.marked import MarkedText
@@ -69,7 +69,7 @@ LINES = "lines"  # a file of sentences, not a document
 NAMES = (LINES, *FORMATS)
 
 
-def find_format(path: Path) -> str:
+def find_format(path: PurePath) -> str:
     """Return the name of the format that a file name tells."""
     suffix = path.suffix.lower()
     return next((name for name, each in FORMATS.items() if suffix in each.extensions), LINES)

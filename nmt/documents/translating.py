@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
-from nmt.inference.results import TermUse, Translation
+from nmt.inference.lines import group_lines
+from nmt.inference.results import TermUse, Translation, join_lines
+from nmt.text.context import PreviousSentences, add_contexts
 
-if TYPE_CHECKING:
-    from nmt.inference.translator import Translator
+CHUNK = 256  # texts that are searched together
 
-_CHUNK = 256  # texts that are searched together
+
+class TextTranslator(Protocol):
+    """Translates texts, as `nmt.inference.translator.Translator` does."""
+
+    def stream(
+        self, chunks: Iterable[Sequence[str]], request: SearchRequest
+    ) -> Iterator[list[list[Translation]]]:
+        """Yield the translations of each text of a chunk, best first, chunk by chunk."""
+        ...
+
+    def begin_document(self) -> PreviousSentences:
+        """Return what puts the sentences before it before each text of a document."""
+        ...
 
 
 class _Text(NamedTuple):
@@ -49,9 +62,11 @@ class DocumentReport:
 
 def translate_document(
     document: Document,
-    translator: Translator,
+    translator: TextTranslator,
     request: SearchRequest | None = None,
     advance: Callable[[int], object] = lambda texts: None,
+    *,
+    chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
     """Return a document in the other language.
 
@@ -63,6 +78,7 @@ def translate_document(
         translator: translates the texts.
         request: how to search; None: the defaults of the run.
         advance: called with the number of texts that were translated since the last call.
+        chunk_size: most texts that are searched together.
     """
     request = request or SearchRequest()
     previous = translator.begin_document()
@@ -72,8 +88,8 @@ def translate_document(
     for words in (False, True):
         chosen = [text for text in dict.fromkeys(texts) if needs_alignment(text.segment) is words]
         started: deque[Sequence[_Text]] = deque()
-        results = translator.stream(_chunk(chosen, started), replace(request, words=words))
-        for translations in results:
+        chunks = _chunk(chosen, chunk_size, started)
+        for translations in translator.stream(chunks, replace(request, words=words)):
             chunk = started.popleft()
             for source, [best, *_] in zip(chunk, translations, strict=True):
                 segment = source.segment
@@ -88,6 +104,30 @@ def translate_document(
     return document.fill([translated[text] for text in texts]), report
 
 
+def translate_lines(
+    lines: Sequence[str],
+    translator: TextTranslator,
+    request: SearchRequest | None = None,
+    advance: Callable[[int], object] = lambda texts: None,
+    *,
+    chunk_size: int = CHUNK,
+) -> tuple[bytes, DocumentReport]:
+    """Return one translated line per line, in UTF-8, as ``nmt.translate --file`` writes them.
+
+    The arguments are those of `translate_document`, with lines in place of a document.
+    """
+    report = DocumentReport(len(lines))
+    translated = []
+    texts = add_contexts(lines, translator.begin_document())
+    chunks = group_lines(texts, chunk_size)
+    for translations in translator.stream(chunks, request or SearchRequest()):
+        for best, *_ in translations:
+            translated.append(f"{join_lines(best.text)}\n")
+            _add(report, best, is_unaligned=False)
+        advance(len(translations))
+    return "".join(translated).encode(), report
+
+
 def match_ending(source: str, text: str) -> str:
     """Return a translation without the final point that its source, such as a title, has not."""
     stripped = text.rstrip()
@@ -99,10 +139,12 @@ def match_ending(source: str, text: str) -> str:
     return stripped[:-1] + text[len(stripped) :]
 
 
-def _chunk(texts: Sequence[_Text], started: deque[Sequence[_Text]]) -> Iterator[Sequence[str]]:
+def _chunk(
+    texts: Sequence[_Text], size: int, started: deque[Sequence[_Text]]
+) -> Iterator[Sequence[str]]:
     """Yield chunks of texts, which are remembered."""
-    for begin in range(0, len(texts), _CHUNK):
-        started.append(texts[begin : begin + _CHUNK])
+    for begin in range(0, len(texts), size):
+        started.append(texts[begin : begin + size])
         yield [text.in_context for text in started[-1]]
 
 

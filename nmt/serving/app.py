@@ -1,6 +1,7 @@
 """The application: routes, and what surrounds them.
 
-Every answer but the page and the metrics is JSON; every error is ``{"error": "one line"}``.
+Every answer but the page, the metrics, documents and events is JSON; every error is
+``{"error": "one line"}``.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from nmt.serving.answers import MAX_ATTENTION_WEIGHTS
+from nmt.serving.documents import Documents, describe_formats
+from nmt.serving.events import answer_events, wants_events
 from nmt.serving.limits import (
+    DOCUMENTS,
     MAX_ATTENTION_TEXTS,
     MAX_ATTENTION_TOKENS,
     MAX_BEAM,
@@ -26,7 +30,12 @@ from nmt.serving.metrics import Metrics
 from nmt.serving.middleware import RequestMiddleware
 from nmt.serving.page import load_page
 from nmt.serving.problems import add_handlers
-from nmt.serving.schema import Problem, TranslationRequest, TranslationResponse
+from nmt.serving.schema import (
+    DocumentRequest,
+    Problem,
+    TranslationRequest,
+    TranslationResponse,
+)
 from nmt.serving.service import Service
 
 if TYPE_CHECKING:  # imports Keras
@@ -47,12 +56,15 @@ def make_app(translator: SegmentTranslator, about: About, limits: Limits) -> Fas
     """Build the application; its state holds the `Service`."""
     metrics = Metrics()
     service = Service(translator, limits, metrics)
+    languages = (about.source_language, about.target_language)
+    documents = Documents(service, translator, languages, limits, metrics)
     page, policy = load_page()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await service.close()
+        documents.close()
 
     app = FastAPI(
         title="nmt",
@@ -67,6 +79,7 @@ def make_app(translator: SegmentTranslator, about: About, limits: Limits) -> Fas
     app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, policy=policy)
     add_handlers(app)
     _add_routes(app, service, metrics, _make_info(translator, about, limits), page)
+    _add_documents(app, documents)
     return app
 
 
@@ -79,6 +92,7 @@ def _make_info(translator: SegmentTranslator, about: About, limits: Limits) -> d
             "beam": translator.decoding.beam_size,
             "length_penalty": translator.decoding.length_penalty,
         },
+        "formats": describe_formats(),
         "limits": {
             **asdict(limits),
             "max_beam": MAX_BEAM,
@@ -95,6 +109,10 @@ def _add_routes(
 ) -> None:
     @app.post("/translate", response_model=TranslationResponse)
     async def translate(body: TranslationRequest, request: Request) -> Response:
+        if wants_events(request):
+            return await answer_events(
+                lambda emit: service.translate(body, request, emit), "translations"
+            )
         content = await service.translate(body, request)
         return Response(content, media_type="application/json")
 
@@ -114,3 +132,21 @@ def _add_routes(
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+
+def _add_documents(app: FastAPI, documents: Documents) -> None:
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+    @app.post(
+        DOCUMENTS,
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+        response_class=Response,
+        responses={
+            200: {"content": content, "description": "The translated document"},
+            **{status: {"model": Problem} for status in (415, 501)},
+        },
+    )
+    async def translate_document(
+        query: Annotated[DocumentRequest, Query()], request: Request
+    ) -> Response:
+        return await documents.answer(query, request)

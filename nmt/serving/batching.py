@@ -33,6 +33,7 @@ class _Request(Generic[Item, Options, Result]):
     work: Sequence[int]  # of each item
     options: Options
     arrival: float  # seconds of the monotonic clock
+    deliver: Callable[[int, Result], None] | None
     future: Future[list[Result]] = field(default_factory=Future)
     batched: int = 0  # items that are, or were, in a batch
     results: list[Result] = field(default_factory=list)
@@ -107,7 +108,12 @@ class Batcher(Generic[Item, Options, Result]):
         return self._thread.is_alive()
 
     def submit(
-        self, items: Sequence[Item], options: Options, *, urgent: bool = False
+        self,
+        items: Sequence[Item],
+        options: Options,
+        *,
+        urgent: bool = False,
+        deliver: Callable[[int, Result], None] | None = None,
     ) -> Future[list[Result]]:
         """Accept a request; its future gives one result per item, in order.
 
@@ -115,13 +121,17 @@ class Batcher(Generic[Item, Options, Result]):
             items: inputs of the computation.
             options: of all these items.
             urgent: whether the request is next, even if the queue is full.
+            deliver: called with the index of each item and its result, as soon as its batch is
+                computed, on the thread that computes. An exception fails the request.
 
         Raises:
             QueueFullError: more than ``max_queue`` would wait.
             ClosedError: `close` was called.
         """
         work = [self._work_of(item, options) for item in items]
-        request: _Request[Item, Options, Result] = _Request(items, work, options, monotonic())
+        request: _Request[Item, Options, Result] = _Request(
+            items, work, options, monotonic(), deliver
+        )
         with self._changed:
             if self._closed:
                 raise ClosedError
@@ -163,15 +173,21 @@ class Batcher(Generic[Item, Options, Result]):
                     raise ValueError(f"{len(results)} results for {len(items)} items")
             except BaseException as error:  # of any kind, since callers must not wait for ever
                 for request, _ in batch:
-                    self._remove(request)
-                    if request.future.set_running_or_notify_cancel():
-                        request.future.set_exception(error)
+                    self._fail(request, error)
                 continue
             start = 0
             for request, share in batch:
                 end = start + len(share)
-                _deliver(request, results[start:end])
+                try:
+                    _deliver(request, results[start:end])
+                except Exception as error:
+                    self._fail(request, error)
                 start = end
+
+    def _fail(self, request: _Request[Item, Options, Result], error: BaseException) -> None:
+        self._remove(request)
+        if request.future.set_running_or_notify_cancel():
+            request.future.set_exception(error)
 
     def _next_batch(self) -> list[tuple[_Request[Item, Options, Result], Sequence[Item]]]:
         """Wait until a batch is ready, and take its items from the queue.
@@ -239,6 +255,9 @@ class Batcher(Generic[Item, Options, Result]):
 
 
 def _deliver(request: _Request[Item, Options, Result], results: Sequence[Result]) -> None:
+    if request.deliver is not None and not request.future.cancelled():
+        for index, result in enumerate(results, len(request.results)):
+            request.deliver(index, result)
     request.results += results
     is_complete = len(request.results) == len(request.items)
     if is_complete and request.future.set_running_or_notify_cancel():

@@ -8,6 +8,7 @@ from itertools import compress
 
 from fastapi import HTTPException
 
+DOCUMENTS = "/documents"  # the path of documents, which have limits of their own
 MAX_BEAM = 16  # memory and time grow with the beam, and larger ones do not translate better
 MAX_LENGTH_PENALTY = 2.0
 MAX_ATTENTION_TEXTS = 4  # each needs a pass of the model
@@ -17,23 +18,32 @@ ATTENTION_WORK = 1
 # Work per token of the confidence of a translation: it is read once for the probabilities of its
 # tokens, and once for their alignment.
 QUALITY_WORK = 2
+WORDS_WORK = 1  # per token of aligning the words of a translation
 
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of requests, of batches and of waiting times."""
 
-    max_body: int  # bytes
+    max_body: int  # bytes, of other bodies than documents
     max_sentences: int  # per request
     max_characters: int  # per sentence
     # Work of a request: source tokens times beam, + 1 with attention, + 2 * nbest with quality.
     max_work: int
-    timeout_s: float  # to read a body, and again to answer it
+    timeout_s: float  # to read a body, and again to answer it, unless it is a document
     health_s: float  # to translate the text of the health check
     max_batch: int  # sentences, or segments of long ones
     max_batch_work: int
     max_wait_s: float  # how long a request waits to be batched
     max_queue: int  # work
+    max_document: int  # bytes of the body of a document
+    max_documents: int  # received or translated at the same time
+    document_timeout_s: float  # to translate a document
+
+    @property
+    def late(self) -> str:
+        """The error of an answer that takes too long."""
+        return f"no answer within {self.timeout_s:g} seconds"
 
     def check_size(self, texts: Sequence[str], attention: bool) -> None:
         """Check number and length of texts.

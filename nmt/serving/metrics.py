@@ -11,7 +11,7 @@ from prometheus_client import (
     generate_latest,
 )
 
-_PATHS = ("/", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
+_PATHS = ("/", "/documents", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
 
 
 class Metrics:
@@ -24,6 +24,9 @@ class Metrics:
             "nmt_requests", "Requests, by path and status", ["path", "status"], registry=registry
         )
         self.sentences = Counter("nmt_sentences", "Sentences accepted", registry=registry)
+        self.documents = Counter(
+            "nmt_documents", "Documents accepted, by format", ["format"], registry=registry
+        )
         self._seconds = Histogram(
             "nmt_translate_seconds",
             "From the head of a translation request to the end of its answer",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from time import perf_counter
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nmt.serving.limits import Limits
+from nmt.serving.limits import DOCUMENTS, Limits
 from nmt.serving.metrics import Metrics
-from nmt.serving.problems import CLIENT_CLOSED, problem
+from nmt.serving.problems import CLIENT_CLOSED, problem, unavailable
 
 
 class RequestMiddleware:
@@ -19,7 +21,7 @@ class RequestMiddleware:
 
     Args:
         app: the application.
-        limits: longest body, and the time to read it.
+        limits: longest body, the time to read it, and the number of documents.
         metrics: count requests.
         policy: content security policy of every answer.
     """
@@ -28,6 +30,7 @@ class RequestMiddleware:
         self._app = app
         self._limits = limits
         self._metrics = metrics
+        self._senders: set[str] = set()  # addresses of clients whose documents are not answered yet
         self._headers = {
             "Content-Security-Policy": policy,
             "X-Content-Type-Options": "nosniff",
@@ -58,18 +61,44 @@ class RequestMiddleware:
             self._metrics.count_request(scope["path"], status, perf_counter() - start)
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, and pass it to the application in one message."""
+        """Read the body within its limits, and pass it on."""
+        is_document = scope["path"] == DOCUMENTS
+        limit = self._limits.max_document if is_document else self._limits.max_body
+        with ExitStack() as admission:
+            try:
+                if is_document:
+                    admission.enter_context(self._admit(scope))
+                async with asyncio.timeout(self._limits.timeout_s):
+                    body = await _read_body(scope, receive, limit)
+            except TimeoutError:
+                await problem(408, "the body did not arrive in time")(scope, receive, send)
+                return
+            except HTTPException as error:
+                answer = problem(error.status_code, error.detail, error.headers)
+                await answer(scope, receive, send)
+                return
+            if body is not None:
+                await self._pass_on(body, scope, receive, send)
+
+    @contextmanager
+    def _admit(self, scope: Scope) -> Iterator[None]:
+        """Count a document until it is answered.
+
+        Raises:
+            HTTPException: 503 if its client sends another one, or too many clients send some.
+        """
+        client = scope["client"][0] if scope.get("client") else ""
+        if client in self._senders:
+            raise unavailable("one document at a time: wait for the answer to your other one")
+        if len(self._senders) >= self._limits.max_documents:
+            raise unavailable(f"{len(self._senders):,} documents are translated: try again soon")
+        self._senders.add(client)
         try:
-            async with asyncio.timeout(self._limits.timeout_s):
-                body = await self._read_body(scope, receive)
-        except TimeoutError:
-            await problem(408, "the body did not arrive in time")(scope, receive, send)
-            return
-        except HTTPException as error:
-            await problem(error.status_code, error.detail)(scope, receive, send)
-            return
-        if body is None:
-            return
+            yield
+        finally:
+            self._senders.remove(client)
+
+    async def _pass_on(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         is_read = False
 
         async def receive_body() -> Message:
@@ -81,18 +110,18 @@ class RequestMiddleware:
 
         await self._app(scope, receive_body, send)
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Read the body up to the limit, whatever its header says; None if the client hung up."""
-        limit = self._limits.max_body
-        declared = Headers(scope=scope).get("content-length", "")
-        too_large = declared.isdecimal() and int(declared) > limit
-        body = bytearray()
-        while not too_large:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            too_large = len(body) > limit
-            if not too_large and not message.get("more_body", False):
-                return bytes(body)
-        raise HTTPException(413, f"the body is larger than the {limit:,} bytes allowed")
+
+async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """Read the body up to the limit, whatever its header says; None if the client hung up."""
+    declared = Headers(scope=scope).get("content-length", "")
+    too_large = declared.isdecimal() and int(declared) > limit
+    body = bytearray()
+    while not too_large:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        too_large = len(body) > limit
+        if not too_large and not message.get("more_body", False):
+            return bytes(body)
+    raise HTTPException(413, f"the body is larger than the {limit:,} bytes allowed")

@@ -4,6 +4,7 @@
 import { make } from "../viewer/browser/forms.js";
 import { crossRecord, strongest } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
+import { acceptFiles } from "./page_document.js";
 import { UNSURE, alignedWords, attendedWords, isUnsure, wordWeights } from "./page_words.js";
 
 const DEBOUNCE = 150; // ms after the last key
@@ -146,6 +147,7 @@ async function introduce() {
     lines.target.lang = info.target_language;
     const scores = Object.entries(info.scores).map(([name, { value, half_width: half }]) =>
       `${name} ${value.toFixed(1)}${half === null ? "" : ` ± ${half.toFixed(1)}`}`);
+    $("file").accept = Object.values(info.formats).flat().join(",");
     $("run").textContent = [info.run, ...scores].join(" · ");
     return info;
   } catch {
@@ -356,4 +358,5 @@ $("again").addEventListener("click", () => {
   translate();
 });
 let introduced = introduce(); // a promise of what `/info` says
+acceptFiles(() => introduced);
 if ($("source").value) translate();

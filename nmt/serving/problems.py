@@ -10,11 +10,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from nmt.errors import suggest
-from nmt.serving.schema import TranslationRequest
+from nmt.serving.schema import DocumentRequest, TranslationRequest
 
 CLIENT_CLOSED = 499  # not a registered status: for the metrics, of clients that hung up
 _MAX_ECHO = 50  # characters of a client's input that an error repeats
-_FIELDS = list(TranslationRequest.model_fields)
 
 
 def unavailable(message: str) -> HTTPException:
@@ -55,5 +54,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
         return problem(422, "the body must be a JSON object, sent as application/json")
     field = str(first["loc"][1])[:_MAX_ECHO]
     if kind == "extra_forbidden":
-        return problem(422, f"unknown field {field!r}{suggest(field, _FIELDS)}")
+        is_query = first["loc"][0] == "query"
+        fields = (DocumentRequest if is_query else TranslationRequest).model_fields
+        noun = "parameter" if is_query else "field"
+        return problem(422, f"unknown {noun} {field!r}{suggest(field, fields)}")
     return problem(422, f"{field}: {message}")

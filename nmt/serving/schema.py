@@ -61,6 +61,21 @@ class TranslationRequest(BaseModel):
         return self
 
 
+class DocumentRequest(BaseModel):
+    """Query of `POST /documents`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("", description="file name; its ending tells the format")
+    format: str = Field("", description="the format, if the name does not tell it: see /info")
+    columns: str = Field(
+        "", description="columns of a table, between commas: names in its header, or numbers from 1"
+    )
+    encoding: str = Field(
+        "", description="the encoding, if it is not UTF-8 and the document does not name it"
+    )
+
+
 class AttentionWeights(BaseModel):
     """Cross-attention from each target token to the source tokens."""
 

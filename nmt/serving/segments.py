@@ -31,6 +31,7 @@ class SegmentTranslator:
         self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
         self.segment = translator.segmenter.segment
+        self.begin_document = translator.begin_document
         self._keras_engine = translator.keras_engine
         self._quality = translator.quality
         self._search = translator.pipeline.search_segments

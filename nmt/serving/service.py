@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
+from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastapi import HTTPException, Request
 
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.serving.answers import encode_answer
-from nmt.serving.batching import Batcher, ClosedError, Item, Options, QueueFullError, Result
+from nmt.serving.batching import Batcher, ClosedError, QueueFullError
+from nmt.serving.events import Emit
 from nmt.serving.health import HealthCheck
-from nmt.serving.limits import ATTENTION_WORK, QUALITY_WORK, Limits
+from nmt.serving.limits import ATTENTION_WORK, QUALITY_WORK, WORDS_WORK, Limits
 from nmt.serving.metrics import Metrics
-from nmt.serving.problems import CLIENT_CLOSED, unavailable
+from nmt.serving.problems import unavailable
 from nmt.serving.schema import TranslationRequest
+from nmt.serving.waiting import wait_for
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
@@ -30,7 +32,7 @@ if TYPE_CHECKING:  # imports Keras
 
 _HEALTH_TEXT = "a"
 _IN_PARTS = "the text was translated in parts"
-_STOPPING = "the service is stopping"
+STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
 
 
@@ -44,11 +46,13 @@ class _SearchOptions(NamedTuple):
     length_penalty: float
     nbest: int
     quality: bool = False
+    words: bool = False
 
     @property
     def quality_work(self) -> int:
-        """Work per token of computing confidence."""
-        return QUALITY_WORK * self.nbest * self.quality
+        """Work per token of computing confidence, or of aligning words."""
+        work = QUALITY_WORK if self.quality else WORDS_WORK * self.words
+        return work * self.nbest
 
 
 class _Pair(NamedTuple):
@@ -86,10 +90,7 @@ class Service:
         )
         self.batcher: Batcher[_Item, _SearchOptions, list[Translation]] = Batcher(
             self._search,
-            work=lambda item, options: (
-                len(item.segment.ids)
-                * (options.beam + options.quality_work + ATTENTION_WORK * item.attends)
-            ),
+            work=_count_work,
             max_batch=limits.max_batch,
             max_batch_work=limits.max_batch_work,
             max_wait_s=limits.max_wait_s,
@@ -103,12 +104,19 @@ class Service:
         segments = [
             _Item(segment, attends=False) for segment in translator.segment(_HEALTH_TEXT).segments
         ]
-        options = self._search_options(TranslationRequest.model_validate({"text": _HEALTH_TEXT}))
+        options = self._search_options(SearchRequest())
         self._health = HealthCheck(self.batcher, segments, options, limits.health_s)
         self._loading: asyncio.Task[None] | None = None
 
-    async def translate(self, body: TranslationRequest, request: Request) -> bytes:
+    async def translate(
+        self, body: TranslationRequest, request: Request, emit: Emit | None = None
+    ) -> bytes:
         """Return the JSON of `TranslationResponse`.
+
+        Args:
+            body: texts, and what their translations are to be like.
+            request: the request, whose client may hang up.
+            emit: takes the event ``sentence`` for every segment, as soon as it is translated.
 
         Raises:
             HTTPException: 413 beyond a limit; 503 when too much work is waiting, the answer takes
@@ -116,10 +124,7 @@ class Service:
         """
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
-        quality_missing: str | None = None
-        if body.quality:
-            quality_missing = await asyncio.to_thread(self._translator.explain_missing_quality)
-        options = self._search_options(body)._replace(quality=quality_missing == "")
+        options, quality_missing = await self._read_options(body)
         if body.attention:
             await self.load_attention()
         segmented = await asyncio.to_thread(lambda: list(map(self._translator.segment, texts)))
@@ -128,16 +133,19 @@ class Service:
         self._limits.check_work(tokens, attends, options.beam, options.quality_work)
         deadline = monotonic() + self._limits.timeout_s
         if self.is_stopping:
-            raise unavailable(_STOPPING)
+            raise unavailable(STOPPING)
         items = [
             _Item(segment, attend)
             for text, attend in zip(segmented, attends, strict=True)
             for segment in text.segments
         ]
-        future = _submit(self.batcher, items, options)
+        with _explain_refusal():
+            deliver = emit and _sentence_events(segmented, emit)
+            future = self.batcher.submit(items, options, deliver=deliver)
         self._metrics.sentences.inc(len(texts))
         self._metrics.attentions.inc(sum(attends))
-        results = iter(await self._wait(future, request, deadline, "the translation failed"))
+        failure, late = "the translation failed", self._limits.late
+        results = iter(await wait_for(future, request, deadline, failure=failure, late=late))
         hypotheses = await asyncio.to_thread(
             lambda: [
                 self._translator.join(
@@ -146,24 +154,52 @@ class Service:
                 for source, text in zip(texts, segmented, strict=True)
             ]
         )
-        encode = partial(encode_answer, scores=body.scores, quality_missing=quality_missing)
-        if not body.attention:
-            return await asyncio.to_thread(encode, hypotheses, [None] * len(texts))
+        attentions: list[Attention | str | None] = [None] * len(texts)
+        if body.attention:
+            best = [translation for translation, *_ in hypotheses]
+            attentions = await self._attend(texts, segmented, best, request, deadline)
+        return await asyncio.to_thread(
+            encode_answer, hypotheses, attentions, body.scores, quality_missing
+        )
+
+    async def _attend(
+        self,
+        texts: Sequence[str],
+        segmented: Sequence[SegmentedText],
+        translations: Sequence[Translation],
+        request: Request,
+        deadline: float,
+    ) -> list[Attention | str | None]:
+        """Return the attention of each text, or the reason why it is missing."""
+        missing = list(map(_explain_missing_attention, segmented))
         pairs = [
-            _Pair(text, count, best)
-            for text, count, (best, *_), attend in zip(
-                texts, tokens, hypotheses, attends, strict=True
+            _Pair(source, sum(len(segment.ids) for segment in text.segments), translation)
+            for source, text, translation, reason in zip(
+                texts, segmented, translations, missing, strict=True
             )
-            if attend
+            if not reason
         ]
-        failure = "the attention could not be computed"
-        future_attention = _submit(self._attention_batcher, pairs, None)
-        computed = iter(await self._wait(future_attention, request, deadline, failure))
-        attentions = [
-            (next(computed) if attend else None) or _explain_missing_attention(text) or _IN_PARTS
-            for text, attend in zip(segmented, attends, strict=True)
-        ]
-        return await asyncio.to_thread(encode, hypotheses, attentions)
+        with _explain_refusal():
+            future = self._attention_batcher.submit(pairs, None)
+        failure, late = "the attention could not be computed", self._limits.late
+        computed = iter(await wait_for(future, request, deadline, failure=failure, late=late))
+        return [reason or next(computed) or _IN_PARTS for reason in missing]
+
+    def submit(
+        self, segments: Sequence[Segment], request: SearchRequest
+    ) -> Future[list[list[Translation]]]:
+        """Search segments in the batches of all requests, from any thread.
+
+        Raises:
+            QueueFullError: too much work is waiting already.
+            ClosedError: the service stops.
+        """
+        items = [_Item(segment, attends=False) for segment in segments]
+        return self.batcher.submit(items, self._search_options(request))
+
+    def count_work(self, segment: Segment, request: SearchRequest) -> int:
+        """Return the work of searching a segment."""
+        return _count_work(_Item(segment, attends=False), self._search_options(request))
 
     async def load_attention(self) -> None:
         """Load the model that attention needs, once and in a thread of its own, and wait for it.
@@ -193,7 +229,7 @@ class Service:
             HTTPException: 503 if that fails or takes too long, or the service stops.
         """
         if self.is_stopping:
-            raise unavailable(_STOPPING)
+            raise unavailable(STOPPING)
         await self._health.check()
 
     async def close(self) -> None:
@@ -202,40 +238,22 @@ class Service:
         await asyncio.to_thread(self.batcher.close)
         await asyncio.to_thread(self._attention_batcher.close)
 
-    def _search_options(self, body: TranslationRequest) -> _SearchOptions:
+    async def _read_options(self, body: TranslationRequest) -> tuple[_SearchOptions, str | None]:
+        """Return the options of a request, and why confidence is missing: see `encode_answer`."""
+        missing: str | None = None
+        if body.quality:
+            missing = await asyncio.to_thread(self._translator.explain_missing_quality)
+        request = SearchRequest(
+            body.beam, body.length_penalty, n_best=body.nbest, quality=missing == ""
+        )
+        return self._search_options(request), missing
+
+    def _search_options(self, request: SearchRequest) -> _SearchOptions:
         """Resolve defaults; equal searches get equal options, so that they share batches."""
-        request = SearchRequest(body.beam, body.length_penalty, n_best=body.nbest)
         beam, penalty = request.resolve_defaults(self._translator.decoding)
-        return _SearchOptions(beam, penalty if beam > 1 else 0.0, body.nbest)
-
-    async def _wait(
-        self, future: Future[list[Result]], request: Request, deadline: float, failure: str
-    ) -> list[Result]:
-        """Return results once they are computed; cancel them if nobody waits for them any more.
-
-        Args:
-            future: the results.
-            request: the request, whose client may hang up.
-            deadline: seconds of the monotonic clock.
-            failure: error message if the computation fails.
-        """
-        answer = asyncio.wrap_future(future)
-        disconnected = asyncio.create_task(_wait_for_disconnect(request))
-        either: set[asyncio.Future[Any]] = {answer, disconnected}
-        try:
-            timeout = max(deadline - monotonic(), 0)
-            await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if answer.done():
-                if answer.exception():
-                    raise HTTPException(500, failure)
-                return answer.result()
-            if disconnected.done():
-                raise HTTPException(CLIENT_CLOSED, "the client hung up")
-            raise unavailable(f"no answer within {self._limits.timeout_s:g} seconds")
-        finally:
-            disconnected.cancel()
-            answer.cancel()
-            future.cancel()  # at once: `answer.cancel` reaches it in a later turn of the event loop
+        return _SearchOptions(
+            beam, penalty if beam > 1 else 0.0, request.n_best, request.quality, request.words
+        )
 
     def _search(self, items: list[_Item], options: _SearchOptions) -> list[list[Translation]]:
         try:
@@ -245,6 +263,7 @@ class Service:
                 length_penalty=options.length_penalty,
                 n_best=options.nbest,
                 quality=options.quality,
+                words=options.words,
             )
         except Exception:
             _log.exception("a batch of %d sentences failed", len(items))
@@ -259,20 +278,38 @@ class Service:
             raise
 
 
-def _submit(
-    batcher: Batcher[Item, Options, Result], items: Sequence[Item], options: Options
-) -> Future[list[Result]]:
-    """Submit items to a batcher.
+def _count_work(item: _Item, options: _SearchOptions) -> int:
+    weight = options.beam + options.quality_work + ATTENTION_WORK * item.attends
+    return len(item.segment.ids) * weight
 
-    Raises:
-        HTTPException: 503 when too much work is waiting, or the service stops.
-    """
+
+def _sentence_events(
+    texts: Sequence[SegmentedText], emit: Emit
+) -> Callable[[int, list[Translation]], None]:
+    """Return what turns the translations of each segment into an event."""
+    sentences = [
+        (number, index, segment.written)
+        for number, text in enumerate(texts)
+        for index, segment in enumerate(text.segments)
+    ]
+
+    def deliver(item: int, translations: list[Translation]) -> None:
+        text, sentence, source = sentences[item]
+        content = {"text": text, "sentence": sentence, "source": source}
+        emit("sentence", content | {"translation": translations[0].text})
+
+    return deliver
+
+
+@contextmanager
+def _explain_refusal() -> Iterator[None]:
+    """Turn the refusals of a batcher into answers."""
     try:
-        return batcher.submit(items, options)
+        yield
     except QueueFullError:
         raise unavailable("too much work is waiting already: try again soon") from None
     except ClosedError:
-        raise unavailable(_STOPPING) from None
+        raise unavailable(STOPPING) from None
 
 
 def _explain_missing_attention(text: SegmentedText) -> str:
@@ -282,8 +319,3 @@ def _explain_missing_attention(text: SegmentedText) -> str:
     if len(text.segments) > 1:
         return _IN_PARTS
     return "the text was copied" if text.segments[0].is_copied else ""
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -50,6 +50,9 @@ def make_service() -> Any:
         max_batch_work=100_000,
         max_wait_s=0.0,
         max_queue=100_000,
+        max_document=2000,
+        max_documents=2,
+        document_timeout_s=5,
     )
     translator: Any = WordTranslator()
     return make_app(translator, About("a-run", "es", "en", {}), limits)

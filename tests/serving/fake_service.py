@@ -36,6 +36,9 @@ LIMITS = Limits(
     max_batch_work=100_000,
     max_wait_s=0.0,
     max_queue=100_000,
+    max_document=1024 * 1024,
+    max_documents=2,
+    document_timeout_s=SOON,
 )
 ABOUT = About("a-run", "es", "en", {"BLEU": {"value": 50.12, "half_width": 2.8}})
 
@@ -111,12 +114,14 @@ class FakeTranslator:
         length_penalty: float,
         n_best: int,
         quality: bool,
+        words: bool,
     ) -> list[list[SimpleNamespace]]:
         options = {
             "beam_size": beam_size,
             "length_penalty": length_penalty,
             "n_best": n_best,
             "quality": quality,
+            "words": words,
         }
         texts = [segment.text for segment in segments]
         self.calls.append((texts, options))
@@ -133,7 +138,7 @@ class FakeTranslator:
                     tokens=tuple(range(len(text.split()))),
                     lost_spans=("12",) if text == "lose" else (),
                     confidence=0.61234 if quality else None,
-                    words=self.words(text) if quality else (),
+                    words=self.words(text) if quality or words else (),
                 )
                 for n in range(n_best)
             ]

@@ -1,0 +1,56 @@
+"""Waiting for results of other threads, until the client hangs up or time is over."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, TypeVar
+
+from fastapi import HTTPException, Request
+
+from nmt.serving.problems import CLIENT_CLOSED, unavailable
+
+Computed = TypeVar("Computed")
+
+
+async def wait_for(
+    future: Future[Computed], request: Request, deadline: float, *, failure: str, late: str
+) -> Computed:
+    """Return the result of a computation, which is cancelled if nobody waits for it any more.
+
+    Args:
+        future: the result. An `HTTPException` is raised as it is.
+        request: the request, whose client may hang up.
+        deadline: seconds of the monotonic clock.
+        failure: error message if the computation fails.
+        late: error message after the deadline.
+
+    Raises:
+        HTTPException: 500 with ``failure``, 503 with ``late``, or the client hung up.
+    """
+    answer = asyncio.wrap_future(future)
+    disconnected = asyncio.create_task(_wait_for_disconnect(request))
+    either: set[asyncio.Future[Any]] = {answer, disconnected}
+    try:
+        timeout = max(deadline - monotonic(), 0)
+        await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            error = answer.exception()
+            if isinstance(error, HTTPException):
+                raise error
+            if error:
+                raise HTTPException(500, failure)
+            return answer.result()
+        if disconnected.done():
+            raise HTTPException(CLIENT_CLOSED, "the client hung up")
+        raise unavailable(late)
+    finally:
+        disconnected.cancel()
+        answer.cancel()
+        future.cancel()  # at once: `answer.cancel` reaches it in a later turn of the event loop
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
