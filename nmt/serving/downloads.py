@@ -23,6 +23,7 @@ _MEDIA_TYPES = {
     ".xliff": "application/xliff+xml",
     ".tmx": "application/xml",
     ".docx": _OPEN_XML,
+    ".docm": "application/vnd.ms-word.document.macroenabled.12",
     ".odt": "application/vnd.oasis.opendocument.text",
     ".json": "application/json",
     ".yaml": "application/yaml",
@@ -53,7 +54,7 @@ def name_download(name: str, format_name: str, language: str) -> tuple[str, str]
 
 
 def describe_download(name: str) -> str:
-    """Return a ``Content-Disposition`` that saves a file under this name (RFC 6266)."""
+    """Return a ``Content-Disposition`` that saves a file under this safe name (RFC 6266)."""
     plain = name.encode("ascii", "replace").decode().replace("?", "_")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

@@ -11,7 +11,12 @@ from test_carrying import build
 
 from nmt.documents.files import read_document, write_translated
 from nmt.documents.formats import FORMATS, DocumentOptions, extract, find_format
-from nmt.documents.translating import match_ending, needs_alignment, translate_document
+from nmt.documents.translating import (
+    match_ending,
+    needs_alignment,
+    translate_document,
+    translate_lines,
+)
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation, Word
@@ -64,6 +69,28 @@ def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
     assert backwards.calls == [("uno", False), ("cuatro 7", False), ("uno dos tres", True)]
     assert advanced == [2, 1]
     assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
+
+
+def test_texts_are_searched_in_chunks_of_a_given_size() -> None:
+    page = "".join(f"<p>uno{n} dos</p>" for n in range(5))
+    document = extract(page.encode(), "html", DocumentOptions())
+    advanced: list[int] = []
+    whole, _ = translate_document(document, Backwards())
+    parts, _ = translate_document(document, Backwards(), advance=advanced.append, chunk_size=2)
+    assert parts == whole
+    assert advanced == [2, 2, 1]
+
+
+def test_lines_are_translated_one_by_one() -> None:
+    backwards = Backwards()
+    advanced: list[int] = []
+    data, report = translate_lines(
+        ["uno dos", "", "uno dos", "7 tres"], backwards, advance=advanced.append, chunk_size=3
+    )
+    assert data == b"DOS UNO\n\nDOS UNO\nTRES 7\n"
+    assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
+    assert advanced == [3, 1]
+    assert (report.segments, report.lost_spans) == (4, ("7",))
 
 
 def test_a_text_whose_translation_is_empty_stays() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 from fuzz_inputs import Prepared, draw_json, pick, rest, seed
 
 
@@ -18,15 +19,23 @@ class WordTranslator:
     decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
     has_attention = True
 
-    def cut(self, text: str) -> list[str]:
-        return [part for part in text.split("|") if part]
+    def segment(self, text: str) -> Any:
+        from nmt.inference.segments import Segment, SegmentedText
 
-    def join(self, parts: list[Any], n_best: int) -> list[Any]:
-        return [SimpleNamespace(text="", log_prob=0.0, score=0.0)]
+        parts = [part for part in text.split("|") if part]
+        return SegmentedText(
+            tuple(Segment(np.zeros(len(part), np.int32), part) for part in parts), ""
+        )
 
-    def hypotheses(self, parts: list[str], *, n_best: int, **_: Any) -> list[list[Any]]:
+    def join(self, source: str, text: Any, hypotheses: list[Any], n_best: int) -> list[Any]:
+        return [SimpleNamespace(text="", log_prob=0.0, score=0.0, lost_spans=())]
+
+    def hypotheses(self, segments: list[Any], *, n_best: int, **_: Any) -> list[list[Any]]:
         one = [SimpleNamespace(text="a", log_prob=-1.0, score=-0.5) for _ in range(n_best)]
-        return [one for _ in parts]
+        return [one for _ in segments]
+
+    def explain_missing_quality(self) -> str:
+        return "no confidence"
 
     def load_attention(self) -> None:
         pass

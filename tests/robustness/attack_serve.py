@@ -3,9 +3,9 @@
     python tests/robustness/attack_serve.py --run runs/latest --minutes 10
 
 Good clients send one sentence of the run's test split at a time, and compare the answer with the
-library's translation. In the first phase they are alone. In the second, every fifth client attacks:
-5% of all send malformed requests, 5% send huge ones, 5% open connections and hang, and 5% request
-as much attention as allowed.
+library's translation. In the first phase they are alone. In the second, a quarter of the clients
+attacks: 5% of all send malformed requests, 5% send huge ones, 5% open connections and hang, 5%
+request as much attention as allowed, and 5% send documents, large and damaged ones.
 """
 
 from __future__ import annotations
@@ -145,12 +145,12 @@ def measure(
         "p50, ms": [milliseconds(p.seconds, 50) for p in phases],
         "p99, ms": [milliseconds(p.seconds, 99) for p in phases],
     }
-    for kind in ("good", "malformed", "huge", "hung", "attention"):
+    for kind in ("good", "malformed", "huge", "hung", "attention", "documents"):
         for status in sorted(
             {s for p in phases for s in p.statuses.get(kind, Counter())} - {"200"}
         ):
             rows[f"{kind}: {status}"] = [p.statuses.get(kind, Counter())[status] for p in phases]
-    for kind in ("huge", "attention"):
+    for kind in ("huge", "attention", "documents"):
         rows[f"{kind}: 200"] = [p.statuses.get(kind, Counter())["200"] for p in phases]
     rows["health at the end"] = [request(port, "GET", "/healthz")[0]]
     rows["RSS after 1 minute, MB"] = after_a_minute
@@ -168,13 +168,15 @@ def run_phase(
     good = (port, phase, sources, expected)
     threads = [
         threading.Thread(target=good_client, args=(*good, number))
-        for number in range(count - 4 * share)
+        for number in range(count - 5 * share)
     ]
     if attacked:
         attacks = [
             partial(attack, port, phase) for attack in (malformed_client, huge_client, hung_client)
         ]
-        attacks.append(partial(attention_client, port, phase, sources))
+        attacks += [
+            partial(attack, port, phase, sources) for attack in (attention_client, document_client)
+        ]
         threads += [
             threading.Thread(target=attack, args=(number,))
             for attack in attacks
@@ -269,6 +271,27 @@ def attention_client(port: int, phase: Phase, sources: list[str], number: int) -
             phase.count("attention", post(port, json.dumps(body).encode())[0])
         except (OSError, http.client.HTTPException) as error:
             phase.count("attention", type(error).__name__)
+
+
+def document_client(port: int, phase: Phase, sources: list[str], number: int) -> None:
+    """Send documents, one after the other: large pages, and damaged files."""
+    chance = random.Random(number)
+    while phase.is_running:
+        texts = chance.choices(sources, k=chance.choice((10, 1000, 20_000)))
+        path, body = chance.choice(
+            (
+                ("name=a.html", "".join(f"<p>{text}</p>" for text in texts).encode()),
+                ("name=a.txt", " ".join(texts).encode()),
+                ("name=a.docx", chance.randbytes(100_000)),
+                ("name=a.xlf", b"<!DOCTYPE x [<!ENTITY a 'b'>]><xliff/>"),
+                ("name=a.json", b"[" * 1_000_000),
+            )
+        )
+        try:
+            phase.count("documents", request(port, "POST", f"/documents?{path}", body)[0])
+        except (OSError, http.client.HTTPException) as error:
+            phase.count("documents", type(error).__name__)
+        time.sleep(PAUSE_S)
 
 
 def hung_client(port: int, phase: Phase, number: int) -> None:

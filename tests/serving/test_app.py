@@ -323,6 +323,99 @@ def test_requests_that_wait_together_are_translated_together() -> None:
         assert running.measured("nmt_queue_work") == 0
 
 
+# ---- answers as events ----
+
+
+def stream(running: Running, **body: Any) -> list[tuple[str, Any]]:
+    """Return the names and contents of the events of a translation."""
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+    answer = running.ask("POST", "/translate", json.dumps(body), headers)
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = []
+    for block in answer.body.decode().removesuffix("\n\n").split("\n\n"):
+        name, content = block.split("\n")
+        events.append((name.removeprefix("event: "), json.loads(content.removeprefix("data: "))))
+    return events
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"nbest": 2, "scores": True}, {"quality": True}, {"attention": True}], ids=str
+)
+def test_a_stream_ends_with_the_ordinary_answer(service: Running, options: dict[str, Any]) -> None:
+    texts = ["Hola mundo", "", "la casa|Hola|mundo"]
+    *sentences, (last, answer) = stream(service, text=texts, **options)
+    assert last == "translations"
+    assert answer == service.post({"text": texts, **options}).json
+    assert [name for name, _ in sentences] == ["sentence"] * 4
+    assert {(each["text"], each["sentence"]): each for _, each in sentences} == {
+        (text, sentence): {
+            "text": text,
+            "sentence": sentence,
+            "source": source,
+            "translation": translation,
+        }
+        for text, sentence, source, translation in (
+            (0, 0, "Hola mundo", "world hello"),
+            (2, 0, "la casa", "house the"),
+            (2, 1, "Hola", "hello"),
+            (2, 2, "mundo", "world"),
+        )
+    }
+
+
+def test_sentences_come_as_soon_as_their_batch_is_done() -> None:
+    body = b'{"text": ["one", "two|three"]}'
+    with serving(max_batch=1) as running:
+        translate, gates = running.translator.hypotheses, [threading.Event() for _ in range(3)]
+
+        def wait_and_translate(*arguments: Any, **options: Any) -> Any:
+            assert gates[len(running.translator.calls)].wait(SOON)
+            return translate(*arguments, **options)
+
+        running.translator.hypotheses = wait_and_translate  # type: ignore[method-assign]
+        request = head(len(body), "Accept: text/event-stream")
+        with connected(running, request + body) as client, client.makefile("rb") as answer:
+            for gate, expected in zip(gates, (b"ONE", b"TWO", b"THREE"), strict=True):
+                gate.set()
+                line = b""
+                while not line.startswith(b"data: "):
+                    line = answer.readline()
+                assert json.loads(line.removeprefix(b"data: "))["translation"] == expected.decode()
+
+
+def test_an_error_before_the_first_sentence_has_a_status_and_a_later_one_is_an_event() -> None:
+    headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+    with serving(max_batch=1) as running:
+        for body, status in ((b"{", 400), (b'{"text": "fail"}', 500), (b'{"text": 1}', 422)):
+            answer = running.ask("POST", "/translate", body, headers)
+            assert answer.status == status
+            assert answer.json.keys() == {"error"}
+        events = stream(running, text=["fine", "fail"])
+        assert [name for name, _ in events] == ["sentence", "error"]
+        assert events[-1][1] == {"error": "the translation failed"}
+
+
+def test_the_rest_of_a_stream_that_nobody_reads_is_dropped() -> None:
+    body = json.dumps({"text": [f"w{n}" for n in range(100)]}).encode()
+    with serving(max_batch=1) as running:
+        translate, second = running.translator.hypotheses, threading.Event()
+
+        def wait_and_translate(*arguments: Any, **options: Any) -> Any:
+            assert not running.translator.calls or second.wait(SOON)
+            return translate(*arguments, **options)
+
+        running.translator.hypotheses = wait_and_translate  # type: ignore[method-assign]
+        request = head(len(body), "Accept: text/event-stream")
+        with connected(running, request + body) as client, client.makefile("rb") as answer:
+            while not answer.readline().startswith(b"data: "):
+                pass
+        until(lambda: running.measured("nmt_queue_work") == 0)
+        second.set()
+        running.translate("next")
+        assert len(running.translator.calls) <= 3
+
+
 # ---- attention beside translations ----
 
 
@@ -793,7 +886,9 @@ def test_metrics_count_what_happened() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
-    assert set(described["paths"]) == {"/translate", "/healthz", "/info"}
+    assert set(described["paths"]) == {"/translate", "/documents", "/healthz", "/info"}
+    parameters = described["paths"]["/documents"]["post"]["parameters"]
+    assert {each["name"] for each in parameters} == {"name", "format", "columns", "encoding"}
     fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
     options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality"}
     assert fields.keys() == {"text", *options}

@@ -73,6 +73,48 @@ def test_every_request_gets_its_own_results_in_order() -> None:
         assert batcher.waiting == 0
 
 
+def test_each_result_is_delivered_once_its_batch_is_done_and_before_the_request_is() -> None:
+    delivered: list[tuple[int, str, bool]] = []
+    compute = Recorder()
+    with batching(compute) as batcher:
+        with busy(compute, batcher):
+            large = batcher.submit(
+                list("abcdef"),
+                "x",
+                deliver=lambda index, result: delivered.append((index, result, large.done())),
+            )
+            other = batcher.submit(["z"], "x")
+        results(large, other)
+    assert delivered == [(index, f"{item}/x", False) for index, item in enumerate("abcdef")]
+    assert [len(items) for items, _ in compute.calls] == [4, 3]
+
+
+def test_a_delivery_that_fails_fails_its_request_and_no_other() -> None:
+    compute = Recorder()
+    with batching(compute) as batcher:
+        with busy(compute, batcher):
+            fragile = batcher.submit(list("abcdef"), "x", deliver=lambda index, result: 1 / 0)
+            other = batcher.submit(["z"], "x")
+        assert results(other, batcher.submit(["again"], "x")) == [["z/x"], ["again/x"]]
+        with pytest.raises(ZeroDivisionError):
+            fragile.result(SOON)
+        assert batcher.waiting == 0
+    assert [items for items, _ in compute.calls] == [list("abcz"), ["again"]]
+
+
+def test_nothing_is_delivered_to_a_request_that_is_cancelled() -> None:
+    compute = Recorder()
+    delivered: list[int] = []
+    with batching(compute) as batcher:
+        compute.gate.clear()
+        future = batcher.submit(["a"], "x", deliver=lambda index, _: delivered.append(index))
+        assert compute.started.wait(SOON)
+        assert future.cancel()
+        compute.gate.set()
+        results(batcher.submit(["b"], "x"))
+    assert delivered == []
+
+
 def test_waiting_requests_of_equal_options_share_a_batch() -> None:
     compute = Recorder()
     sizes: list[int] = []
