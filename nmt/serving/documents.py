@@ -31,9 +31,11 @@ from nmt.documents.formats import (
 )
 from nmt.documents.translating import DocumentReport, translate_document, translate_lines
 from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
 from nmt.serving.batching import ClosedError, QueueFullError
 from nmt.serving.downloads import describe_download, name_download
 from nmt.serving.events import Emit, answer_events, wants_events
+from nmt.serving.glossaries import choose_glossary
 from nmt.serving.limits import Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
@@ -42,7 +44,6 @@ from nmt.serving.service import STOPPING, Service
 from nmt.serving.waiting import wait_for
 
 if TYPE_CHECKING:  # imports Keras
-    from nmt.inference.contract import SearchRequest
     from nmt.inference.results import Translation
     from nmt.inference.segments import Segment
     from nmt.serving.segments import SegmentTranslator
@@ -141,7 +142,9 @@ class Documents:
         data = await request.body()
         self._metrics.documents.labels(format_name).inc()
         share = int(self._limits.max_queue * _QUEUE_SHARE)
-        job = _Job(self._service, self._translator, share, emit)
+        glossary = choose_glossary(self._translator.glossaries, query.glossary)
+        search = SearchRequest(glossary=glossary)
+        job = _Job(self._service, self._translator, search, share, emit)
         future = self._pool.submit(job.run, data, format_name, options)
         late = (
             f"no translation within {self._limits.document_timeout_s:g} seconds: send a smaller "
@@ -163,16 +166,23 @@ class _Job:
     Args:
         service: searches texts.
         translator: cuts texts into segments and joins their translations.
+        request: how to search.
         max_work: most work that waits in the queue at a time, unless a single segment is more.
         emit: takes the event ``progress``; None: nobody wants to know.
     """
 
     def __init__(
-        self, service: Service, translator: SegmentTranslator, max_work: int, emit: Emit | None
+        self,
+        service: Service,
+        translator: SegmentTranslator,
+        request: SearchRequest,
+        max_work: int,
+        emit: Emit | None,
     ) -> None:
         self._service = service
         self._translator = translator
         self.begin_document = translator.begin_document
+        self._request = request
         self._max_work = max_work
         self._emit = emit
         self._cancelled = Event()
@@ -197,12 +207,12 @@ class _Job:
             if format_name == LINES:
                 lines = read_lines(data, "the document", options.encoding)
                 return translate_lines(
-                    lines, self, None, self._make_advance(len(lines)), chunk_size=_CHUNK
+                    lines, self, self._request, self._make_advance(len(lines)), chunk_size=_CHUNK
                 )
             data = recode(BytesIO(data), "the document", format_name, options)
             document = extract(data, format_name, options)
             advance = self._make_advance(len(set(document.segments)))
-            return translate_document(document, self, None, advance, chunk_size=_CHUNK)
+            return translate_document(document, self, self._request, advance, chunk_size=_CHUNK)
         except UserError as error:
             status = 501 if isinstance(error.__cause__, ModuleNotFoundError) else 400
             raise HTTPException(status, _explain(error)) from error
@@ -217,7 +227,7 @@ class _Job:
     ) -> Iterator[list[list[Translation]]]:
         """Yield the translations of each chunk of texts."""
         for texts in chunks:
-            segmented = list(map(self._translator.segment, texts))
+            segmented = [self._translator.segment(text, request.glossary) for text in texts]
             segments = [segment for text in segmented for segment in text.segments]
             results = iter(self._translate(segments, request))
             yield [
@@ -326,7 +336,8 @@ def _explain(error: UserError) -> str:
 
 
 def _count(report: DocumentReport) -> dict[str, int]:
-    return asdict(report) | {"lost_spans": len(report.lost_spans)}
+    counts = asdict(report) | {"lost_spans": len(report.lost_spans), "terms": len(report.terms)}
+    return counts | {"unused_terms": sum(not use.is_used for use in report.terms)}
 
 
 def _encode(document: TranslatedDocument) -> bytes:
@@ -336,4 +347,5 @@ def _encode(document: TranslatedDocument) -> bytes:
         "media_type": document.media_type,
         "content": base64.b64encode(document.content).decode("ascii"),
     }
-    return json.dumps(content | asdict(document.report), ensure_ascii=False).encode()
+    terms = {"terms": [use._asdict() for use in document.report.terms]}
+    return json.dumps(content | asdict(document.report) | terms, ensure_ascii=False).encode()

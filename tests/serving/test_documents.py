@@ -116,12 +116,15 @@ def test_a_stream_says_how_far_it_is_and_ends_with_the_document(
         "lost_spans": ["12"],
         "unaligned": 0,
         "untranslated": 0,
+        "terms": [],
     }
     assert json.loads(plain.headers["document-report"]) == {
         "segments": 7,
         "lost_spans": 1,
         "unaligned": 0,
         "untranslated": 0,
+        "terms": 0,
+        "unused_terms": 0,
     }
 
 
