@@ -70,8 +70,8 @@ def translate_document(
 ) -> tuple[bytes, DocumentReport]:
     """Return a document in the other language.
 
-    A text that occurs several times, in the same context, is translated once. Only texts with markup
-    inside of a sentence are aligned.
+    A text that occurs several times, in the same context, is translated once. Only texts with
+    markup inside of a sentence are aligned.
 
     Args:
         document: see `nmt.documents.formats.extract`.
