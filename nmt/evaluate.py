@@ -208,6 +208,10 @@ def _evaluate(
         other = RunFolder.open(arguments.compare).path
         unit = translator.segmenter.unit
         other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
+        if translator.segmenter.context and not other_translator.segmenter.context:
+            from nmt.data.contexts import remove_contexts
+
+            pairs = remove_contexts(pairs, translator.segmenter.tags)
         other_evaluation = evaluate(other_translator, pairs, console, **search)
         comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
         print_comparison(comparison, console)

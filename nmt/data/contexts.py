@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nmt.data.cleaning import clean_text
 from nmt.data.reading import Line
 from nmt.data.splitting import Pair
-from nmt.text.context import PreviousSentences, add_contexts, split_context
+from nmt.text.context import PreviousSentences, add_contexts, remove_context, split_context
 
 if TYPE_CHECKING:
     from nmt.config import DataConfig, SourceConfig
@@ -58,6 +58,11 @@ def add_contexts_to_pairs(pairs: Sequence[Pair], count: int, language: str) -> l
     return [Pair(source, pair.target) for source, pair in zip(sources, pairs, strict=True)]
 
 
-def remove_contexts(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return pairs whose sources have no context; a tag before it goes as well."""
-    return [Pair(split_context(pair.source)[1], pair.target) for pair in pairs]
+def remove_contexts(pairs: Iterable[Pair], tags: Sequence[str] = ()) -> list[Pair]:
+    """Return pairs whose sources have no context.
+
+    Args:
+        pairs: as the model sees them.
+        tags: words that stay where they stand before a context; others go as well.
+    """
+    return [Pair(remove_context(pair.source, tags), pair.target) for pair in pairs]

@@ -159,11 +159,12 @@ def evaluate(
         raise UserError("there is nothing to evaluate: the test split is empty")
     sources = [pair.source for pair in pairs]
     outputs = translate_with_progress(translator, sources, console, **search)
-    return score_outputs(remove_contexts(pairs), outputs, language)
+    return score_outputs(pairs, outputs, language)
 
 
 def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
-    """Return the evaluation of translations into a language."""
+    """Return the evaluation of translations into a language; its sources have no contexts."""
+    pairs = remove_contexts(pairs)
     references = [pair.target for pair in pairs]
     scores = corpus_scores(outputs, references, language=language, intervals=True)
     return Evaluation(pairs, outputs, scores, language)

@@ -265,7 +265,9 @@ class Pipeline:
     ) -> list[list[Translation]]:
         """Return translations of each segment of a batch, which begin with a prefix."""
         sources = [segment.ids for segment in batch]
-        limits = [self.output_limit(len(ids), len(prefix_ids)) for ids in sources]
+        limits = [
+            self.output_limit(len(segment.sentence_ids), len(prefix_ids)) for segment in batch
+        ]
         outputs = search_without_loops(
             plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
         )

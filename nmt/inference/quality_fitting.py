@@ -148,7 +148,8 @@ def fit_quality(
         UserError: there are too few pairs, or the model has no attention.
     """
     draw = random.Random(seed)
-    pairs = draw.sample(remove_contexts(pairs), min(len(pairs), _PAIRS))
+    pairs = remove_contexts(pairs, translator.segmenter.tags)
+    pairs = draw.sample(pairs, min(len(pairs), _PAIRS))
     samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         raise UserError(f"confidence needs {LEAST_PAIRS} dev pairs or more, got {len(pairs)}")
@@ -271,7 +272,9 @@ def _observe_batch(
     request = SearchRequest(n_best=translator.decoding.beam_size)
     options = request.resolve(translator.decoding, tokenizer.vocabulary_size)
     sources = [segment.ids for segment in segments]
-    limits = [translator.pipeline.output_limit(len(ids), 0) for ids in sources]
+    limits = [
+        translator.pipeline.output_limit(len(segment.sentence_ids), 0) for segment in segments
+    ]
     nothing = np.zeros(0, np.int32)
     outputs = search_without_loops(engine, sources, np.array(limits, np.int32), options, nothing)
     written = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])

@@ -269,7 +269,17 @@ class Segmenter:
             sentence = sentence._replace(context="")
             [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
-            return [Segment(ids, *sentence.kept, sentence.space, sentence.case, sentence.is_copied)]
+            before = sentence.tag + sentence.context if sentence.context else ""
+            return [
+                Segment(
+                    ids,
+                    *sentence.kept,
+                    sentence.space,
+                    sentence.case,
+                    sentence.is_copied,
+                    len(self._tokenizer.encode([before.rstrip()])[0]),
+                )
+            ]
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "

@@ -22,13 +22,20 @@ from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
 class Segment:
     """A sentence, or a part of one that is longer than the model translates in one go."""
 
-    ids: np.ndarray  # int32 [S - 1], without end mark; a tag of the text comes first
+    # int32 [S - 1], without end mark; a tag of the text comes first, and then a context.
+    ids: np.ndarray
     # Cleaned, without the tag; kept spans are replaced by slots, and terms may be annotated.
     text: str
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
     space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
+    context_size: int = 0  # how many of the ids are of a context, or of a tag before it
+
+    @property
+    def sentence_ids(self) -> np.ndarray:
+        """The ids without those of a context."""
+        return self.ids[self.context_size :]
 
     @property
     def written(self) -> str:
@@ -172,7 +179,11 @@ class SegmentWriter:
             slot = SLOTS[number]
             column = next(i for i, piece in enumerate(pieces) if slot in piece)
             after = segment.text.partition(slot)[2][:1]
-            words = [i for i, piece in enumerate(pieces) if piece.strip("▁")]
+            words = [
+                i
+                for i, piece in enumerate(pieces)
+                if i >= segment.context_size and piece.strip("▁")
+            ]
             neighbor = max((i for i in words if i < column), default=-1)
             is_before = neighbor < 0 or after.isalnum()
             if is_before:

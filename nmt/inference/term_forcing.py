@@ -167,12 +167,12 @@ class TermForcer:
         fitting = [
             (i, ids)
             for i, ids in zip(chosen, prefixes, strict=True)
-            if len(ids) < self._limit_output(len(segments[i].ids), len(ids))
+            if len(ids) < self._limit_output(len(segments[i].sentence_ids), len(ids))
         ]
         if not fitting:
             return
         sources = [segments[i].ids for i, _ in fitting]
-        limits = [self._limit_output(len(segments[i].ids), len(ids)) for i, ids in fitting]
+        limits = [self._limit_output(len(segments[i].sentence_ids), len(ids)) for i, ids in fitting]
         prefix = np.full((len(fitting), max(len(ids) for _, ids in fitting)), -1, np.int32)
         for row, (_, ids) in zip(prefix, fitting, strict=True):
             row[: len(ids)] = ids

@@ -40,6 +40,15 @@ def split_context(text: str) -> tuple[str, str]:
     return text[:at], text[at:]
 
 
+def remove_context(text: str, tags: Sequence[str] = ()) -> str:
+    """Return a text without its context; the tag before that stays."""
+    sentence = split_context(text)[1]
+    if sentence == text:
+        return text
+    tag = next((tag for tag in tags if text.startswith(f"{tag} ")), None)
+    return sentence if tag is None else f"{tag} {sentence}"
+
+
 def to_context(sentence: str) -> str:
     """Return a sentence as it stands in a context: in one line, without private characters."""
     return " ".join(_PRIVATE.sub(" ", sentence).split())

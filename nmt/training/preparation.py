@@ -15,11 +15,11 @@ from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
-from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
+from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
 from nmt.data.mixture import Mixture, list_pairs, list_weights
 from nmt.data.noise import BatchNoise
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.splitting import evenly
+from nmt.data.splitting import Pair, evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
@@ -108,7 +108,8 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
 
 
 def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
-    encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
+    pairs = _fit_contexts(config, list_pairs(mixture), tokenizer)
+    encoded = load_encoded(pairs, tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
     lexicon = None
     if config.data.noise.terms:
@@ -146,8 +147,15 @@ def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
 
 def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
     """Encode the dev split and plan its batches; None if no pair fits into a row."""
-    batches = _plan_batches(config, encode_pairs(corpus.dev, tokenizer))
+    pairs = _fit_contexts(config, corpus.dev, tokenizer)
+    batches = _plan_batches(config, encode_pairs(pairs, tokenizer))
     return batches if batches.pairs else None
+
+
+def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Pair]:
+    """Return pairs whose contexts fit into the longest row."""
+    most = max(config.training.row_lengths) - 1  # end mark
+    return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
 
 
 def _plan_batches(
