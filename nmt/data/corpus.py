@@ -128,10 +128,9 @@ def load_corpus(
         )
         test_pairs = [pair for test in tests.values() for pair in test.source_view]
         splits = _read_splits(config, corpus_filter, read, test_pairs, log)
+    contexts = corpus_filter.contexts
     mixture, *stages = (
-        mix_sources(
-            config, splits[TRAIN], corpus_filter.weights, source_weights, corpus_filter.contexts
-        )
+        mix_sources(config, splits[TRAIN], corpus_filter.weights, source_weights, contexts)
         for source_weights in ({}, *(stage.weights for stage in config.stages))
     )
     if not all([mixture, *stages]):
@@ -141,8 +140,8 @@ def load_corpus(
         )
     corpus = Corpus(
         mixture,
-        dev=_join_sources(config, splits[DEV], corpus_filter.contexts),
-        test=_join_sources(config, splits[TEST], corpus_filter.contexts),
+        dev=_join_sources(config, splits[DEV], contexts),
+        test=_join_sources(config, splits[TEST], contexts),
         rejected=dict(corpus_filter.rejected.most_common()),
         lines=corpus_filter.lines,
         archives=archives,
