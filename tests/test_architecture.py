@@ -81,7 +81,7 @@ ROOMS = {
     }
     | {"model", "runs", "startup", "text"},
     "documents": {"data", "errors", "files", "inference", "text"},
-    "serving": {"documents", "errors", "inference", "viewer"},
+    "serving": {"data", "documents", "errors", "inference", "viewer"},
     "arguments": {"config", "documents", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
 }
