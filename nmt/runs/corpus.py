@@ -74,8 +74,14 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
     return tests
 
 
-def read_run_pairs(config: DataConfig) -> dict[str, list[Pair]]:
+def read_run_pairs(
+    config: DataConfig, readers: frozenset[Path] = frozenset()
+) -> dict[str, list[Pair]]:
     """Read the training pairs of other runs, as the sources of kind ``run`` have them.
+
+    Args:
+        config: the ``data`` group.
+        readers: folders of the runs whose corpora are being read: none may be part of itself.
 
     Returns:
         Pairs from ``data.source_language`` to ``data.target_language``, by name of the source.
@@ -91,7 +97,9 @@ def read_run_pairs(config: DataConfig) -> dict[str, list[Pair]]:
         key = f"data.sources.{name}"
         run = RunFolder.open(Path(str(source.run)).expanduser())
         try:
-            pairs = read_corpus(run, lambda line: None).train
+            if run.path.resolve() in readers:
+                raise UserError("it would be part of itself")
+            pairs = read_corpus(run, lambda line: None, readers).train
         except UserError as error:
             raise UserError(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "
@@ -119,10 +127,17 @@ def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
     return run.read_corpus_record().get("digests") != make_corpus_record(corpus)["digests"]
 
 
-def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
+def read_corpus(
+    run: RunFolder, log: Callable[[str], None], readers: frozenset[Path] = frozenset()
+) -> Corpus:
     """Read the corpus that a run was trained on; log a warning if it has changed since.
 
     Nothing is written, whatever the run's configuration says, since it may be untrusted.
+
+    Args:
+        run: the run.
+        log: called with progress messages.
+        readers: see `read_run_pairs`.
     """
     config = run.config
     if config.data.prepared is not None:
@@ -132,7 +147,7 @@ def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
             config.data,
             cache_dir=Path(config.cache_dir),
             tests=read_tests(config.data),
-            run_pairs=read_run_pairs(config.data),
+            run_pairs=read_run_pairs(config.data, readers | {run.path.resolve()}),
             read_only=True,
             log=log,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -108,6 +109,15 @@ def test_what_is_no_correction_is_refused(
     answer = service.correct(**CAR | changes)
     assert answer.status == status
     assert error in answer.json["error"]
+    assert read(path) == []
+
+
+def test_a_form_of_another_site_is_refused(service: Running, path: Path) -> None:
+    """A browser sends JSON to another site only if that site permits it."""
+    body = json.dumps(CAR)
+    for kind in ("text/plain", "application/x-www-form-urlencoded"):
+        answer = service.ask("POST", "/corrections", body, {"Content-Type": kind})
+        assert answer.status == 422
     assert read(path) == []
 
 

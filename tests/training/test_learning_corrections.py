@@ -133,8 +133,14 @@ def test_a_run_without_its_corpus_says_what_to_do(
     assert len(read_corpus(without_corpus.folder, print).train) == LEARNED
 
 
+def test_a_corpus_is_not_part_of_itself(corrected: Run) -> None:
+    folder = RunFolder.open(corrected.path)
+    folder.config.data.sources["general"].run = str(corrected.path)
+    assert "it would be part of itself" in complaint(lambda: read_corpus(folder, print))
+
+
 def test_pairs_of_a_run_in_the_other_direction_are_reversed(start: Path, corrected: Run) -> None:
-    data = corrected.folder.config.data
+    data = RunFolder.open(corrected.path).config.data
     pairs = read_run_pairs(data)["general"]
     data.source_language, data.target_language = data.target_language, data.source_language
     assert [pair[::-1] for pair in read_run_pairs(data)["general"]] == pairs
