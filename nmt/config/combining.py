@@ -164,13 +164,9 @@ def combine_for_start(
     if any(source.get("kind") == RUN for source in composed.data.sources.values()):
         # That corpus has pairs of a run, most likely of this one.
         dropout = stored.model.dropout
-        if not any(key.removeprefix("training.") in _BATCH_KEYS for key in keys):
-            for name in _BATCH_KEYS:
-                training[name] = getattr(stored.training, name)
-    # Adapters are already merged.
-    model = OmegaConf.structured(
-        replace(stored.model, dropout=dropout, lora_rank=None, lora_on=None)
-    )
+        _keep_batches(training, stored.training, keys)
+    sizes = replace(stored.model, dropout=dropout, lora_rank=None, lora_on=None)
+    model = OmegaConf.structured(sizes)  # adapters are merged already
     for key in keys:
         if key == "model" or key.startswith("model."):
             if not _CHANGEABLE_ON_START.fullmatch(key):
@@ -193,6 +189,13 @@ def combine_for_start(
         composed.tokenizer = OmegaConf.structured(stored.tokenizer)
     training.start_from = str(folder)
     return from_composed(composed)
+
+
+def _keep_batches(training: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:
+    """Set rows and batches of another run, unless an override sets some of them."""
+    if not any(key.removeprefix("training.") in _BATCH_KEYS for key in keys):
+        for name in _BATCH_KEYS:
+            training[name] = getattr(stored, name)
 
 
 def _list_overridden_keys(overrides: Sequence[str]) -> list[str]:

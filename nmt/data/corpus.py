@@ -134,17 +134,7 @@ def load_corpus(
         )
         test_pairs = [pair for test in tests.values() for pair in test.source_view]
         splits = _read_splits(config, corpus_filter, read, run_pairs, test_pairs, log)
-    mixture, *stages = (
-        mix_sources(
-            config, splits[TRAIN], corpus_filter.weights, source_weights, corpus_filter.contexts
-        )
-        for source_weights in ({}, *(stage.weights for stage in config.stages))
-    )
-    if not all([mixture, *stages]):
-        raise UserError(
-            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
-            "in dev or test"
-        )
+    mixture, *stages = _mix_stages(config, splits[TRAIN], corpus_filter)
     corpus = Corpus(
         mixture,
         dev=_join_sources(config, splits[DEV], corpus_filter.contexts),
@@ -158,6 +148,26 @@ def load_corpus(
     )
     _log_sizes(corpus, log)
     return corpus
+
+
+def _mix_stages(
+    config: DataConfig, train: PairsBySource, corpus_filter: _CorpusFilter
+) -> list[Mixture]:
+    """Return the mixture without stages, and that of each stage.
+
+    Raises:
+        UserError: one has no pairs.
+    """
+    mixtures = [
+        mix_sources(config, train, corpus_filter.weights, source_weights, corpus_filter.contexts)
+        for source_weights in ({}, *(stage.weights for stage in config.stages))
+    ]
+    if not all(mixtures):
+        raise UserError(
+            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
+            "in dev or test"
+        )
+    return mixtures
 
 
 def _read_splits(

@@ -133,16 +133,22 @@ def read_rows(
             hashes[name] = archive.sha256
             yield from _archive_rows(archive, key, source.members, on_open)
     elif source.kind in ("tsv", TRANSLATIONS):
-        key = source_key(sources, name, "path")
-        for path in _source_files(sources, name, "path"):
-            if source.kind == TRANSLATIONS and is_bilingual(path):
-                yield from _bilingual_rows(path, key, languages)
-            else:
-                yield from _number(str(path), _file_lines(path, key, on_open))
+        yield from _table_rows(sources, name, languages, on_open)
     elif source.kind == "parallel":
         yield from _aligned_rows(sources, name, on_open)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+def _table_rows(
+    sources: Mapping[str, SourceConfig], name: str, languages: tuple[str, str], on_open: OnOpen
+) -> Iterator[Row]:
+    key = source_key(sources, name, "path")
+    for path in _source_files(sources, name, "path"):
+        if sources[name].kind == TRANSLATIONS and is_bilingual(path):
+            yield from _bilingual_rows(path, key, languages)
+        else:
+            yield from _number(str(path), _file_lines(path, key, on_open))
 
 
 def _bilingual_rows(path: Path, key: str, languages: tuple[str, str]) -> Iterator[Row]:
