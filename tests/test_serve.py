@@ -165,11 +165,18 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
             ask(port, "GET", "/healthz")
 
 
-def test_the_page_and_translations_load_no_tensorflow(tiny_run: Path) -> None:
-    with started("--run", tiny_run, python=("-X", "importtime")) as (process, port):
+def test_the_page_translations_and_corrections_load_no_tensorflow(
+    tiny_run: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "corrections.tsv"
+    options = ("--run", tiny_run, "--corrections", table)
+    with started(*options, python=("-X", "importtime")) as (process, port):
         for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json"):
             assert ask(port, "GET", path)[0] == 200
         assert ask(port, "POST", "/translate", {"text": "Hoy hace frío."})[0] == 200
+        correction = {"source": "Sí.", "translation": "No.", "correction": "Yes."}
+        assert ask(port, "POST", "/corrections", correction)[0] == 200
+        assert table.read_text(encoding="utf-8").startswith("Sí.\tYes.\tNo.\t20")
         process.send_signal(signal.SIGTERM)
         _, imports = process.communicate(timeout=SOON)
         assert process.returncode == 0

@@ -40,6 +40,7 @@ KINDS_OF = {
     "opus": {"zip"},
     "wmt13": {"zip"},
     "prepared": set(),
+    "corrections": {"translations", "run"},
 }
 
 
