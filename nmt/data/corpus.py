@@ -140,8 +140,7 @@ def load_corpus(
         )
     corpus = Corpus(
         mixture,
-        dev=_join_sources(config, splits[DEV], contexts),
-        test=_join_sources(config, splits[TEST], contexts),
+        *(_join_sources(config, splits[name], contexts) for name in (DEV, TEST)),
         rejected=dict(corpus_filter.rejected.most_common()),
         lines=corpus_filter.lines,
         archives=archives,
