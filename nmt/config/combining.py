@@ -186,6 +186,11 @@ def combine_for_start(
         if OmegaConf.is_missing(composed.data, key):
             composed.data[key] = language
     if not training.new_vocabulary:
+        if composed.data.context and not stored.data.context:
+            raise UserError(
+                f"data.context={composed.data.context} needs a tokenizer with a piece for its "
+                f"mark, which {folder} lacks: set training.new_vocabulary=true"
+            )
         composed.tokenizer = OmegaConf.structured(stored.tokenizer)
     training.start_from = str(folder)
     return from_composed(composed)

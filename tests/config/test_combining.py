@@ -265,6 +265,21 @@ def test_a_run_with_a_damaged_configuration(tmp_path: Path) -> None:
 # --- Starting from another run ------------------------------------------------------------------
 
 
+def test_a_run_that_keeps_a_tokenizer_without_the_mark_of_contexts_has_none(
+    tmp_path: Path,
+) -> None:
+    ordered = (*TSV, "data.sources.pairs.ordered=true")
+    plain, context = (
+        Run(tmp_path / "runs" / str(count), *ordered, f"data.context={count}") for count in (0, 1)
+    )
+    again = (*ordered, "data.context=2", "training.new_vocabulary=false")
+    message = complaint(lambda: job(f"training.start_from={plain.path}", *again))
+    assert message.startswith("data.context=2 needs a tokenizer")
+    assert "training.new_vocabulary=true" in message
+    assert job(f"training.start_from={context.path}", *again).data.context == 2
+    assert job(f"training.start_from={plain.path}", *again[:-1]).data.context == 2
+
+
 def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "one", "data=tatoeba")
     start = f"training.start_from={run.path}"
