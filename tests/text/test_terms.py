@@ -90,6 +90,24 @@ def test_of_two_forms_the_written_one_is_found() -> None:
     assert find(glossary, "casa, casas") == [("casa", "house"), ("casas", "homes")]
 
 
+@pytest.mark.parametrize(
+    ("target", "text", "expected"),
+    [
+        ("hound", "perro", ["hound"]),
+        ("hound", "perros", ["hounds", "hound"]),
+        ("city", "perros", ["citys", "cities", "city"]),
+        ("guide dog", "Perros", ["guide dogs", "guide dog"]),
+        ("knives", "perros", ["knive", "knif", "knife", "kniveses", "knives"]),
+    ],
+)
+def test_in_the_other_number_the_target_is_tried_in_it_too(
+    target: str, text: str, expected: list[str]
+) -> None:
+    glossary = Glossary([Term("perro", target)], ("es", "en"))
+    [match] = glossary.find(text)
+    assert glossary.list_targets(match, text) == expected
+
+
 def test_a_term_that_is_not_translated_stays_as_it_is_written() -> None:
     glossary = Glossary([Term("tortilla", "tortilla")], ("es", "en"))
     assert find(glossary, "Dos Tortillas") == [("Tortillas", "Tortillas")]
