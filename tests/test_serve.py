@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 from conftest import users_environment
 
-from nmt import serve
+from nmt import Translator, serve
+from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.translating import translate_document
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 
@@ -120,7 +122,8 @@ def started(
 def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, str]:
     connection = HTTPConnection("127.0.0.1", port, timeout=SOON)
     headers = {"Content-Type": "application/json"}
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+    connection.request(method, path, content, headers)
     response = connection.getresponse()
     answer = response.status, response.read().decode()
     connection.close()
@@ -165,11 +168,17 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
             ask(port, "GET", "/healthz")
 
 
+PAGE = "<p>Hoy <b>hace</b> frío. <i>Buenos</i> días.</p><p>Hoy hace frío.</p>"
+
+
 def test_the_page_and_translations_load_no_tensorflow(tiny_run: Path) -> None:
+    document = extract(PAGE.encode(), "html", DocumentOptions("es", "en"))
+    translated = translate_document(document, Translator.load(tiny_run))[0].decode()
     with started("--run", tiny_run, python=("-X", "importtime")) as (process, port):
         for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json"):
             assert ask(port, "GET", path)[0] == 200
         assert ask(port, "POST", "/translate", {"text": "Hoy hace frío."})[0] == 200
+        assert ask(port, "POST", "/documents?name=a.html", PAGE.encode()) == (200, translated)
         process.send_signal(signal.SIGTERM)
         _, imports = process.communicate(timeout=SOON)
         assert process.returncode == 0

@@ -44,7 +44,7 @@ from nmt.serving.waiting import wait_for
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.contract import SearchRequest
     from nmt.inference.results import Translation
-    from nmt.inference.segments import Segment
+    from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
 
 # People who send a file expect paragraphs; the command reads it as lines, one sentence each.
@@ -216,13 +216,17 @@ class _Job:
     ) -> Iterator[list[list[Translation]]]:
         """Yield the translations of each chunk of texts."""
         for texts in chunks:
-            segmented = list(map(self._translator.segment, texts))
+            segmented = [self._segment(text) for text in texts]
             segments = [segment for text in segmented for segment in text.segments]
             results = iter(self._translate(segments, request))
             yield [
                 self._translator.join(source, text, [next(results) for _ in text.segments], 1)
                 for source, text in zip(texts, segmented, strict=True)
             ]
+
+    def _segment(self, text: str) -> SegmentedText:
+        self._check()
+        return self._translator.segment(text)
 
     def _translate(
         self, segments: Sequence[Segment], request: SearchRequest
@@ -243,9 +247,8 @@ class _Job:
         self, segments: Sequence[Segment], request: SearchRequest
     ) -> Future[list[list[Translation]]]:
         """Start to search segments, once there is room in the queue."""
-        while not self._cancelled.is_set():
-            if self._service.is_stopping:
-                raise unavailable(STOPPING)
+        while True:
+            self._check()
             try:
                 self._search = search = self._service.submit(segments, request)
             except QueueFullError:
@@ -256,7 +259,13 @@ class _Job:
             if self._cancelled.is_set():  # since the search was started
                 search.cancel()
             return search
-        raise CancelledError
+
+    def _check(self) -> None:
+        """Raise what ends the translation before it is complete."""
+        if self._cancelled.is_set():
+            raise CancelledError
+        if self._service.is_stopping:
+            raise unavailable(STOPPING)
 
     def _make_advance(self, total: int) -> Callable[[int], None]:
         """Return what counts translated texts, and reports them from time to time."""

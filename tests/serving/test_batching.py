@@ -95,7 +95,8 @@ def test_a_delivery_that_fails_fails_its_request_and_no_other() -> None:
         with busy(compute, batcher):
             fragile = batcher.submit(list("abcdef"), "x", deliver=lambda index, result: 1 / 0)
             other = batcher.submit(["z"], "x")
-        assert results(other, batcher.submit(["again"], "x")) == [["z/x"], ["again/x"]]
+        assert results(other) == [["z/x"]]
+        assert results(batcher.submit(["again"], "x")) == [["again/x"]]
         with pytest.raises(ZeroDivisionError):
             fragile.result(SOON)
         assert batcher.waiting == 0
