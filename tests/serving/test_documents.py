@@ -199,7 +199,7 @@ LAUGHS = (
         ("name=a.txt&encoding=a%00", b"", 422, "unknown encoding"),
         ("name=a.csv", b"a,b\n", 400, "a table needs columns=NAME,..."),
         ("name=a.txt", b"\xff", 400, "the document is not UTF-8"),
-        ("name=a.html", b"<meta charset=punycode>", 400, "the document is not PUNYCODE"),
+        ("name=a.html", b"<meta charset=punycode>-", 400, "it is for names of hosts"),
         ("format=lines", b"a\n\xff\n", 400, "the document is not UTF-8 (byte 0xff"),
         ("name=a.xlf", LAUGHS.encode(), 400, "DOCTYPE has definitions"),
         ("name=a.docx", zip_bomb(), 400, "unpacks to more than 200 times its size"),
@@ -335,7 +335,8 @@ def test_a_stream_that_nobody_reads_is_cancelled(monkeypatch: pytest.MonkeyPatch
             received += client.recv(1000)
         assert running.translator.started.wait(SOON)
         client.close()
-        until(lambda: running.measured("nmt_queue_work") == 0)
+        until(lambda: running.measured('nmt_requests_total{path="/documents",status="200"}') == 1)
+        assert running.measured("nmt_queue_work") == 0
         running.translator.gate.set()
         until(lambda: send(running, "name=a.txt", b"la casa").body == b"house the")
         texts = [text for batch, _ in running.translator.calls for text in batch]
