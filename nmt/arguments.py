@@ -6,6 +6,7 @@ import argparse
 import codecs
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -166,6 +167,60 @@ def check_document(arguments: argparse.Namespace) -> None:
             raise UserError(
                 f"{option} is for lines, and {arguments.file} is a document: leave it out, or "
                 "give --format lines"
+            )
+
+
+def add_terms(parser: argparse._ActionsContainer) -> None:
+    """Add the options of glossaries."""
+    parser.add_argument(
+        "--terms",
+        type=Path,
+        metavar="FILE",
+        help="glossary: lines of source TAB target; translations use the targets of its terms, and "
+        "a term without target is not translated",
+    )
+    parser.add_argument(
+        "--term-mode",
+        choices=("hard", "soft"),
+        default="hard",
+        help="hard: force terms that a translation lacks; soft: let the model inflect or leave "
+        "them, which needs a run that was trained with data.noise.terms (%(default)s)",
+    )
+    parser.add_argument(
+        "--term-report",
+        type=Path,
+        metavar="FILE",
+        help="write how often each term was found and used, as a table",
+    )
+
+
+def check_terms(arguments: argparse.Namespace) -> None:
+    """Check the options of `add_terms`.
+
+    Raises:
+        UserError: they do not fit the other options.
+    """
+    if not arguments.terms and (arguments.term_report or arguments.term_mode != "hard"):
+        option = "--term-report" if arguments.term_report else "--term-mode"
+        raise UserError(f"{option} needs --terms FILE")
+    if arguments.terms and (arguments.sample or arguments.mbr):
+        raise UserError("--terms needs a search: leave --sample and --mbr out")
+    if arguments.terms and len(run_folders(arguments)) > 1:
+        raise UserError("--terms needs alignments, which an ensemble lacks: give --run once")
+
+
+def check_decoded(sentences: Sequence[str], prefix: str) -> None:
+    """Check that Python could decode the arguments, as the terminal's encoding.
+
+    Raises:
+        UserError: one has undecodable bytes.
+    """
+    texts = {f"sentence {number}": text for number, text in enumerate(sentences, 1)}
+    for name, text in (texts | {"--prefix": prefix}).items():
+        if any("\ud800" <= character <= "\udfff" for character in text):  # undecodable bytes
+            raise UserError(
+                f"{name} is not {sys.getfilesystemencoding().upper()}: write it to a file, and "
+                "give --file with --encoding NAME"
             )
 
 

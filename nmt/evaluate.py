@@ -152,6 +152,7 @@ def _read_pairs(
     arguments: argparse.Namespace, folder: RunFolder, console: Console
 ) -> tuple[str, Sequence[Pair]]:
     """Return a name of the data for file names, and the pairs."""
+    from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
     from nmt.data.evaluation_sets import join_pairs, read_parallel
     from nmt.runs.corpus import read_corpus
 
@@ -161,7 +162,12 @@ def _read_pairs(
     else:
         name = f"split_{arguments.split}"
         pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
-    return name, join_pairs(pairs, arguments.join) if arguments.join > 1 else pairs
+    if arguments.join > 1:
+        return name, join_pairs(remove_contexts(pairs), arguments.join)
+    if arguments.source is not None:
+        data = folder.config.data
+        pairs = add_contexts_to_pairs(pairs, data.context, data.languages[0])
+    return name, pairs
 
 
 def describe_unit(unit: str, default: str) -> str:
@@ -202,6 +208,10 @@ def _evaluate(
         other = RunFolder.open(arguments.compare).path
         unit = translator.segmenter.unit
         other_translator = Translator.load(other, unit=unit, **engine_options(arguments))
+        if translator.segmenter.context and not other_translator.segmenter.context:
+            from nmt.data.contexts import remove_contexts
+
+            pairs = remove_contexts(pairs, translator.segmenter.tags)
         other_evaluation = evaluate(other_translator, pairs, console, **search)
         comparison = compare(folder.path.name, evaluation, other.name, other_evaluation)
         print_comparison(comparison, console)

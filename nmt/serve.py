@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import warnings
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -46,6 +47,12 @@ def make_parser() -> argparse.ArgumentParser:
 
     add_run(parser)
     add_engine(parser)
+    parser.add_argument(
+        "--glossaries",
+        type=Path,
+        metavar="FOLDER",
+        help="glossaries that requests choose by name: FOLDER/NAME.tsv, as nmt.translate --terms",
+    )
     option("--host", str, "127.0.0.1", "address to listen at; 0.0.0.0: all of this machine's")
     option("--port", int, 8000, "0: any free port")
     option("--max-batch", int, 64, "most sentences, or segments of long ones, in a batch")
@@ -154,10 +161,14 @@ def run(arguments: argparse.Namespace) -> None:
             raise
         raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
     from nmt.inference.translator import Translator
+    from nmt.serving.glossaries import read_glossaries
     from nmt.serving.segments import SegmentTranslator
 
+    glossaries = {}
+    if arguments.glossaries:
+        glossaries = read_glossaries(arguments.glossaries, run_folder.config.data.languages)
     translator = Translator.load(run_folder.path, **engine_options(arguments))
-    segment_translator = SegmentTranslator(translator)
+    segment_translator = SegmentTranslator(translator, glossaries)
     if translator.engine.keras_engine is not None:
         segment_translator.load_attention()
     else:

@@ -17,9 +17,12 @@ from nmt.arguments import (
     add_format,
     add_runs,
     add_sampling,
+    add_terms,
     add_unit,
+    check_decoded,
     check_document,
     check_sampling,
+    check_terms,
     check_unit,
     engine_options,
     input_format,
@@ -31,9 +34,11 @@ from nmt.arguments import (
 from nmt.data.encodings import UTF_8
 from nmt.documents.formats import LINES, DocumentOptions
 from nmt.errors import UserError, exit_on_user_error
+from nmt.inference.lines import format_lines
 from nmt.inference.quality_lines import LostSpans, QualityLines
 from nmt.inference.resuming import count_done
 from nmt.inference.streaming import translate_file, translate_pipe
+from nmt.inference.term_report import TermReport
 from nmt.inference.text_files import (
     check_encoding,
     check_not_input,
@@ -43,6 +48,7 @@ from nmt.inference.text_files import (
 )
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_translation
+from nmt.text.terms import Glossary
 
 if TYPE_CHECKING:
     from nmt.inference.contract import SearchRequest
@@ -78,6 +84,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_search(parser)
     _add_sampling(parser)
+    add_terms(parser.add_argument_group("terms"))
     parser.add_argument(
         "--quality",
         type=Path,
@@ -154,7 +161,7 @@ def check(arguments: argparse.Namespace) -> None:
     check_document(arguments)
     if arguments.resume:
         _check_resumable(arguments)
-    _check_decoded(arguments.sentences, arguments.prefix)
+    check_decoded(arguments.sentences, arguments.prefix)
     source = arguments.file or (None if arguments.sentences else sys.stdin.buffer)
     check_not_input(arguments.output, source)
     if arguments.quality:
@@ -166,6 +173,7 @@ def check(arguments: argparse.Namespace) -> None:
             raise UserError("--attention needs a single run: give --run once")
         check_output(arguments.attention, arguments.sentences)
     _check_search(arguments)
+    check_terms(arguments)
 
 
 def _check_resumable(arguments: argparse.Namespace) -> None:
@@ -187,17 +195,6 @@ def _check_quality(arguments: argparse.Namespace, source: Path | BinaryIO | None
     check_not_input(arguments.quality, source)
     if arguments.output and arguments.quality.resolve() == arguments.output.resolve():
         raise UserError("--quality and --output need different files")
-
-
-def _check_decoded(sentences: Sequence[str], prefix: str) -> None:
-    """Check that Python could decode the arguments, as the terminal's encoding."""
-    texts = {f"sentence {number}": text for number, text in enumerate(sentences, 1)}
-    for name, text in (texts | {"--prefix": prefix}).items():
-        if any("\ud800" <= character <= "\udfff" for character in text):  # undecodable bytes
-            raise UserError(
-                f"{name} is not {sys.getfilesystemencoding().upper()}: write it to a file, and "
-                "give --file with --encoding NAME"
-            )
 
 
 def _check_search(arguments: argparse.Namespace) -> None:
@@ -242,11 +239,12 @@ def run(arguments: argparse.Namespace) -> None:
     check(arguments)
     paths = run_folders(arguments)
     folder = RunFolder.open(paths[0])  # a missing run is reported before a large file is read
+    languages = folder.config.data.languages
+    glossary = Glossary.read(arguments.terms, languages) if arguments.terms else None
     document, name = None, input_format(arguments)
     if name != LINES:
         from nmt.documents.files import read_document, write_translated
 
-        languages = folder.config.data.languages
         options = DocumentOptions(*languages, arguments.columns, arguments.encoding)
         document = read_document(arguments.file, name, options)
     elif arguments.file and arguments.file.is_file():
@@ -259,14 +257,19 @@ def run(arguments: argparse.Namespace) -> None:
         # So that nothing is converted for an engine that cannot serve the request.
         engine["engine"] = "keras"
     translator = Translator.load(paths, **engine)
-    request = make_request(arguments)
+    request = make_request(arguments, glossary)
+    terms = TermReport(glossary)
     if document is None:
-        translate(arguments, translator, request)
+        translate(arguments, translator, request, terms)
     else:
-        write_translated(document, arguments.output, translator, cast("SearchRequest", request))
+        search = cast("SearchRequest", request)
+        write_translated(document, arguments.output, translator, search, terms)
+    terms.print_summary()
+    if arguments.term_report:
+        terms.write(arguments.term_report)
 
 
-def make_request(arguments: argparse.Namespace) -> Request:
+def make_request(arguments: argparse.Namespace, glossary: Glossary | None = None) -> Request:
     """Return the search or sampling that the command line asks for."""
     from nmt.inference.contract import SamplingRequest, SearchRequest
 
@@ -288,11 +291,15 @@ def make_request(arguments: argparse.Namespace) -> Request:
         arguments.prefix,
         arguments.no_repeat_ngram,
         quality=arguments.quality is not None,
+        glossary=glossary,
+        forces_terms=arguments.term_mode == "hard",
     )
 
 
-def translate(arguments: argparse.Namespace, translator: Translator, request: Request) -> None:
-    """Translate sentences, a file, a pipe or a terminal, and write the lines.
+def translate(
+    arguments: argparse.Namespace, translator: Translator, request: Request, terms: TermReport
+) -> None:
+    """Translate sentences, a file, a pipe or a terminal, and write the lines; count the terms.
 
     The text of an argument keeps its line breaks; every other line gives one line. At the end, a
     warning counts the kept spans that the model left out.
@@ -317,6 +324,7 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
             arguments.file,
             lambda lines: format_texts(translator.run(lines, request)),
             encoding,
+            translator.begin_document(),
         )
     pipe = None
     if not (arguments.sentences or (arguments.file and arguments.file.is_file())):
@@ -329,10 +337,12 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
         def write(translations: list[list[Translation]]) -> None:
             lost_spans.add(translations)
             quality.write(translations)
+            for best in (hypotheses[0] for hypotheses in translations if hypotheses):
+                terms.add(best.terms)
             print("\n".join(format_texts(translations)), file=out, flush=True)
 
         if pipe is not None:
-            translate_pipe(pipe, stream, write)
+            translate_pipe(pipe, stream, write, translator.begin_document())
         elif arguments.file:
             shows_progress = out is not sys.stdout or not sys.stdout.isatty()
             translate_file(
@@ -342,6 +352,7 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
                 write,
                 shows_progress=shows_progress,
                 encoding=encoding,
+                previous=translator.begin_document(),
             )
         else:
             [texts] = quality.watch([arguments.sentences])
@@ -351,30 +362,6 @@ def translate(arguments: argparse.Namespace, translator: Translator, request: Re
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
                 draw_attention(translator, arguments.sentences, best, arguments.attention)
     lost_spans.warn()
-
-
-def format_lines(
-    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool
-) -> list[str]:
-    """Return the output of one text, an item per translation; an empty text has one, too.
-
-    Args:
-        translations: of the text, best first.
-        with_scores: whether score and log-probability come before the text.
-        keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
-    """
-    from nmt.inference.results import join_lines
-
-    texts = [
-        translation.text if keeps_lines else join_lines(translation.text)
-        for translation in translations
-    ]
-    if not with_scores:
-        return texts
-    return [
-        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
-        for translation, text in zip(translations, texts, strict=True)
-    ]
 
 
 def draw_attention(

@@ -22,7 +22,7 @@ ROOMS = {
     "startup": {"errors"},
     "model": set[str](),
     "text": {"errors"},
-    "config": {"errors", "model"},
+    "config": {"errors", "model", "text"},
     "data": {"config", "errors", "files", "startup", "text"},
     "preparing": {"config", "data", "errors", "files", "startup", "text"},
     "viewer": {"model"},

@@ -21,6 +21,7 @@ from rich.console import Console
 from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.results import Translation
+from nmt.inference.term_report import TermReport
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -155,7 +156,9 @@ def test_spans_that_a_model_leaves_out_are_counted_once(
         ([" "], ""),
     ):
         arguments = translate.make_parser().parse_args(texts)
-        translate.translate(arguments, Losing(), translate.make_request(arguments))  # type: ignore[arg-type]
+        translate.translate(
+            arguments, Losing(), translate.make_request(arguments), TermReport(None)
+        )  # type: ignore[arg-type]
         captured = capsys.readouterr()
         assert captured.out == "".join(f"{text}\n" for text in texts)
         assert captured.err.count("\n") == bool(warning)
@@ -363,6 +366,11 @@ TRANSLATE_WRONG: list[tuple[list[str], str]] = [
     (["--file", "RUN/corpus.json", "--resume"], "give --format lines"),
     (["--whole", "--unit", "sentence", "Hola."], "leave --unit sentence out"),
     (["--unit", "word", "Hola."], "invalid choice"),
+    (["--run", "RUN", "--term-report", "r.tsv", "Hola."], "--term-report needs --terms FILE"),
+    (["--term-mode", "soft", "Hola."], "--term-mode needs --terms FILE"),
+    (["--run", "RUN", "--terms", "none.tsv", "Hola."], "none.tsv cannot be read"),
+    (["--terms", "t.tsv", "--sample", "Hola."], "--terms needs a search"),
+    (["--run", "RUN", "--run", "RUN", "--terms", "t.tsv", "Hola."], "give --run once"),
     (["--sample", "--mbr", "3", "Hola."], "not both"),
     (["--sample", "--beam", "3", "Hola."], "leave --beam, --coverage-penalty and --no"),
     (["--mbr", "3", "--no-repeat-ngram", "3", "Hola."], "and --no-repeat-ngram out"),
@@ -443,6 +451,24 @@ def test_standard_input_is_not_written_over(tmp_path: Path) -> None:
         assert line == f"error: {name} would be written over standard input: name another output\n"
         assert done.stdout == b""
     assert path.read_text(encoding="utf-8") == SOURCE
+
+
+def test_terms_are_used_and_reported(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms, report, page = (tmp_path / name for name in ("terms.tsv", "report.tsv", "page.html"))
+    terms.write_text("frío\tglacial\ngato\tcat\n", encoding="utf-8")
+    options = ("--run", tiny_run, "--terms", terms, "--term-report", report)
+    translate.run(translate.make_parser().parse_args(list(map(str, [*options, "Hoy hace frío."]))))
+    out, err = capsys.readouterr()
+    assert "glacial" in out.lower()
+    assert err == "terms: 1 of 1 used\n"
+    assert report.read_text(encoding="utf-8").splitlines()[1:] == [
+        "frío\tglacial\t1\t1\t",
+        "gato\tcat\t0\t0\t",
+    ]
+    page.write_text("<p>Hoy hace <b>frío</b>.</p>", encoding="utf-8")
+    assert "glacial" in translated(capsys, *options, "--file", page).lower()
 
 
 def test_a_document_comes_back_in_its_format(

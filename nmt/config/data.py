@@ -15,6 +15,8 @@ from nmt.config.sources import (
     resolve_same_sources,
 )
 from nmt.errors import UserError, suggest
+from nmt.text.annotations import TERM_MARKS
+from nmt.text.context import CONTEXT_MARK
 
 _NAME = re.compile(r"\w+")
 
@@ -58,6 +60,7 @@ class DataConfig:
     target_path: str | None = None
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
+    context: int = 0  # previous sentences of ordered sources that stand before each source
 
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side
@@ -89,6 +92,12 @@ class DataConfig:
 def list_tags(data: DataConfig) -> list[str]:
     """Return the distinct tags of all sources, in alphabetical order."""
     return sorted({source.tag for source in data.sources.values() if source.tag is not None})
+
+
+def list_reserved(data: DataConfig) -> list[str]:
+    """Return the words that a tokenizer reserves: tags, and marks of what `data` asks for."""
+    context_marks = [CONTEXT_MARK] if data.context else []
+    return [*list_tags(data), *context_marks, *(TERM_MARKS if data.noise.terms else ())]
 
 
 def check_data(config: DataConfig) -> None:
@@ -124,6 +133,7 @@ def check_data(config: DataConfig) -> None:
         check_at_least("data.temperature", config.temperature, 1)
     _check_stages(config)
     check_noise(config.noise)
+    _check_context(config)
     check_at_least("data.min_words", config.min_words, 1)
     check_at_least("data.max_words", config.max_words, config.min_words)
     check_at_least("data.max_characters", config.max_characters, 1)
@@ -131,6 +141,16 @@ def check_data(config: DataConfig) -> None:
     check_above_zero("data.typical_length_ratio", config.typical_length_ratio, ", or null")
     check_at_least("data.dev", config.dev, 0)
     check_at_least("data.test", config.test, 0)
+
+
+def _check_context(config: DataConfig) -> None:
+    check_at_least("data.context", config.context, 0)
+    if config.context and not any(source.ordered for source in config.sources.values()):
+        name = next(iter(config.sources))
+        raise UserError(
+            f"data.context={config.context} needs lines in the order of their documents: set "
+            f"data.sources.{name}.ordered=true if they are"
+        )
 
 
 def _check_stages(config: DataConfig) -> None:

@@ -78,6 +78,8 @@ def _check_preparable(data: DataConfig) -> None:
             f"data.rejected_file={data.rejected_file}: leave it out, the shards of the output "
             "hold the rejected lines"
         )
+    if data.context:
+        raise UserError("data.context is for corpora that fit into memory: set it to 0")
     if data.stages:
         raise UserError("data.stages: leave them out, and give them to nmt.train")
     for key in ("dev", "test"):

@@ -65,6 +65,10 @@ class SourceConfig:
     weight: float | None = None
     tag: str | None = None  # a word put before every source sentence, such as <2en>
     reverse: bool = False  # swap source and target; splits are made before
+    # Whether each line follows the one before it, for data.context; an empty line begins another
+    # document, and so does a line with another content of `document_column`, counted from 0.
+    ordered: bool = False
+    document_column: int | None = None
 
 
 def source_key(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
@@ -173,6 +177,10 @@ def check_source(config: DataConfig, name: str) -> None:
     if source.kind == PATTERNS and source.split != "train":
         raise UserError(f"{key}.split must be train for generated pairs, got {source.split}")
     check_above_zero(f"{key}.weight", source.weight, ", or null")
+    if source.document_column is not None:
+        check_at_least(f"{key}.document_column", source.document_column, 0)
+        if source.kind not in ("tsv", "zip") or source.members or not source.ordered:
+            raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from nmt.config.sources import PATTERNS, resolve_same_sources
+from nmt.data.contexts import ContextReader
 from nmt.data.embedded import read_patterns
 from nmt.data.filtering import (
     DUPLICATE,
@@ -24,7 +25,14 @@ from nmt.data.filtering import (
     filter_line,
     parse_weight,
 )
-from nmt.data.mixture import Mixture, PairsBySource, list_pairs, mix_sources, to_model_view
+from nmt.data.mixture import (
+    Contexts,
+    Mixture,
+    PairsBySource,
+    list_pairs,
+    mix_sources,
+    to_model_view,
+)
 from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, open_rejected_file, write_rejected
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
@@ -121,7 +129,9 @@ def load_corpus(
         test_pairs = [pair for test in tests.values() for pair in test.source_view]
         splits = _read_splits(config, corpus_filter, read, test_pairs, log)
     mixture, *stages = (
-        mix_sources(config, splits[TRAIN], corpus_filter.weights, source_weights)
+        mix_sources(
+            config, splits[TRAIN], corpus_filter.weights, source_weights, corpus_filter.contexts
+        )
         for source_weights in ({}, *(stage.weights for stage in config.stages))
     )
     if not all([mixture, *stages]):
@@ -131,8 +141,8 @@ def load_corpus(
         )
     corpus = Corpus(
         mixture,
-        dev=_join_sources(config, splits[DEV]),
-        test=_join_sources(config, splits[TEST]),
+        dev=_join_sources(config, splits[DEV], corpus_filter.contexts),
+        test=_join_sources(config, splits[TEST], corpus_filter.contexts),
         rejected=dict(corpus_filter.rejected.most_common()),
         lines=corpus_filter.lines,
         archives=archives,
@@ -177,6 +187,7 @@ class _CorpusFilter:
         self._config, self._file, self._log = config, file, log
         self.length_ratios: dict[str, float] = {}  # by source
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
+        self.contexts: dict[str, dict[Pair, str]] = {}  # of ordered sources, by pair
         self.rejected: Counter[str] = Counter()  # reason -> lines
         self.lines = 0
         # Training pairs accepted so far, by tag and direction.
@@ -205,8 +216,11 @@ class _CorpusFilter:
         if is_training:
             ratio, rows = choose_length_ratio(self._config, name, rows, self._log)
             self.length_ratios[name] = ratio
+        previous = ContextReader(self._config, source)
+        contexts = self.contexts.setdefault(name, {})
         for row in rows:
             line = parse_row(row, source.columns)
+            context = previous.read(line)
             self.lines += 1
             # Dev and test files are only cleaned, so that scores on them stay comparable.
             pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
@@ -221,6 +235,8 @@ class _CorpusFilter:
             if weights is not None and weight is not None:
                 weights[pair] = weight
             pairs.append(pair)
+            if context:
+                contexts[pair] = context
             if is_training:
                 accepted.add(pair)
                 if self._keeps_lines:
@@ -319,10 +335,12 @@ def _read_patterns(sources: Mapping[str, SourceConfig]) -> PairsBySource:
     }
 
 
-def _join_sources(config: DataConfig, pairs: PairsBySource) -> list[Pair]:
+def _join_sources(config: DataConfig, pairs: PairsBySource, contexts: Contexts) -> list[Pair]:
     """Return the pairs of all sources in configured order, as the model sees them."""
     return [
-        pair for name in config.sources for pair in to_model_view(config, name, pairs.get(name, []))
+        pair
+        for name in config.sources
+        for pair in to_model_view(config, name, pairs.get(name, []), contexts.get(name))
     ]
 
 

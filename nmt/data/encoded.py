@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nmt.data.caching import cached_folder, digest_texts, save_array
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import Tokenizer
+from nmt.text.context import CONTEXT_MARK, remove_context
 from nmt.text.shared_spans import keep_shared_spans
 from nmt.text.spans import SLOTS
 
@@ -70,6 +71,30 @@ def keep_spans_of_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> Sequence
     """Return pairs with slots in place of kept spans, if the tokenizer reserves slots."""
     slots = SLOTS[: tokenizer.slots]
     return [Pair(*keep_shared_spans(*pair, slots)) for pair in pairs] if slots else pairs
+
+
+def fit_contexts(
+    pairs: Sequence[Pair], tokenizer: Tokenizer, most: int, tags: Sequence[str] = ()
+) -> list[Pair]:
+    """Return pairs without the contexts with which their sources would be too long.
+
+    A sentence keeps all the room that it would have without a context, as in use: see
+    `nmt.inference.segmenting.Segmenter`.
+
+    Args:
+        pairs: as the model sees them.
+        tokenizer: of the pairs.
+        most: tokens of a source, without end mark.
+        tags: words that may stand before a context.
+    """
+    fitted = list(pairs)
+    with_context = [i for i, pair in enumerate(pairs) if CONTEXT_MARK in pair.source]
+    kept = keep_spans_of_pairs([pairs[i] for i in with_context], tokenizer)
+    lengths = map(len, tokenizer.encode([pair.source for pair in kept]))
+    for i, length in zip(with_context, lengths, strict=True):
+        if length > most:
+            fitted[i] = Pair(remove_context(pairs[i].source, tags), pairs[i].target)
+    return fitted
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> EncodedCorpus:

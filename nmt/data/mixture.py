@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from nmt.config.sources import PATTERNS
 from nmt.data.cleaning import clean_text
 from nmt.data.splitting import Pair
+from nmt.text.context import split_context
 
 if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`
     import numpy as np
@@ -30,6 +31,8 @@ class SourcePairs:
 
 Mixture: TypeAlias = tuple[SourcePairs, ...]  # an epoch, source by source
 PairsBySource: TypeAlias = dict[str, list[Pair]]
+# Source -> pair -> the sentences before it, as `nmt.text.context` puts them before a text.
+Contexts: TypeAlias = Mapping[str, Mapping[Pair, str]]
 
 
 def mix_sources(
@@ -37,6 +40,7 @@ def mix_sources(
     train: PairsBySource,
     pair_weights: Mapping[str, Mapping[Pair, float]],
     source_weights: Mapping[str, float] = MappingProxyType({}),
+    contexts: Contexts = MappingProxyType({}),
 ) -> Mixture:
     """Return the pairs of an epoch, each source repeated by its weight: see `count_repeats`.
 
@@ -45,6 +49,7 @@ def mix_sources(
         train: pairs to train on, as the sources have them.
         pair_weights: weights of pairs in the loss, for the sources that have any.
         source_weights: override the configured weights of sources; 0 leaves a source out.
+        contexts: of pairs, for ordered sources.
     """
     sizes = {name: len(pairs) for name, pairs in train.items()}
     mixture = []
@@ -53,7 +58,7 @@ def mix_sources(
         mixture.append(
             SourcePairs(
                 name,
-                to_model_view(config, name, train[name]),
+                to_model_view(config, name, train[name], contexts.get(name)),
                 repeats,
                 is_read=config.sources[name].kind != PATTERNS,
                 weights=None if weights is None else [weights[pair] for pair in train[name]],
@@ -126,19 +131,27 @@ def list_weights(mixture: Sequence[SourcePairs]) -> np.ndarray | None:
     return np.array([weight for weights in repeated for weight in weights], np.float32)
 
 
-def to_model_view(config: DataConfig, name: str, pairs: list[Pair]) -> list[Pair]:
-    """Return the pairs of a source as the model sees them: with its direction and its tag."""
+def to_model_view(
+    config: DataConfig, name: str, pairs: list[Pair], contexts: Mapping[Pair, str] | None = None
+) -> list[Pair]:
+    """Return the pairs of a source as the model sees them: with direction, tag and context."""
     source = config.sources[name]
+    views = pairs
     if source.reverse != config.reverse:
-        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+        views = [Pair(pair.target, pair.source) for pair in pairs]
+    if contexts:
+        views = [
+            Pair(contexts.get(pair, "") + view.source, view.target)
+            for pair, view in zip(pairs, views, strict=True)
+        ]
     if source.tag is None:
-        return pairs
+        return views
     # Cleaned, as the translator will read it.
-    return [Pair(clean_text(f"{source.tag} {pair.source}"), pair.target) for pair in pairs]
+    return [Pair(clean_text(f"{source.tag} {view.source}"), view.target) for view in views]
 
 
 def to_source_view(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs as their sources may have them: without tags, and in their directions."""
+    """Return pairs as their sources may have them: without tags and contexts, in any direction."""
     flips: dict[str, set[bool]] = {}  # tag ("" for none) -> whether its sources are reversed
     for source in config.sources.values():
         tag = f"{clean_text(source.tag)} " if source.tag is not None else ""
@@ -148,6 +161,6 @@ def to_source_view(config: DataConfig, pairs: Sequence[Pair]) -> list[Pair]:
     for pair in pairs:
         # The longest tag that matches; the empty one always does.
         tag = max((tag for tag in flips if pair.source.startswith(tag)), key=len)
-        bare = Pair(pair.source.removeprefix(tag), pair.target)
+        bare = Pair(split_context(pair.source.removeprefix(tag))[1], pair.target)
         views += [Pair(bare.target, bare.source) if flip else bare for flip in sorted(flips[tag])]
     return views

@@ -25,6 +25,7 @@ from nmt.data.tokenizer import (
     split_words,
 )
 from nmt.errors import UserError
+from nmt.text.context import split_context
 from nmt.text.spans import SLOTS
 
 LOG_FILE = "log.txt"  # messages of the training, beside the files of the tokenizer
@@ -52,7 +53,7 @@ def read_training_log(folder: Path) -> list[str]:
 def list_texts(config: TokenizerConfig, pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Return what a tokenizer is trained on: both sides of pairs, as it will read them."""
     read = lowercase if config.lowercase_source else str
-    return [text for source, target in pairs for text in (read(source), target)]
+    return [text for source, target in pairs for text in (read(split_context(source)[1]), target)]
 
 
 def train_tokenizer(

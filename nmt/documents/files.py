@@ -17,6 +17,7 @@ from nmt.files import replace_atomically
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import decode_lines
 from nmt.inference.streaming import make_progress
+from nmt.inference.term_report import TermReport
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
@@ -74,7 +75,11 @@ def read_lines(data: bytes, label: str, encoding: str | None) -> list[str]:
 
 
 def write_translated(
-    document: Document, output: Path | None, translator: Translator, request: SearchRequest
+    document: Document,
+    output: Path | None,
+    translator: Translator,
+    request: SearchRequest,
+    terms: TermReport,
 ) -> None:
     """Translate a document and write it; an interrupted translation writes nothing.
 
@@ -83,6 +88,7 @@ def write_translated(
         output: None: standard output.
         translator: translates its texts.
         request: how to search.
+        terms: counts the terms of its glossary.
 
     Raises:
         UserError: the output cannot be written.
@@ -90,18 +96,16 @@ def write_translated(
     begin = time.monotonic()
     is_visible = output is not None or not sys.stdout.isatty()
     with make_progress("texts", is_visible=is_visible) as progress:
-        task = progress.add_task("", total=len(set(document.segments)), count=0, rate="–")
-        done = 0
+        task = progress.add_task("", count=0, rate="–")
 
-        def advance(texts: int) -> None:
-            nonlocal done
-            done += texts
+        def advance(done: int, total: int) -> None:
             rate = f"{done / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=done, count=done, rate=rate)
+            progress.update(task, total=total, completed=done, count=done, rate=rate)
 
         data, report = translate_document(document, translator, request, advance)
     _write(data, output)
     _warn(report)
+    terms.add(report.terms)
 
 
 def _write(data: bytes, output: Path | None) -> None:

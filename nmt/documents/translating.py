@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 from nmt.documents.carrying import carry_marks
 from nmt.documents.formats import Document
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.inference.contract import SearchRequest
 from nmt.inference.lines import group_lines
-from nmt.inference.results import Translation, join_lines
+from nmt.inference.results import TermUse, Translation, join_lines
+from nmt.text.context import PreviousSentences, add_contexts
 
 CHUNK = 256  # texts that are searched together
 
@@ -26,6 +27,17 @@ class TextTranslator(Protocol):
         """Yield the translations of each text of a chunk, best first, chunk by chunk."""
         ...
 
+    def begin_document(self) -> PreviousSentences:
+        """Return what puts the sentences before it before each text of a document."""
+        ...
+
+
+class _Text(NamedTuple):
+    """A text of a document."""
+
+    in_context: str  # behind the sentences before it, if the run reads them
+    segment: MarkedText
+
 
 @dataclass
 class DocumentReport:
@@ -38,61 +50,68 @@ class DocumentReport:
         unaligned: texts whose markup was placed by position: an ensemble, or a model without
             attention, does not align words.
         untranslated: texts that stay as they were, as their translations are empty.
+        terms: of the glossary, if one was given; those of a repeated text count once.
     """
 
     segments: int = 0
     lost_spans: tuple[str, ...] = ()
     unaligned: int = 0
     untranslated: int = 0
+    terms: list[TermUse] = field(default_factory=list)
 
 
 def translate_document(
     document: Document,
     translator: TextTranslator,
     request: SearchRequest | None = None,
-    advance: Callable[[int], object] = lambda texts: None,
+    advance: Callable[[int, int], object] = lambda done, total: None,
     *,
     chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
     """Return a document in the other language.
 
-    A text that occurs several times is translated once. Only texts with markup inside of a sentence
-    are aligned.
+    A text that occurs several times, in the same context, is translated once. Only texts with
+    markup inside of a sentence are aligned.
 
     Args:
         document: see `nmt.documents.formats.extract`.
         translator: translates the texts.
         request: how to search; None: the defaults of the run.
-        advance: called with the number of texts that were translated since the last call.
+        advance: called with the number of texts that are translated, which is 0 at first, and with
+            the number of all, in which repeated ones count once.
         chunk_size: most texts that are searched together.
     """
     request = request or SearchRequest()
-    distinct = list(dict.fromkeys(document.segments))
+    previous = translator.begin_document()
+    texts = [_Text(previous.add_to(each.text), each) for each in document.segments]
     report = DocumentReport(len(document.segments))
-    translated: dict[MarkedText, MarkedText] = {}
+    translated: dict[_Text, MarkedText] = {}
+    distinct = list(dict.fromkeys(texts))
+    advance(0, len(distinct))
     for words in (False, True):
-        chosen = [segment for segment in distinct if needs_alignment(segment) is words]
-        started: deque[Sequence[MarkedText]] = deque()
+        chosen = [text for text in distinct if needs_alignment(text.segment) is words]
+        started: deque[Sequence[_Text]] = deque()
         chunks = _chunk(chosen, chunk_size, started)
         for translations in translator.stream(chunks, replace(request, words=words)):
-            segments = started.popleft()
-            for segment, [best, *_] in zip(segments, translations, strict=True):
+            chunk = started.popleft()
+            for source, [best, *_] in zip(chunk, translations, strict=True):
+                segment = source.segment
                 text = match_ending(segment.text, best.text)
                 present = [word for word in best.words if word.end <= len(text)]
-                translated[segment] = carry_marks(segment, text, present)
+                translated[source] = carry_marks(segment, text, present)
                 if has_letters(segment.text) and not any(map(str.isalnum, text)):
-                    translated[segment] = segment.without_kept()
+                    translated[source] = segment.without_kept()
                     report.untranslated += 1
                 _add(report, best, is_unaligned=words and not best.words)
-            advance(len(segments))
-    return document.fill([translated[segment] for segment in document.segments]), report
+            advance(len(translated), len(distinct))
+    return document.fill([translated[text] for text in texts]), report
 
 
 def translate_lines(
     lines: Sequence[str],
     translator: TextTranslator,
     request: SearchRequest | None = None,
-    advance: Callable[[int], object] = lambda texts: None,
+    advance: Callable[[int, int], object] = lambda done, total: None,
     *,
     chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
@@ -101,14 +120,15 @@ def translate_lines(
     The arguments are those of `translate_document`, with lines in place of a document.
     """
     report = DocumentReport(len(lines))
-    translated = []
-    for translations in translator.stream(
-        group_lines(lines, chunk_size), request or SearchRequest()
-    ):
+    translated: list[str] = []
+    advance(0, len(lines))
+    texts = add_contexts(lines, translator.begin_document())
+    chunks = group_lines(texts, chunk_size)
+    for translations in translator.stream(chunks, request or SearchRequest()):
         for best, *_ in translations:
             translated.append(f"{join_lines(best.text)}\n")
             _add(report, best, is_unaligned=False)
-        advance(len(translations))
+        advance(len(translated), len(lines))
     return "".join(translated).encode(), report
 
 
@@ -124,17 +144,18 @@ def match_ending(source: str, text: str) -> str:
 
 
 def _chunk(
-    segments: Sequence[MarkedText], size: int, started: deque[Sequence[MarkedText]]
+    texts: Sequence[_Text], size: int, started: deque[Sequence[_Text]]
 ) -> Iterator[Sequence[str]]:
-    """Yield the texts of chunks of segments, which are remembered."""
-    for begin in range(0, len(segments), size):
-        started.append(segments[begin : begin + size])
-        yield [segment.text for segment in started[-1]]
+    """Yield chunks of texts, which are remembered."""
+    for begin in range(0, len(texts), size):
+        started.append(texts[begin : begin + size])
+        yield [text.in_context for text in started[-1]]
 
 
 def _add(report: DocumentReport, translation: Translation, *, is_unaligned: bool) -> None:
     report.lost_spans += translation.lost_spans
     report.unaligned += is_unaligned
+    report.terms += translation.terms
 
 
 def needs_alignment(segment: MarkedText) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from nmt.config import DecodingConfig
 from nmt.data.tokenizer import BOS, PAD
 from nmt.errors import UserError
+from nmt.text.terms import Glossary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,6 +119,10 @@ class SearchRequest:
     no_repeat_ngram: int | None = None
     quality: bool = False  # whether translations get `confidence` and `words`
     words: bool = False  # whether they get `words` in any case: cheaper than confidence
+    glossary: Glossary | None = None  # terms that translations use, and report as `terms`
+    # Whether terms are forced where an output lacks them; otherwise the model decides, which needs
+    # a run that was trained with `nmt.config.noise.NoiseConfig.terms`.
+    forces_terms: bool = True
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:
         """Return beam size and length penalty, where unset those of ``decoding``.
@@ -180,6 +185,12 @@ class SamplingRequest:
         return SamplingOptions(self.count, self.temperature, self.top_k, self.top_p, self.seed)
 
 
+def split_prefix(prefix: np.ndarray, count: int) -> list[np.ndarray]:
+    """Return the prefix of each of ``count`` outputs, int32 [at most P]: see `Engine.search`."""
+    rows = [prefix] * count if prefix.ndim == 1 else prefix
+    return [row[row >= 0] for row in rows]
+
+
 class Hypothesis(NamedTuple):
     """One output of a search, as ids."""
 
@@ -221,7 +232,8 @@ class Engine(Protocol):
             sources: ids without end mark, at least one sentence, of similar length.
             limits: int32 [B], most tokens of each output, end mark included.
             options: options that the engine `supports`.
-            prefix: int32 [P], ids that every output begins with; may be empty.
+            prefix: int32 [P], ids that every output begins with; may be empty. Or [B, P], those
+                of each output, and -1 after them.
 
         Returns:
             Up to ``options.n_best`` hypotheses per sentence, best first.

@@ -13,7 +13,13 @@ import numpy as np
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.alignment import Aligner
-from nmt.inference.contract import NEVER, BeamOptions, Hypothesis, SamplingOptions
+from nmt.inference.contract import (
+    NEVER,
+    BeamOptions,
+    Hypothesis,
+    SamplingOptions,
+    split_prefix,
+)
 from nmt.startup.devices import cores
 
 # CTranslate2 finishes a sentence after `patience` times k ended hypotheses; the Keras engine
@@ -106,8 +112,9 @@ class CTranslate2Engine:
         of a beam search differ; the log-probabilities returned are those of the model.
         """
         assert isinstance(options, BeamOptions)
-        candidates = self._search_limited(sources, limits, options, prefix)
-        self._add_prefix(candidates, sources, prefix)
+        prefixes = split_prefix(prefix, len(sources))
+        candidates = self._search_limited(sources, limits, options, prefixes)
+        self._add_prefix(candidates, sources, prefixes)
         if options.no_repeat_ngram:
             _forget_scores(candidates)
         self._complete(candidates, sources, limits)
@@ -119,12 +126,13 @@ class CTranslate2Engine:
         invalid = [
             i
             for i, hypotheses in enumerate(ranked)
-            if any(_is_invalid(hypothesis, prefix) for hypothesis in hypotheses)
+            if any(_is_invalid(hypothesis, prefixes[i]) for hypothesis in hypotheses)
         ]
         if invalid:
             sources = [sources[i] for i in invalid]
             limits = limits[invalid]
-            repeated = self._search_limited(sources, limits, options, prefix, never=NEVER)
+            prefixes = [prefixes[i] for i in invalid]
+            repeated = self._search_limited(sources, limits, options, prefixes, never=NEVER)
             _forget_scores(repeated)
             self._complete(repeated, sources, limits)
             for i, sentence in zip(invalid, repeated, strict=True):
@@ -168,19 +176,19 @@ class CTranslate2Engine:
         sources: Sequence[np.ndarray],
         limits: np.ndarray,
         beam: BeamOptions,
-        prefix: np.ndarray,
+        prefixes: Sequence[np.ndarray],
         never: tuple[int, ...] = (),
     ) -> list[_Candidates]:
         """Search with a limit per sentence, although CTranslate2 has one per batch."""
         # The largest limit serves all, as long as no hypothesis reaches the limit of its sentence.
-        candidates = self._search(sources, max(limits), beam, prefix, never)
+        candidates = self._search(sources, max(limits), beam, prefixes, never)
         too_long = defaultdict(list)
         for i, (limit, sentence) in enumerate(zip(limits, candidates, strict=True)):
             if limit < max(limits) and max(map(len, sentence)) >= limit:
                 too_long[limit].append(i)
         for limit, rows in too_long.items():
-            repeated = self._search([sources[i] for i in rows], limit, beam, prefix, never)
-            for i, sentence in zip(rows, repeated, strict=True):
+            part = [sources[i] for i in rows], limit, beam, [prefixes[i] for i in rows]
+            for i, sentence in zip(rows, self._search(*part, never), strict=True):
                 candidates[i] = sentence
         return candidates
 
@@ -189,7 +197,7 @@ class CTranslate2Engine:
         sources: Sequence[np.ndarray],
         limit: int,
         beam: BeamOptions,
-        prefix: np.ndarray,
+        prefixes: Sequence[np.ndarray],
         never: tuple[int, ...],
     ) -> list[_Candidates]:
         """Return hypotheses with their log-probability, without that of the prefix.
@@ -200,7 +208,7 @@ class CTranslate2Engine:
         patience = _PATIENCE if beam.n_best == 1 else _N_BEST_PATIENCE
         results = self._translator.translate_batch(
             self._tokens(sources),
-            target_prefix=[self._spell(prefix)] * len(sources) if len(prefix) else None,
+            target_prefix=list(map(self._spell, prefixes)) if any(map(len, prefixes)) else None,
             beam_size=beam.size,
             patience=patience if is_beam else 1,
             num_hypotheses=round(beam.size * patience) if is_beam else 1,
@@ -226,13 +234,13 @@ class CTranslate2Engine:
         self,
         candidates: list[_Candidates],
         sources: Sequence[np.ndarray],
-        prefix: np.ndarray,
+        prefixes: Sequence[np.ndarray],
     ) -> None:
-        """Add the log-probability of the prefix, which CTranslate2 leaves out."""
-        if not len(prefix):
+        """Add the log-probabilities of the prefixes, which CTranslate2 leaves out."""
+        if not any(map(len, prefixes)):
             return
-        scores = self.score(sources, [prefix] * len(sources))
-        for sentence, log_probs in zip(candidates, scores, strict=True):
+        scores = self.score(sources, prefixes)
+        for sentence, log_probs, prefix in zip(candidates, scores, prefixes, strict=True):
             for tokens in sentence:
                 sentence[tokens] += float(log_probs[: len(prefix)].sum())
 

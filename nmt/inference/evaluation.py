@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.config import DecodingConfig
+from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
@@ -162,7 +163,8 @@ def evaluate(
 
 
 def score_outputs(pairs: Sequence[Pair], outputs: Sequence[str], language: str) -> Evaluation:
-    """Return the evaluation of translations into a language."""
+    """Return the evaluation of translations into a language; its sources have no contexts."""
+    pairs = remove_contexts(pairs)
     references = [pair.target for pair in pairs]
     scores = corpus_scores(outputs, references, language=language, intervals=True)
     return Evaluation(pairs, outputs, scores, language)

@@ -156,6 +156,7 @@ class Joiner:
             lost_spans=tuple(span for segment in segments for span in segment.lost_spans),
             confidence=confidence,
             words=words,
+            terms=tuple(use for segment in segments for use in segment.terms),
         )
 
 

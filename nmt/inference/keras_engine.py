@@ -70,7 +70,7 @@ class KerasEngine:
         keys = np.zeros(len(sources), np.int32)
         if isinstance(options, SamplingOptions):
             keys = sampling_keys(sources, options.seed)
-        prefixes = np.tile(prefix.astype(np.int32), (len(sources), 1))
+        prefixes = np.broadcast_to(prefix, (len(sources), prefix.shape[-1])).astype(np.int32)
         if not prefixes.shape[1]:
             prefixes = np.full((len(sources), 1), FREE, np.int32)
         constraints = Constraints(limits.astype(np.int32), prefixes, options.parameters)

@@ -1,13 +1,14 @@
-"""Lines of text to translate: decoded, and grouped so that memory stays constant."""
+"""Lines of text: those to translate, grouped so that memory stays constant, and translations."""
 
 from __future__ import annotations
 
 import codecs
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from nmt.data.lines import LONGEST_LINE, is_cut
+from nmt.inference.results import Translation, join_lines
 
 CHUNK = 4096  # lines translated together
 
@@ -99,3 +100,25 @@ def group_arriving(lines: Iterable[str], size: int = CHUNK) -> Iterator[list[str
     if errors:
         yield []  # a stream finishes the lines before the error first
         raise errors[0]
+
+
+def format_lines(
+    translations: Sequence[Translation], with_scores: bool, keeps_lines: bool
+) -> list[str]:
+    """Return the output of one text, an item per translation; an empty text has one, too.
+
+    Args:
+        translations: of the text, best first.
+        with_scores: whether score and log-probability come before the text.
+        keeps_lines: whether a translation keeps its line breaks; otherwise it is one line.
+    """
+    texts = [
+        translation.text if keeps_lines else join_lines(translation.text)
+        for translation in translations
+    ]
+    if not with_scores:
+        return texts
+    return [
+        f"{translation.score:.4f}\t{translation.log_prob:.4f}\t{text}"
+        for translation, text in zip(translations, texts, strict=True)
+    ]

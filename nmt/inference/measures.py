@@ -139,7 +139,8 @@ def _measure_sentence(
         log_probs: [T].
         weights: [T, S], see `Engine.align`.
     """
-    source, target = np.append(segment.ids, EOS), np.asarray(hypotheses[number].tokens)
+    source, target = np.append(segment.sentence_ids, EOS), np.asarray(hypotheses[number].tokens)
+    weights = weights[:, segment.context_size :]
     known = np.ones((len(target), len(source)))
     if lexicon is not None:
         known = lexicon.weigh(source, target)

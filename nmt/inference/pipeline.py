@@ -29,6 +29,7 @@ from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
 from nmt.inference.segmenting import Segmenter, clean_input
 from nmt.inference.segments import Segment, SegmentedText, SegmentWriter, copy_segment
+from nmt.inference.term_forcing import TermForcer
 
 if TYPE_CHECKING:
     from nmt.inference.quality_model import QualityModel
@@ -41,18 +42,23 @@ _AHEAD = 1  # chunks of a stream that are searched while the one before is waite
 
 class _Plan(NamedTuple):
     engine: Engine
+    segmenter: Segmenter
     options: BeamOptions | SamplingOptions
     prefix: str  # cleaned text that every translation begins with
     prefix_ids: np.ndarray  # int32 [P]
     n_best: int  # translations of each segment
     quality: QualityModel | None = None  # None: no confidence
     finds_words: bool = False
+    terms: TermForcer | None = None  # None: no glossary
 
     def copy(self, segment: Segment) -> Translation:
         """Return the translation of a segment that is copied."""
-        if not self.finds_words:
-            return copy_segment(segment)
-        return copy_with_words(segment, None if self.quality is None else 1.0)
+        translation = copy_segment(segment)
+        if self.finds_words:
+            translation = copy_with_words(segment, None if self.quality is None else 1.0)
+        if self.terms is not None:
+            [translation] = self.terms.report(segment, [translation])
+        return translation
 
 
 class Pipeline:
@@ -136,22 +142,47 @@ class Pipeline:
         prefix = clean_input(request.prefix)
         ids = self.encode_prefix(prefix)
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
-        quality, finds_words = None, False
+        engine, segmenter = self._engines.supporting(options), self._segmenter
+        quality, finds_words, terms = None, False, None
         if isinstance(options, BeamOptions) and isinstance(request, SearchRequest):
             quality = self._quality.model if request.quality else None
             finds_words = request.words or quality is not None
-        engine = self._engines.supporting(options)
-        plan = _Plan(engine, options, prefix, ids, options.n_best, quality, finds_words)
+            if request.glossary is not None:
+                self._check_terms(request)
+                segmenter = segmenter.with_glossary(request.glossary)
+                terms = TermForcer(
+                    request.glossary,
+                    engine,
+                    self._tokenizer,
+                    options,
+                    self.output_limit,
+                    is_hard=request.forces_terms,
+                )
+        plan = _Plan(
+            engine, segmenter, options, prefix, ids, options.n_best, quality, finds_words, terms
+        )
         if quality is None or not isinstance(options, BeamOptions):
             return plan
         # How far the hypotheses of a beam agree is a part of confidence.
         return plan._replace(options=options._replace(n_best=options.size))
 
+    def _check_terms(self, request: SearchRequest) -> None:
+        """Check that the model can use annotated terms, if none are forced.
+
+        Raises:
+            UserError: it was not trained to.
+        """
+        if not (request.forces_terms or self._segmenter.annotates_terms):
+            raise UserError(
+                "soft terms need a run that was trained with data.noise.terms=0.1: force them "
+                "(hard terms), or train one"
+            )
+
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor
     ) -> Pending:
         """Cut texts and start to search their segments."""
-        segmented_texts = self._segmenter.segment_all(texts)
+        segmented_texts = plan.segmenter.segment_all(texts)
         segments: list[Segment] = []
         first_segments = []
         for text in segmented_texts:
@@ -203,21 +234,7 @@ class Pipeline:
 
         def search(indices: list[int], prefix: str, prefix_ids: np.ndarray) -> None:
             batch = [segments[i] for i in indices]
-            sources = [segment.ids for segment in batch]
-            limits = [self.output_limit(len(ids), len(prefix_ids)) for ids in sources]
-            outputs = search_without_loops(
-                plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
-            )
-            best = [hypotheses[: plan.n_best] for hypotheses in outputs]
-            written = self._writer.write(plan.engine, batch, best, prefix)
-            if plan.quality is not None:
-                written = plan.quality.estimate(
-                    plan.engine, self._tokenizer, batch, outputs, written
-                )
-            elif plan.finds_words:
-                from nmt.inference.word_links import add_words
-
-                written = add_words(plan.engine, self._tokenizer, batch, written)
+            written = self._search_batch(batch, plan, prefix, prefix_ids)
             for i, hypotheses in zip(indices, written, strict=True):
                 translations[i] = hypotheses
 
@@ -242,6 +259,31 @@ class Pipeline:
             return translations
 
         return wait
+
+    def _search_batch(
+        self, batch: Sequence[Segment], plan: _Plan, prefix: str, prefix_ids: np.ndarray
+    ) -> list[list[Translation]]:
+        """Return translations of each segment of a batch, which begin with a prefix."""
+        sources = [segment.ids for segment in batch]
+        limits = [
+            self.output_limit(len(segment.sentence_ids), len(prefix_ids)) for segment in batch
+        ]
+        outputs = search_without_loops(
+            plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
+        )
+        if plan.terms is not None:
+            outputs = plan.terms.force(batch, outputs, prefix)
+        best = [hypotheses[: plan.n_best] for hypotheses in outputs]
+        written = self._writer.write(plan.engine, batch, best, prefix)
+        if plan.quality is not None:
+            written = plan.quality.estimate(plan.engine, self._tokenizer, batch, outputs, written)
+        elif plan.finds_words:
+            from nmt.inference.word_links import add_words
+
+            written = add_words(plan.engine, self._tokenizer, batch, written)
+        if plan.terms is not None:
+            written = list(map(plan.terms.report, batch, written))
+        return written
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nmt.inference.alignment import match_characters
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment, copy_segment
+from nmt.text.context import split_context
 from nmt.text.words import Span, find_words
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ def locate_sources(
     """Return translations whose words refer to the characters of a text.
 
     Args:
-        text: a source text.
+        text: a source text; its context is left out.
         segments: its segments.
         translations: of each segment; their words refer to the characters of `Segment.written`.
     """
+    text = split_context(text)[1]
     located = []
     begin = 0
     for segment, hypotheses in zip(segments, translations, strict=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
@@ -102,7 +103,7 @@ def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
     Raises:
         UserError: the corpus has no text of the training pairs.
     """
-    tokenizer, pairs = folder.load_tokenizer(), corpus.train
+    tokenizer, pairs = folder.load_tokenizer(), remove_contexts(corpus.train)
     if len(pairs) > MOST_PAIRS:
         pairs = random.Random(seed).sample(pairs, MOST_PAIRS)
     sources = tokenizer.encode([pair.source for pair in pairs])
@@ -147,7 +148,8 @@ def fit_quality(
         UserError: there are too few pairs, or the model has no attention.
     """
     draw = random.Random(seed)
-    pairs = draw.sample(list(pairs), min(len(pairs), _PAIRS))
+    pairs = remove_contexts(pairs, translator.segmenter.tags)
+    pairs = draw.sample(pairs, min(len(pairs), _PAIRS))
     samples = observe(translator, [*pairs, *change_pairs(pairs, draw)], lexicon)
     if len(pairs) < LEAST_PAIRS or len(samples) < LEAST_PAIRS:
         raise UserError(f"confidence needs {LEAST_PAIRS} dev pairs or more, got {len(pairs)}")
@@ -270,7 +272,9 @@ def _observe_batch(
     request = SearchRequest(n_best=translator.decoding.beam_size)
     options = request.resolve(translator.decoding, tokenizer.vocabulary_size)
     sources = [segment.ids for segment in segments]
-    limits = [translator.pipeline.output_limit(len(ids), 0) for ids in sources]
+    limits = [
+        translator.pipeline.output_limit(len(segment.sentence_ids), 0) for segment in segments
+    ]
     nothing = np.zeros(0, np.int32)
     outputs = search_without_loops(engine, sources, np.array(limits, np.int32), options, nothing)
     written = SegmentWriter(tokenizer).write(engine, segments, [each[:1] for each in outputs])

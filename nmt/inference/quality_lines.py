@@ -11,6 +11,7 @@ from pathlib import Path
 from nmt.files import format_json_line
 from nmt.inference.results import Translation
 from nmt.inference.text_files import open_output
+from nmt.text.context import split_context
 
 
 class QualityLines:
@@ -47,10 +48,11 @@ class QualityLines:
 def describe(source: str, translation: Translation) -> dict[str, object]:
     """Return a translation with its confidence, for a JSON file."""
     return {
-        "source": source,
+        "source": split_context(source)[1],
         "translation": translation.text,
         **describe_quality(translation),
         "lost_spans": list(translation.lost_spans),
+        **({"terms": [use._asdict() for use in translation.terms]} if translation.terms else {}),
     }
 
 

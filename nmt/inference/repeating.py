@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nmt.inference.contract import BeamOptions, Engine, Hypothesis, SamplingOptions
+from nmt.inference.contract import (
+    BeamOptions,
+    Engine,
+    Hypothesis,
+    SamplingOptions,
+    split_prefix,
+)
 from nmt.text.repetition import is_looping
 
 # For sentences whose best output loops, tried in this order: 2 leaves no loop, but also forbids
@@ -30,15 +36,16 @@ def search_without_loops(
     if isinstance(options, SamplingOptions) or not options.avoids_loops:
         return outputs
     looping = list(range(len(sources)))
+    prefixes = split_prefix(prefix, len(sources))
     for n in _NO_REPEAT_NGRAMS:
-        looping = [i for i in looping if _has_loop(outputs[i], sources[i], prefix)]
+        looping = [i for i in looping if _has_loop(outputs[i], sources[i], prefixes[i])]
         if not looping:
             break
         repeated = engine.search(
             [sources[i] for i in looping],
             limits[looping],
             options._replace(no_repeat_ngram=n),
-            prefix,
+            prefix if prefix.ndim == 1 else prefix[looping],
         )
         for i, hypotheses in zip(looping, repeated, strict=True):
             outputs[i] = hypotheses

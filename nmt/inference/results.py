@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,14 @@ class Word:
     sources: tuple[tuple[int, int], ...]  # characters [begin, end) of the words it comes from
 
 
+class TermUse(NamedTuple):
+    """A term of a glossary in a source, and whether its translation uses the given target."""
+
+    source: str
+    target: str
+    is_used: bool
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of a text."""
@@ -43,6 +51,7 @@ class Translation:
     lost_spans: tuple[str, ...] = ()  # kept spans that the model left out, and that were inserted
     confidence: float | None = None  # expected chrF2++ / 100; None: not requested, or unknown
     words: tuple[Word, ...] = ()  # if confidence or words are requested
+    terms: tuple[TermUse, ...] = ()  # of the glossary that was given, in the order of the source
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook."""

@@ -11,6 +11,7 @@ from nmt.data.encodings import UTF_8, open_text
 from nmt.data.lines import LONGEST_LINE, is_cut, split_lines
 from nmt.errors import UserError
 from nmt.inference.lines import decode_line
+from nmt.text.context import NO_CONTEXT, PreviousSentences, add_contexts
 
 _CHECKED = 8  # lines of the output that are translated again, and compared
 _MAX_DIFFERENT = 0.25  # share of these lines that may differ
@@ -34,7 +35,11 @@ class _Line(NamedTuple):
 
 
 def count_done(
-    output: Path, source: Path, translate: Translate, encoding: str = UTF_8
+    output: Path,
+    source: Path,
+    translate: Translate,
+    encoding: str = UTF_8,
+    previous: PreviousSentences = NO_CONTEXT,
 ) -> tuple[int, int]:
     """Return how many complete lines an interrupted translation has written, and their bytes.
 
@@ -46,6 +51,7 @@ def count_done(
         source: file that was being translated.
         translate: translates with the options of the interrupted translation.
         encoding: encoding of the source.
+        previous: puts the sentences before it before each line.
 
     Raises:
         UserError: the output has more lines than the source, contains other lines, or is not a
@@ -57,7 +63,7 @@ def count_done(
     try:
         lines, done, size = _count_lines(output)
         source_lines, checked = _choose_checked(
-            _pair_lines(source, output, lines, encoding), done, empty
+            _pair_lines(source, output, lines, encoding, previous), done, empty
         )
     except OSError as error:
         raise UserError(f"{error.filename or output} cannot be read: {error.strerror}") from error
@@ -90,10 +96,13 @@ def _count_lines(path: Path) -> tuple[int, int, int]:
     return done + (size > complete_size), done, complete_size
 
 
-def _pair_lines(source: Path, output: Path, count: int, encoding: str) -> Iterator[_Line]:
+def _pair_lines(
+    source: Path, output: Path, count: int, encoding: str, previous: PreviousSentences
+) -> Iterator[_Line]:
     """Yield the first ``count`` lines that both files have."""
     with source.open("rb") as read, output.open("rb") as written:
-        texts = map(decode_line, split_lines(open_text(read, str(source), encoding)))
+        lines = map(decode_line, split_lines(open_text(read, str(source), encoding)))
+        texts = add_contexts(lines, previous)
         yield from map(_Line, range(1, count + 1), texts, split_lines(written))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import chain, islice, pairwise
 from typing import NamedTuple
@@ -19,7 +21,9 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
+from nmt.text.annotations import TERM_MARKS
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -30,6 +34,7 @@ from nmt.text.spans import (
     keep_spans,
     restore_spans,
 )
+from nmt.text.terms import Glossary, TermMatch
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
@@ -68,6 +73,7 @@ class _Sentence(NamedTuple):
     space: str  # white space before it
     case: LetterCase
     is_copied: bool
+    context: str = ""  # the sentences before it, with the space after them
 
 
 class Segmenter:
@@ -81,6 +87,8 @@ class Segmenter:
         unit: one of `nmt.config.decoding.UNITS`: "sentence" cuts texts into sentences; "line" cuts
             only texts longer than ``max_tokens``.
         language: BCP 47 tag of the texts, whose rules decide where sentences end.
+        context: previous sentences that stand before each sentence, as in training. A text may
+            begin with those before it: see `nmt.text.context`.
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
     """
@@ -93,12 +101,14 @@ class Segmenter:
         *,
         unit: str = "sentence",
         language: str = "und",
+        context: int = 0,
         words: SourceWords | None = None,
     ) -> None:
         self.max_tokens = max_tokens
         self.tags = tuple(tags)
         self.unit = unit
         self.language = language
+        self.context = context
         self._tokenizer = tokenizer
         self.words = words
         self._slots = SLOTS[: tokenizer.slots]
@@ -106,7 +116,20 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
+        # Whether the model was trained with annotations.
+        self.annotates_terms = all(len(ids) == 1 for ids in tokenizer.encode(TERM_MARKS))
         self._has_warned = False
+        self._glossary: Glossary | None = None
+
+    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
+        """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
+
+        Terms that are not translated become kept spans. Others are annotated if the model was
+        trained with annotations.
+        """
+        segmenter = copy(self)
+        segmenter._glossary = glossary
+        return segmenter
 
     def segment(self, text: str) -> SegmentedText:
         """Return the segments of a text: none if it is empty or only white space."""
@@ -117,7 +140,7 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.kept.text for sentence in sentences]
+            [sentence.tag + sentence.context + sentence.kept.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -150,6 +173,10 @@ class Segmenter:
         """
         text = _replace_surrogates(text)
         tag, space, text = self._split_tag(text)
+        context = ""
+        if self.context:
+            context, text = split_context(text)
+        previous = deque(filter(None, map(str.strip, context.split(CONTEXT_MARK))), self.context)
         sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
             content = piece.strip()
@@ -170,7 +197,9 @@ class Segmenter:
                 inside = clean_text(content[len(opening) : -len(closing)])
                 if inside:
                     begin, end, cleaned = begin + len(opening), end - len(closing), inside
-            sentences.append(self._read(cleaned, tag, space + piece[:begin]))
+            sentence = self._read(cleaned, tag, space + piece[:begin])
+            sentences.append(sentence._replace(context=add_context("", previous)))
+            previous.append(to_context(content))
             space = piece[end:]
         return sentences, space
 
@@ -201,7 +230,8 @@ class Segmenter:
         if self.words is not None:
             if case is not LetterCase.ORDINARY:
                 spans = list(find_spans(text))
-            text = self.words.correct(text, spans)
+            terms = [match[:2] for match in self._find_terms(text, spans)]
+            text = self.words.correct(text, [*spans, *terms])
         spans = self._find_spans(text)
         is_copied = not has_letters_outside(text, spans)
         return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
@@ -209,20 +239,47 @@ class Segmenter:
     def _find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them."""
         spans = list(find_spans(text))
+        terms = self._find_terms(text, spans)
         # Where sources keep their case, capitals may be those of common words, as in German.
-        if self.words is None or not self._slots or not self._tokenizer.lowercases:
-            return spans
-        return sorted([*spans, *self.words.find_names(text, spans)])
+        if self.words is not None and self._slots and self._tokenizer.lowercases:
+            spans += self.words.find_names(text, [*spans, *(match[:2] for match in terms)])
+        return sorted([*spans, *(match[:2] for match in terms if match.term.is_kept)])
+
+    def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
+        """Return the terms of a text that are not inside of kept spans."""
+        if self._glossary is None:
+            return []
+        return [
+            match
+            for match in self._glossary.find(text)
+            if not any(begin < match.end and match.begin < end for begin, end in spans)
+        ]
 
     def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
-        """Return a text with slots, as many as the tokenizer has."""
-        if not self._slots or not spans:
-            return Kept(text, ())
-        return keep_spans(text, spans, self._slots)
+        """Return a text with slots, as many as the tokenizer has, and with annotated terms."""
+        has_slots = bool(self._slots and spans)
+        kept = keep_spans(text, spans, self._slots) if has_slots else Kept(text, ())
+        if self._glossary is None or not self.annotates_terms:
+            return kept
+        return kept._replace(text=self._glossary.annotate(kept.text))
 
     def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
+        if len(ids) > self.max_tokens and sentence.context:
+            # No room for the context: without it, the sentence may stay in one piece.
+            sentence = sentence._replace(context="")
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
-            return [Segment(ids, *sentence.kept, sentence.space, sentence.case, sentence.is_copied)]
+            before = sentence.tag + sentence.context if sentence.context else ""
+            return [
+                Segment(
+                    ids,
+                    *sentence.kept,
+                    sentence.space,
+                    sentence.case,
+                    sentence.is_copied,
+                    len(self._tokenizer.encode([before.rstrip()])[0]),
+                )
+            ]
         if not self._has_warned:
             warnings.warn(
                 f"a text of {len(ids)} tokens is longer than the {self.max_tokens} that are "

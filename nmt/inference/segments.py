@@ -13,6 +13,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
+from nmt.text.annotations import remove_annotations
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
 from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
 
@@ -21,17 +22,25 @@ from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
 class Segment:
     """A sentence, or a part of one that is longer than the model translates in one go."""
 
-    ids: np.ndarray  # int32 [S - 1], without end mark; a tag of the text comes first
-    text: str  # cleaned, without the tag; kept spans are replaced by slots
+    # int32 [S - 1], without end mark; a tag of the text comes first, and then a context.
+    ids: np.ndarray
+    # Cleaned, without the tag; kept spans are replaced by slots, and terms may be annotated.
+    text: str
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
     space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
+    context_size: int = 0  # how many of the ids are of a context, or of a tag before it
+
+    @property
+    def sentence_ids(self) -> np.ndarray:
+        """The ids without those of a context."""
+        return self.ids[self.context_size :]
 
     @property
     def written(self) -> str:
-        """The text with its kept spans."""
-        return show_spans(self.text, self.spans)
+        """The text with its kept spans, without annotations."""
+        return show_spans(remove_annotations(self.text), self.spans)
 
 
 class SegmentedText(NamedTuple):
@@ -170,7 +179,11 @@ class SegmentWriter:
             slot = SLOTS[number]
             column = next(i for i, piece in enumerate(pieces) if slot in piece)
             after = segment.text.partition(slot)[2][:1]
-            words = [i for i, piece in enumerate(pieces) if piece.strip("▁")]
+            words = [
+                i
+                for i, piece in enumerate(pieces)
+                if i >= segment.context_size and piece.strip("▁")
+            ]
             neighbor = max((i for i in words if i < column), default=-1)
             is_before = neighbor < 0 or after.isalnum()
             if is_before:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from nmt.data.encodings import UTF_8, open_text
 from nmt.data.lines import split_lines
 from nmt.inference.lines import decode_lines, group_arriving, group_lines
+from nmt.text.context import NO_CONTEXT, PreviousSentences, add_contexts
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -29,6 +30,7 @@ def translate_file(
     *,
     shows_progress: bool,
     encoding: str = UTF_8,
+    previous: PreviousSentences = NO_CONTEXT,
 ) -> None:
     """Translate a file and write the results, with a progress bar.
 
@@ -39,19 +41,21 @@ def translate_file(
         write: writes the result of a chunk.
         shows_progress: whether to show a progress bar, if standard error is a terminal.
         encoding: encoding of the file.
+        previous: puts the sentences before it before each line.
 
     Raises:
         UserError: the file is in another encoding: see `check_encoding`.
     """
     positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
     with path.open("rb") as file, make_progress(is_visible=shows_progress) as progress:
-        lines = split_lines(open_text(file, str(path), encoding))
-        for _ in islice(lines, done):
+        lines = decode_lines(split_lines(open_text(file, str(path), encoding)))
+        texts = add_contexts(lines, previous)
+        for _ in islice(texts, done):
             pass
 
         def chunks() -> Iterator[list[str]]:
             count = done
-            for chunk in group_lines(decode_lines(lines, first=done + 1)):
+            for chunk in group_lines(texts):
                 count += len(chunk)
                 positions.append((count, file.tell()))
                 yield chunk
@@ -91,7 +95,10 @@ def make_progress(unit: str = "lines", *, is_visible: bool) -> Progress:
 
 
 def translate_pipe(
-    file: BinaryIO, stream: Stream[Result], write: Callable[[Result], object]
+    file: BinaryIO,
+    stream: Stream[Result],
+    write: Callable[[Result], object],
+    previous: PreviousSentences = NO_CONTEXT,
 ) -> None:
     """Translate a terminal line by line, or a pipe as lines arrive, and write the results.
 
@@ -99,11 +106,12 @@ def translate_pipe(
         file: from `open_pipe`.
         stream: translates chunks of lines, in order; it may read ahead.
         write: writes the result of a chunk.
+        previous: puts the sentences before it before each line.
 
     Raises:
         UserError: a line is in another encoding; the lines before it are written.
     """
-    lines = decode_lines(split_lines(file))
+    lines = add_contexts(decode_lines(split_lines(file)), previous)
     if file.isatty():
         for line in lines:
             _write_results(stream, [[line]], write)

@@ -19,6 +19,7 @@ from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
+from nmt.text.context import PreviousSentences
 from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # loads Keras
@@ -39,6 +40,7 @@ class Translator:
         tags: words that may begin a text, such as ``<2en>``: repeated before every segment.
         languages: BCP 47 tags of source and target; "und" if one is unknown. They decide where
             sentences end, and whether translations of segments are joined with spaces.
+        context: previous sentences that stand before each sentence, as in training.
         words: of the training sources, for typing errors and unseen names; None: not known.
         quality: the stored confidence of a run, for requests with quality; None: no confidence.
 
@@ -59,6 +61,7 @@ class Translator:
         unit: str | None = None,
         tags: Sequence[str] = (),
         languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE),
+        context: int = 0,
         words: SourceWords | None = None,
         quality: StoredQuality | None = None,
     ) -> None:
@@ -73,6 +76,7 @@ class Translator:
             tags,
             unit=unit or decoding.unit,
             language=languages[0],
+            context=context,
             words=words,
         )
         self.joiner = Joiner(languages[1])
@@ -114,6 +118,7 @@ class Translator:
             unit="line" if whole else unit,
             tags=list_tags(config.data),
             languages=config.data.languages,
+            context=config.data.context,
             words=words,
             quality=quality,
         )
@@ -197,9 +202,17 @@ class Translator:
             unit=self.segmenter.unit,
             tags=self.segmenter.tags,
             languages=(self.segmenter.language, self.joiner.language),
+            context=self.segmenter.context,
             words=self.segmenter.words,
             quality=self.quality,
         )
+
+    def begin_document(self) -> PreviousSentences:
+        """Return what puts the sentences before it before each text of a document.
+
+        It changes nothing unless the run was trained with ``data.context``.
+        """
+        return PreviousSentences(self.segmenter.context, self.segmenter.language)
 
     def translate(
         self,

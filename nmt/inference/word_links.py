@@ -15,6 +15,7 @@ from nmt.inference.alignment import expand_slots, find_owners, match_characters
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
+from nmt.text.annotations import find_annotations
 from nmt.text.spans import SLOTS
 from nmt.text.words import Span, assign_to_words, find_words
 
@@ -134,15 +135,29 @@ def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Spa
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.
     """
-    words = find_words(segment.text)
-    spans = tokenizer.spans(segment.text)
+    annotations = find_annotations(segment.text)
+    words = [word for word in find_words(segment.text) if not _find_enclosing(word, annotations)]
+    # The tokens of an annotation belong to the word before it.
+    spans = [
+        (enclosing[0] - 1,) * 2 if (enclosing := _find_enclosing(span, annotations)) else span
+        for span in tokenizer.spans(segment.text)
+    ]
     tag = len(segment.ids) - len(spans)
     if not words or tag < 0:  # a part of a text that was cut between tokens
         return [], np.zeros((len(segment.ids), 0))
     shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
-    _, origins = expand_slots(segment.text, segment.spans)
+    _, all_origins = expand_slots(segment.text, segment.spans)
+    origins = [at for at in all_origins if not _find_enclosing((at, at + 1), annotations)]
     written = []
     for begin, end in words:
         first = int(np.searchsorted(origins, begin))
         written.append((first, int(np.searchsorted(origins, end))))
     return written, shares
+
+
+def _find_enclosing(span: Span, annotations: Sequence[Span]) -> Span | None:
+    """Return the annotation that characters are inside of, if any."""
+    for begin, end in annotations:
+        if begin <= span[0] and span[1] <= end:
+            return begin, end
+    return None

@@ -64,6 +64,8 @@ def _fields(hypothesis: Translation, scores: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": hypothesis.text}
     if hypothesis.lost_spans:
         fields["lost_spans"] = hypothesis.lost_spans
+    if hypothesis.terms:
+        fields["terms"] = [use._asdict() for use in hypothesis.terms]
     if scores:
         fields |= {"score": hypothesis.score, "log_prob": hypothesis.log_prob}
     return fields

@@ -93,6 +93,7 @@ def _make_info(translator: SegmentTranslator, about: About, limits: Limits) -> d
             "length_penalty": translator.decoding.length_penalty,
         },
         "formats": describe_formats(),
+        "glossaries": {name: len(each.terms) for name, each in translator.glossaries.items()},
         "limits": {
             **asdict(limits),
             "max_beam": MAX_BEAM,

@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from io import BytesIO
@@ -31,9 +31,11 @@ from nmt.documents.formats import (
 )
 from nmt.documents.translating import DocumentReport, translate_document, translate_lines
 from nmt.errors import UserError
+from nmt.inference.contract import SearchRequest
 from nmt.serving.batching import ClosedError, QueueFullError
 from nmt.serving.downloads import describe_download, name_download
 from nmt.serving.events import Emit, answer_events, wants_events
+from nmt.serving.glossaries import choose_glossary
 from nmt.serving.limits import Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
@@ -42,7 +44,6 @@ from nmt.serving.service import STOPPING, Service
 from nmt.serving.waiting import wait_for
 
 if TYPE_CHECKING:  # imports Keras
-    from nmt.inference.contract import SearchRequest
     from nmt.inference.results import Translation
     from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
@@ -141,7 +142,9 @@ class Documents:
         data = await request.body()
         self._metrics.documents.labels(format_name).inc()
         share = int(self._limits.max_queue * _QUEUE_SHARE)
-        job = _Job(self._service, self._translator, share, emit)
+        glossary = choose_glossary(self._translator.glossaries, query.glossary)
+        search = SearchRequest(glossary=glossary)
+        job = _Job(self._service, self._translator, search, share, emit)
         future = self._pool.submit(job.run, data, format_name, options)
         late = (
             f"no translation within {self._limits.document_timeout_s:g} seconds: send a smaller "
@@ -163,17 +166,26 @@ class _Job:
     Args:
         service: searches texts.
         translator: cuts texts into segments and joins their translations.
+        request: how to search.
         max_work: most work that waits in the queue at a time, unless a single segment is more.
         emit: takes the event ``progress``; None: nobody wants to know.
     """
 
     def __init__(
-        self, service: Service, translator: SegmentTranslator, max_work: int, emit: Emit | None
+        self,
+        service: Service,
+        translator: SegmentTranslator,
+        request: SearchRequest,
+        max_work: int,
+        emit: Emit | None,
     ) -> None:
         self._service = service
         self._translator = translator
+        self.begin_document = translator.begin_document
+        self._request = request
         self._max_work = max_work
         self._emit = emit
+        self._reported = 0.0  # when progress was reported, in seconds of the monotonic clock
         self._cancelled = Event()
         self._search: Future[list[list[Translation]]] | None = None
 
@@ -195,13 +207,12 @@ class _Job:
         try:
             if format_name == LINES:
                 lines = read_lines(data, "the document", options.encoding)
-                return translate_lines(
-                    lines, self, None, self._make_advance(len(lines)), chunk_size=_CHUNK
-                )
+                return translate_lines(lines, self, self._request, self._report, chunk_size=_CHUNK)
             data = recode(BytesIO(data), "the document", format_name, options)
             document = extract(data, format_name, options)
-            advance = self._make_advance(len(set(document.segments)))
-            return translate_document(document, self, None, advance, chunk_size=_CHUNK)
+            return translate_document(
+                document, self, self._request, self._report, chunk_size=_CHUNK
+            )
         except UserError as error:
             status = 501 if isinstance(error.__cause__, ModuleNotFoundError) else 400
             raise HTTPException(status, _explain(error)) from error
@@ -216,7 +227,7 @@ class _Job:
     ) -> Iterator[list[list[Translation]]]:
         """Yield the translations of each chunk of texts."""
         for texts in chunks:
-            segmented = [self._segment(text) for text in texts]
+            segmented = [self._segment(text, request) for text in texts]
             segments = [segment for text in segmented for segment in text.segments]
             results = iter(self._translate(segments, request))
             yield [
@@ -224,9 +235,9 @@ class _Job:
                 for source, text in zip(texts, segmented, strict=True)
             ]
 
-    def _segment(self, text: str) -> SegmentedText:
+    def _segment(self, text: str, request: SearchRequest) -> SegmentedText:
         self._check()
-        return self._translator.segment(text)
+        return self._translator.segment(text, request.glossary)
 
     def _translate(
         self, segments: Sequence[Segment], request: SearchRequest
@@ -267,20 +278,11 @@ class _Job:
         if self._service.is_stopping:
             raise unavailable(STOPPING)
 
-    def _make_advance(self, total: int) -> Callable[[int], None]:
-        """Return what counts translated texts, and reports them from time to time."""
-        done, reported = 0, monotonic()
-
-        def advance(texts: int) -> None:
-            nonlocal done, reported
-            done += texts
-            if self._emit and monotonic() - reported >= _REPORT_S:
-                reported = monotonic()
-                self._emit("progress", {"done": done, "total": total})
-
-        if self._emit:
-            self._emit("progress", {"done": 0, "total": total})
-        return advance
+    def _report(self, done: int, total: int) -> None:
+        """Emit how many texts are translated: at the beginning, and from time to time."""
+        if self._emit and (not done or monotonic() - self._reported >= _REPORT_S):
+            self._reported = monotonic()
+            self._emit("progress", {"done": done, "total": total})
 
 
 def describe_formats() -> dict[str, Sequence[str]]:
@@ -334,7 +336,8 @@ def _explain(error: UserError) -> str:
 
 
 def _count(report: DocumentReport) -> dict[str, int]:
-    return asdict(report) | {"lost_spans": len(report.lost_spans)}
+    counts = asdict(report) | {"lost_spans": len(report.lost_spans), "terms": len(report.terms)}
+    return counts | {"unused_terms": sum(not use.is_used for use in report.terms)}
 
 
 def _encode(document: TranslatedDocument) -> bytes:
@@ -344,4 +347,5 @@ def _encode(document: TranslatedDocument) -> bytes:
         "media_type": document.media_type,
         "content": base64.b64encode(document.content).decode("ascii"),
     }
-    return json.dumps(content | asdict(document.report), ensure_ascii=False).encode()
+    terms = {"terms": [use._asdict() for use in document.report.terms]}
+    return json.dumps(content | asdict(document.report) | terms, ensure_ascii=False).encode()

@@ -66,7 +66,7 @@ async function ask(text, attention) {
     const response = await fetch("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text, attention, quality: true }),
+      body: JSON.stringify({ text, attention, quality: true, glossary: $("glossary").value || null }),
       signal: request.running.signal,
     });
     const answer = await response.json();
@@ -147,6 +147,9 @@ async function introduce() {
     lines.target.lang = info.target_language;
     const scores = Object.entries(info.scores).map(([name, { value, half_width: half }]) =>
       `${name} ${value.toFixed(1)}${half === null ? "" : ` ± ${half.toFixed(1)}`}`);
+    $("glossary").append(...Object.entries(info.glossaries).map(([name, terms]) =>
+      make("option", { value: name }, `${name} (${terms})`)));
+    $("glossaries").hidden = $("glossary").options.length === 1;
     $("file").accept = Object.values(info.formats).flat().join(",");
     $("run").textContent = [info.run, ...scores].join(" · ");
     return info;
@@ -172,6 +175,7 @@ function show(text, translation) {
   $("lost").textContent = translation?.lost_spans
     ? `The model left out, and the service inserted: ${translation.lost_spans.join(", ")}` : "";
   showConfidence(translation);
+  showTerms(translation?.terms ?? []);
   if (!translation) return;
   if (attention) shown = attendedWords(text, translation);
   else if (translation.words) shown = alignedWords(text, translation);
@@ -194,6 +198,12 @@ function show(text, translation) {
 // Says why no attention is shown.
 function explain(reason) {
   $("hint").textContent = `Attention is unavailable: ${reason}.`;
+}
+
+function showTerms(terms) {
+  const unused = terms.filter((term) => !term.is_used);
+  $("terms").textContent = !terms.length ? "" : !unused.length ? "All terms are used."
+    : `Not used: ${unused.map(({ source, target }) => `${source} → ${target}`).join(", ")}.`;
 }
 
 function showConfidence(translation) {
@@ -353,6 +363,7 @@ $("source").addEventListener("input", () => {
   request.timer = setTimeout(translate, DEBOUNCE);
 });
 $("attention").addEventListener("toggle", translate);
+$("glossary").addEventListener("change", translate);
 $("again").addEventListener("click", () => {
   introduced = introduce();
   translate();

@@ -20,13 +20,15 @@ export async function* readEvents(body) {
 }
 
 // Says what a translated document has lost.
-function describeLosses({ lost_spans: lost, unaligned, untranslated }) {
+function describeLosses({ lost_spans: lost, unaligned, untranslated, terms }) {
+  const unused = terms.filter((term) => !term.is_used);
   const listed = lost.slice(0, NAMED_SPANS).join(", ");
   return [
     lost.length && `The model left out, and the service inserted: ${listed}`
       + `${lost.length > NAMED_SPANS ? ` and ${lost.length - NAMED_SPANS} more` : ""}.`,
     unaligned && `Texts whose markup was placed by position: ${unaligned}.`,
     untranslated && `Texts that stay as they were: ${untranslated}.`,
+    unused.length && `Terms that are not used: ${unused.length} of ${terms.length}.`,
   ].filter(Boolean).join(" ");
 }
 
@@ -66,7 +68,9 @@ export function acceptFiles(introduced) {
       const most = Math.floor(limit / 1024).toLocaleString("en");
       throw new Error(`${file.name} is larger than the ${most} KiB allowed`);
     }
-    const response = await fetch(`documents?${new URLSearchParams({ name: file.name })}`, {
+    const glossary = document.getElementById("glossary").value;
+    const query = new URLSearchParams({ name: file.name, ...(glossary && { glossary }) });
+    const response = await fetch(`documents?${query}`, {
       method: "POST",
       headers: { Accept: "text/event-stream" },
       body: file,

@@ -41,6 +41,9 @@ class TranslationRequest(BaseModel):
     quality: bool = Field(
         False, description="give the confidence of the best translation of each text and its words"
     )
+    glossary: str | None = Field(
+        None, description="name of the glossary whose terms are used: see /info"
+    )
 
     @field_validator("text", mode="before")
     @classmethod
@@ -74,6 +77,7 @@ class DocumentRequest(BaseModel):
     encoding: str = Field(
         "", description="the encoding, if it is not UTF-8 and the document does not name it"
     )
+    glossary: str = Field("", description="name of the glossary whose terms are used: see /info")
 
 
 class AttentionWeights(BaseModel):
@@ -84,6 +88,14 @@ class AttentionWeights(BaseModel):
     weights: list[list[list[list[float]]]] = Field(
         description="[layers][heads][T][S], 0 to 1, with three decimals"
     )
+
+
+class TermUse(BaseModel):
+    """A term of the glossary in a text."""
+
+    source: str
+    target: str = Field(description="its translation in the glossary")
+    is_used: bool = Field(description="whether the translation has it")
 
 
 class TranslatedWord(BaseModel):
@@ -105,6 +117,9 @@ class Hypothesis(BaseModel):
         None,
         description="URLs, numbers and other spans that the model left out and that were inserted; "
         "absent without any",
+    )
+    terms: list[TermUse] | None = Field(
+        None, description="terms of the chosen glossary in the text; absent without any"
     )
     score: float | None = Field(None, description="log_prob / length penalty: ranked by it")
     log_prob: float | None = Field(None, description="of the whole translation, in nats")

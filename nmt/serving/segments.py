@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from nmt.errors import UserError
@@ -11,6 +12,7 @@ from nmt.inference.quality import QUALITY_FILE, locate_sources
 from nmt.inference.results import Translation
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.inference.translator import Translator
+from nmt.text.terms import Glossary
 
 _NO_QUALITY = f"the run has no {QUALITY_FILE}: make it by python -m nmt.inspect quality"
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
@@ -24,17 +26,29 @@ class SegmentTranslator:
 
     Args:
         translator: performs the steps.
+        glossaries: that requests may choose, by name.
     """
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        glossaries: Mapping[str, Glossary] = MappingProxyType({}),
+    ) -> None:
+        self.glossaries = glossaries
         self.decoding = translator.decoding
         self.has_attention = translator.engines.has_keras
         self.attention = translator.attention
-        self.segment = translator.segmenter.segment
+        self.begin_document = translator.begin_document
+        self._segmenter = translator.segmenter
         self._keras_engine = translator.keras_engine
         self._quality = translator.quality
         self._search = translator.pipeline.search_segments
         self._join_best = translator.joiner.join_best
+
+    def segment(self, text: str, glossary: Glossary | None = None) -> SegmentedText:
+        """Return the segments of a text: see `nmt.inference.segmenting.Segmenter`."""
+        segmenter = self._segmenter if glossary is None else self._segmenter.with_glossary(glossary)
+        return segmenter.segment(text)
 
     def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
         """Return translations of each segment, best first; ``options`` of `SearchRequest`."""

@@ -18,6 +18,7 @@ from nmt.inference.contract import SearchRequest
 from nmt.serving.answers import encode_answer
 from nmt.serving.batching import Batcher, ClosedError, QueueFullError
 from nmt.serving.events import Emit
+from nmt.serving.glossaries import choose_glossary
 from nmt.serving.health import HealthCheck
 from nmt.serving.limits import ATTENTION_WORK, QUALITY_WORK, WORDS_WORK, Limits
 from nmt.serving.metrics import Metrics
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
     from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
+    from nmt.text.terms import Glossary
 
 _HEALTH_TEXT = "a"
 _IN_PARTS = "the text was translated in parts"
@@ -47,6 +49,12 @@ class _SearchOptions(NamedTuple):
     nbest: int
     quality: bool = False
     words: bool = False
+    glossary: Glossary | None = None
+
+    @property
+    def search_work(self) -> int:
+        """Work per token of searching, and of searching again for a lacking term."""
+        return self.beam if self.glossary is None else 2 * self.beam + WORDS_WORK
 
     @property
     def quality_work(self) -> int:
@@ -127,10 +135,12 @@ class Service:
         options, quality_missing = await self._read_options(body)
         if body.attention:
             await self.load_attention()
-        segmented = await asyncio.to_thread(lambda: list(map(self._translator.segment, texts)))
+        segmented = await asyncio.to_thread(
+            lambda: [self._translator.segment(text, options.glossary) for text in texts]
+        )
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
         tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
-        self._limits.check_work(tokens, attends, options.beam, options.quality_work)
+        self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
         deadline = monotonic() + self._limits.timeout_s
         if self.is_stopping:
             raise unavailable(STOPPING)
@@ -244,7 +254,11 @@ class Service:
         if body.quality:
             missing = await asyncio.to_thread(self._translator.explain_missing_quality)
         request = SearchRequest(
-            body.beam, body.length_penalty, n_best=body.nbest, quality=missing == ""
+            body.beam,
+            body.length_penalty,
+            n_best=body.nbest,
+            quality=missing == "",
+            glossary=choose_glossary(self._translator.glossaries, body.glossary),
         )
         return self._search_options(request), missing
 
@@ -252,7 +266,12 @@ class Service:
         """Resolve defaults; equal searches get equal options, so that they share batches."""
         beam, penalty = request.resolve_defaults(self._translator.decoding)
         return _SearchOptions(
-            beam, penalty if beam > 1 else 0.0, request.n_best, request.quality, request.words
+            beam,
+            penalty if beam > 1 else 0.0,
+            request.n_best,
+            request.quality,
+            request.words,
+            request.glossary,
         )
 
     def _search(self, items: list[_Item], options: _SearchOptions) -> list[list[Translation]]:
@@ -264,6 +283,7 @@ class Service:
                 n_best=options.nbest,
                 quality=options.quality,
                 words=options.words,
+                glossary=options.glossary,
             )
         except Exception:
             _log.exception("a batch of %d sentences failed", len(items))
@@ -279,7 +299,7 @@ class Service:
 
 
 def _count_work(item: _Item, options: _SearchOptions) -> int:
-    weight = options.beam + options.quality_work + ATTENTION_WORK * item.attends
+    weight = options.search_work + options.quality_work + ATTENTION_WORK * item.attends
     return len(item.segment.ids) * weight
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
+from nmt.text.context import split_context
 from nmt.text.spans import find_spans
 
 
 def keep_shared_spans(source: str, target: str, slots: Sequence[str]) -> tuple[str, str]:
     """Return a pair in which a slot replaces each kept span that both sides have once.
 
-    Others, such as a number that the target writes in words, stay on both sides.
+    Others, such as a number that the target writes in words, stay on both sides; so do those of a
+    context.
 
     Args:
         source: of the pair.
@@ -21,11 +23,13 @@ def keep_shared_spans(source: str, target: str, slots: Sequence[str]) -> tuple[s
     slot_of = dict(zip(list_shared_spans(source, target), slots, strict=False))
     if not slot_of:
         return source, target
-    return _substitute(source, slot_of), _substitute(target, slot_of)
+    context, sentence = split_context(source)
+    return context + _substitute(sentence, slot_of), _substitute(target, slot_of)
 
 
 def list_shared_spans(source: str, target: str) -> list[str]:
     """Return the kept spans that both sides have once, in the order of the source."""
+    source = split_context(source)[1]
     spans = [source[begin:end] for begin, end in find_spans(source)]
     if not spans:
         return []

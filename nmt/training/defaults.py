@@ -12,6 +12,7 @@ from dataclasses import replace
 import keras
 
 from nmt.config import Config, DataConfig, RecurrentConfig
+from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.startup.devices import cores, gpus
 from nmt.training.fitting import split_update
@@ -76,7 +77,8 @@ def default_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
     embedded = any(source.kind == "phrasebook" for source in data.sources.values())
     if embedded and data.languages[0] == "es":
         return list(SPANISH_PROBES)
-    by_length = sorted({pair.source for pair in dev}, key=lambda text: (len(text), text))
+    sources = {pair.source for pair in remove_contexts(dev)}
+    by_length = sorted(sources, key=lambda text: (len(text), text))
     indices = dict.fromkeys((len(by_length) // 4, len(by_length) // 2))
     return [by_length[index] for index in indices if by_length]
 

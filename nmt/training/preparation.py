@@ -10,18 +10,20 @@ from pathlib import Path
 from rich.console import Console
 
 from nmt.config import Config
-from nmt.config.data import list_tags
+from nmt.config.data import list_reserved, list_tags
 from nmt.data.batches import Batches, BatchPlan
 from nmt.data.caching import cached_folder, digest_texts
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, load_corpus
-from nmt.data.encoded import EncodedCorpus, encode_pairs, load_encoded
+from nmt.data.encoded import EncodedCorpus, encode_pairs, fit_contexts, load_encoded
 from nmt.data.mixture import Mixture, list_pairs, list_weights
 from nmt.data.noise import BatchNoise
 from nmt.data.prepared import PreparedBatches, PreparedCorpus, load_prepared
-from nmt.data.splitting import evenly
+from nmt.data.splitting import Pair, evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
+from nmt.inference.lexicon import Lexicon
 from nmt.runs.corpus import read_tests
 from nmt.text.source_words import SourceWords
 
@@ -46,15 +48,15 @@ def prepare_tokenizer(config: Config, corpus: Corpus, console: Console) -> Token
         return corpus.load_tokenizer()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
     texts = list_texts(config.tokenizer, pairs)
-    tags = list_tags(config.data)
-    key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *tags)
+    reserved = list_reserved(config.data)
+    key = digest_texts(texts, json.dumps(asdict(config.tokenizer), sort_keys=True), *reserved)
 
     def write(folder: Path) -> None:
         lines = 2 * len(corpus.train)
         total = f" of {lines:,}" if len(texts) < lines else ""
         kind = config.tokenizer.kind
         console.print(f"training the {kind} tokenizer on {len(texts):,}{total} lines")
-        train_and_save(folder, config.tokenizer, texts, tags)
+        train_and_save(folder, config.tokenizer, texts, reserved)
 
     folder = cached_folder(Path(config.cache_dir) / "tokenizers" / key, write)
     for line in read_training_log(folder):
@@ -67,7 +69,7 @@ def count_source_words(config: Config, corpus: Corpus) -> SourceWords | None:
     if isinstance(corpus, PreparedCorpus):
         return corpus.source_words()
     pairs = evenly(corpus.train, config.training.tokenizer_lines // 2)
-    return SourceWords.count(pair.source for pair in pairs)
+    return SourceWords.count(pair.source for pair in remove_contexts(pairs))
 
 
 def plan_training(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Sequence[BatchPlan]:
@@ -90,6 +92,10 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             "the weights of another run, set training.new_vocabulary=true"
         )
     positions = config.training.positions_per_update
+    if config.data.noise.terms:
+        raise UserError(
+            "data.noise.terms needs the text of the pairs, which data=prepared lacks: set it to 0"
+        )
     noise = _make_noise(config, tokenizer)
     mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
@@ -102,18 +108,32 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
 
 
 def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> BatchPlan:
-    encoded = load_encoded(list_pairs(mixture), tokenizer, Path(config.cache_dir))
+    pairs = _fit_contexts(config, list_pairs(mixture), tokenizer)
+    encoded = load_encoded(pairs, tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
-    return _check_not_empty(config, _plan_batches(config, encoded, _make_noise(config, tokenizer)))
+    lexicon = None
+    if config.data.noise.terms:
+        lexicon = Lexicon.train(encoded.source, encoded.target, config.seed)
+    noise = _make_noise(config, tokenizer, lexicon)
+    return _check_not_empty(config, _plan_batches(config, encoded, noise))
 
 
-def _make_noise(config: Config, tokenizer: Tokenizer) -> BatchNoise | None:
-    """Return what changes training pairs; None if nothing does."""
+def _make_noise(
+    config: Config, tokenizer: Tokenizer, lexicon: Lexicon | None = None
+) -> BatchNoise | None:
+    """Return what changes training pairs; None if nothing does.
+
+    Args:
+        config: of the run.
+        tokenizer: of the pairs.
+        lexicon: finds the translations of words; None: `NoiseConfig.terms` is 0.
+    """
     noise = config.data.noise
     if not noise.is_on:
         return None
     tags = list_tags(config.data)
-    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
+    weigh = None if lexicon is None else lexicon.weigh
+    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed, weigh)
 
 
 def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
@@ -127,8 +147,15 @@ def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:
 
 def plan_dev(config: Config, corpus: Corpus, tokenizer: Tokenizer) -> Batches | None:
     """Encode the dev split and plan its batches; None if no pair fits into a row."""
-    batches = _plan_batches(config, encode_pairs(corpus.dev, tokenizer))
+    pairs = _fit_contexts(config, corpus.dev, tokenizer)
+    batches = _plan_batches(config, encode_pairs(pairs, tokenizer))
     return batches if batches.pairs else None
+
+
+def _fit_contexts(config: Config, pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Pair]:
+    """Return pairs whose contexts fit into the longest row."""
+    most = max(config.training.row_lengths) - 1  # end mark
+    return fit_contexts(pairs, tokenizer, most, list_tags(config.data))
 
 
 def _plan_batches(

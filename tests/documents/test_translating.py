@@ -20,7 +20,9 @@ from nmt.documents.translating import (
 from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation, Word
+from nmt.inference.term_report import TermReport
 from nmt.inference.translator import Translator
+from nmt.text.context import NO_CONTEXT, PreviousSentences
 from nmt.text.words import find_words
 
 
@@ -30,6 +32,9 @@ class Backwards:
     def __init__(self, *, aligns: bool = True) -> None:
         self.calls: list[tuple[str, bool]] = []
         self.aligns = aligns
+
+    def begin_document(self) -> PreviousSentences:
+        return NO_CONTEXT
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: SearchRequest
@@ -58,37 +63,42 @@ class Backwards:
 def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
     page = "<p>uno <b>dos</b> tres</p><p>uno</p><p>uno</p><p>cuatro 7</p>"
     backwards = Backwards()
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     data, report = translate_document(
         extract(page.encode(), "html", DocumentOptions()),
         backwards.translator,
-        advance=advanced.append,
+        advance=lambda *counts: advanced.append(counts),
     )
     assert data.decode() == "<p>TRES <b>DOS</b> UNO</p><p>UNO</p><p>UNO</p><p>7 CUATRO</p>"
     assert backwards.calls == [("uno", False), ("cuatro 7", False), ("uno dos tres", True)]
-    assert advanced == [2, 1]
+    assert advanced == [(0, 3), (2, 3), (3, 3)]
     assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
 
 
 def test_texts_are_searched_in_chunks_of_a_given_size() -> None:
     page = "".join(f"<p>uno{n} dos</p>" for n in range(5))
     document = extract(page.encode(), "html", DocumentOptions())
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     whole, _ = translate_document(document, Backwards())
-    parts, _ = translate_document(document, Backwards(), advance=advanced.append, chunk_size=2)
+    parts, _ = translate_document(
+        document, Backwards(), advance=lambda *counts: advanced.append(counts), chunk_size=2
+    )
     assert parts == whole
-    assert advanced == [2, 2, 1]
+    assert advanced == [(0, 5), (2, 5), (4, 5), (5, 5)]
 
 
 def test_lines_are_translated_one_by_one() -> None:
     backwards = Backwards()
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     data, report = translate_lines(
-        ["uno dos", "", "uno dos", "7 tres"], backwards, advance=advanced.append, chunk_size=3
+        ["uno dos", "", "uno dos", "7 tres"],
+        backwards,
+        advance=lambda *counts: advanced.append(counts),
+        chunk_size=3,
     )
     assert data == b"DOS UNO\n\nDOS UNO\nTRES 7\n"
     assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
-    assert advanced == [3, 1]
+    assert advanced == [(0, 4), (3, 4), (4, 4)]
     assert (report.segments, report.lost_spans) == (4, ("7",))
 
 
@@ -159,7 +169,7 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
     source, target = tmp_path / "a.html", tmp_path / "b.html"
     source.write_text("<p>uno 7</p>")
     document = read_document(source, "html", DocumentOptions())
-    write_translated(document, target, Backwards().translator, SearchRequest())
+    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
     assert target.read_text() == "<p>7 UNO</p>"
     assert "left out 1 kept spans" in capsys.readouterr().err
 
@@ -168,11 +178,17 @@ def test_a_file_is_written_at_the_end_or_not_at_all(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_translated(document, target, Fails().translator, SearchRequest())
+        write_translated(document, target, Fails().translator, SearchRequest(), TermReport(None))
     assert target.read_text() == "<p>7 UNO</p>"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
     with pytest.raises(UserError, match="cannot be written"):
-        write_translated(document, tmp_path / "no" / "b", Backwards().translator, SearchRequest())
+        write_translated(
+            document,
+            tmp_path / "no" / "b",
+            Backwards().translator,
+            SearchRequest(),
+            TermReport(None),
+        )
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -186,7 +202,7 @@ def test_a_file_in_another_encoding_becomes_utf_8(tmp_path: Path) -> None:
     source, target = tmp_path / "a.srt", tmp_path / "b.srt"
     source.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nSí señor\n".encode("cp1252"))
     document = read_document(source, "subtitles", DocumentOptions(encoding="cp1252"))
-    write_translated(document, target, Backwards().translator, SearchRequest())
+    write_translated(document, target, Backwards().translator, SearchRequest(), TermReport(None))
     assert "SEÑOR SÍ" in target.read_text(encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.srt"):
         read_document(source, "subtitles", DocumentOptions(encoding="ascii"))

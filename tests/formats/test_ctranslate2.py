@@ -312,6 +312,30 @@ def test_no_ngram_occurs_twice_on_both_engines(
         assert [ranked[0].tokens for ranked in loose] != [ranked[0].tokens for ranked in expected]
 
 
+@pytest.mark.parametrize("size", [1, 4])
+def test_each_sentence_may_have_a_prefix_of_its_own(
+    engine_of: Any, keras_engine: KerasEngine, size: int
+) -> None:
+    model = sure_model()
+    sources, limits = sources_and_limits(4)
+    limits = np.maximum(limits, 4).astype(limits.dtype)
+    prefixes: list[list[int]] = [[5, 6, 5], [], [6], [5, 5]]
+    padded = np.array([[*ids, *[-1] * (3 - len(ids))] for ids in prefixes], np.int32)
+    beam = BeamOptions(size, 0.6)
+    keras_engine.model.set_weights(model.get_weights())
+    for engine in (engine_of(model), keras_engine):
+        together = engine.search(sources, limits, beam, padded)
+        if engine is not keras_engine:
+            check_hypotheses(model, sources, limits, together, alpha=0.6 if size > 1 else 0)
+        for row, ids in enumerate(prefixes):
+            [alone] = engine.search(
+                sources[row : row + 1], limits[row : row + 1], beam, np.array(ids, np.int32)
+            )
+            assert together[row][0].tokens == alone[0].tokens
+            assert together[row][0].log_prob == pytest.approx(alone[0].log_prob, abs=1e-4)
+            assert list(alone[0].tokens[: len(ids)]) == ids
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_begin_mark_is_never_written(
     engine_of: Any, keras_engine: KerasEngine, size: int
@@ -319,7 +343,7 @@ def test_the_begin_mark_is_never_written(
     model = sure_model()
     sources, limits = sources_and_limits(20)
     engine = engine_of(model)
-    written = engine._search(sources, 12, BeamOptions(size, 0.6), NO_PREFIX, ())
+    written = engine._search(sources, 12, BeamOptions(size, 0.6), [NO_PREFIX] * len(sources), ())
     assert any(BOS in tokens for hypotheses in written for tokens in hypotheses)
     hypotheses = engine.search(sources, limits, BeamOptions(size, 0.6, n_best=size), NO_PREFIX)
     check_hypotheses(model, sources, limits, hypotheses, alpha=0.6 if size > 1 else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ class Looping:
     keras_engine: KerasEngine | None = None
 
     def __init__(self) -> None:
-        self.calls: list[tuple[int, list[list[int]], list[int], list[int]]] = []
+        self.calls: list[tuple[int, list[list[int]], list[int], Any]] = []
 
     def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         return True
@@ -52,7 +53,7 @@ class Looping:
         return [[self.answer(source, n, prefix)] for source in ids]
 
     def answer(self, source: list[int], n: int, prefix: np.ndarray) -> Hypothesis:
-        tokens = [*prefix.tolist(), *source]
+        tokens = [*prefix.ravel().tolist(), *source]
         if (source == LOOPING and not n) or (source == STUBBORN and n != 2):
             tokens += [5, 6] * 3
         return Hypothesis((*tokens, EOS), -float(n), -float(n))
@@ -91,6 +92,14 @@ def test_a_prefix_that_loops_is_no_loop() -> None:
     search_without_loops(engine, SOURCES[:2], LIMITS[:2], BEAM, prefix)
     assert [call[:2] for call in engine.calls] == [(0, [LOOPING, PLAIN]), (3, [LOOPING])]
     assert engine.calls[1][3] == [7, 7, 7, 7]
+
+
+def test_prefixes_of_each_sentence_stay_with_it() -> None:
+    engine = Looping()
+    prefix = np.array([[7, -1], [7, 8]], np.int32)
+    search_without_loops(engine, [np.array(PLAIN), np.array(LOOPING)], LIMITS[:2], BEAM, prefix)
+    assert engine.calls[0][3] == [[7, -1], [7, 8]]
+    assert engine.calls[1][1:] == ([LOOPING], LIMITS[1:2].tolist(), [[7, 8]])
 
 
 def test_a_search_without_results_is_no_loop() -> None:

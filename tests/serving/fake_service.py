@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import uvicorn
 
-from nmt.inference.results import Word
+from nmt.inference.results import TermUse, Word
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
 from nmt.serving.limits import Limits
+from nmt.text.context import NO_CONTEXT, PreviousSentences
+from nmt.text.terms import Glossary, Term
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
@@ -50,11 +52,15 @@ CROSS[1, 0] = [[0, 0, 1, 0], [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0, 1]]
 CROSS[1, 1] = [[0.1, 0.1, 0.6, 0.2], [0.6, 0.2, 0.2, 0], [0.2, 0.2, 0.2, 0.4], [0, 0, 0, 1]]
 
 
+TERMS = [Term("gato", "tomcat"), Term("perro", "unused")]
+
+
 class FakeTranslator:
     """Translates word by word, records its calls, and waits at its gates while they are closed.
 
     A text is cut at every "|", and has a token for each character. With quality, a word comes from
-    the one in the mirrored place; the model is unsure of the words of `UNSURE`.
+    the one in the mirrored place; the model is unsure of the words of `UNSURE`. With a glossary,
+    the targets of terms follow the translation, except "unused".
     """
 
     def __init__(self) -> None:
@@ -65,6 +71,7 @@ class FakeTranslator:
         self.gate.set()
         self.cross = CROSS
         self.has_attention = True
+        self.glossaries = {"animals": Glossary(TERMS, ("es", "en"))}
         self.missing_quality = ""
         self.attention_started = threading.Event()
         self.attention_gate = threading.Event()
@@ -75,11 +82,14 @@ class FakeTranslator:
         self.loading_gate.set()
         self.loading_error: Exception | None = None
 
-    def segment(self, text: str) -> SegmentedText:
+    def segment(self, text: str, glossary: Glossary | None = None) -> SegmentedText:
         segments = (
             Segment(np.zeros(len(part), np.int32), part) for part in text.split("|") if part
         )
         return SegmentedText(tuple(segments), "")
+
+    def begin_document(self) -> PreviousSentences:
+        return NO_CONTEXT
 
     def explain_missing_quality(self) -> str:
         return self.missing_quality
@@ -103,6 +113,7 @@ class FakeTranslator:
                 lost_spans=(),
                 confidence=None,
                 words=(),
+                terms=tuple(use for best, *_ in hypotheses for use in best.terms),
             )
         ]
 
@@ -115,6 +126,7 @@ class FakeTranslator:
         n_best: int,
         quality: bool,
         words: bool,
+        glossary: Glossary | None,
     ) -> list[list[SimpleNamespace]]:
         options = {
             "beam_size": beam_size,
@@ -122,8 +134,16 @@ class FakeTranslator:
             "n_best": n_best,
             "quality": quality,
             "words": words,
+            "glossary": glossary,
         }
         texts = [segment.text for segment in segments]
+        uses = [
+            tuple(
+                TermUse(*match.term[:2], match.term.target != "unused")
+                for match in (glossary.find(text) if glossary else ())
+            )
+            for text in texts
+        ]
         self.calls.append((texts, options))
         self.started.set()
         assert self.gate.wait(SOON)
@@ -132,7 +152,13 @@ class FakeTranslator:
         return [
             [
                 SimpleNamespace(
-                    text=self.english(text) + "!" * n,
+                    text=" ".join(
+                        [
+                            self.english(text) + "!" * n,
+                            *(use.target for use in terms if use.is_used),
+                        ]
+                    ),
+                    terms=terms,
                     log_prob=-1.0 - n,
                     score=-0.5 - n,
                     tokens=tuple(range(len(text.split()))),
@@ -142,7 +168,7 @@ class FakeTranslator:
                 )
                 for n in range(n_best)
             ]
-            for text in texts
+            for text, terms in zip(texts, uses, strict=True)
         ]
 
     def english(self, text: str) -> str:

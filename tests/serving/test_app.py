@@ -888,7 +888,8 @@ def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
     assert set(described["paths"]) == {"/translate", "/documents", "/healthz", "/info"}
     parameters = described["paths"]["/documents"]["post"]["parameters"]
-    assert {each["name"] for each in parameters} == {"name", "format", "columns", "encoding"}
+    names = {each["name"] for each in parameters}
+    assert names == {"name", "format", "columns", "encoding", "glossary"}
     fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
     options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality"}
     assert fields.keys() == {"text", *options}

@@ -59,6 +59,7 @@ class Direct:
 
     def __init__(self) -> None:
         self.fake = FakeTranslator()
+        self.begin_document = self.fake.begin_document
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: SearchRequest
@@ -78,6 +79,7 @@ class Direct:
             n_best=1,
             quality=False,
             words=request.words,
+            glossary=request.glossary,
         )
         return self.fake.join(source, text, hypotheses, 1)
 
@@ -116,12 +118,15 @@ def test_a_stream_says_how_far_it_is_and_ends_with_the_document(
         "lost_spans": ["12"],
         "unaligned": 0,
         "untranslated": 0,
+        "terms": [],
     }
     assert json.loads(plain.headers["document-report"]) == {
         "segments": 7,
         "lost_spans": 1,
         "unaligned": 0,
         "untranslated": 0,
+        "terms": 0,
+        "unused_terms": 0,
     }
 
 

@@ -1,0 +1,39 @@
+"""Glossaries that requests choose by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fastapi import HTTPException
+
+from nmt.errors import UserError
+from nmt.text.terms import Glossary
+
+_ENDING = ".tsv"
+
+
+def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Glossary]:
+    """Return the glossaries of a folder, by file name without its ending.
+
+    Raises:
+        UserError: the folder has none, or one is invalid.
+    """
+    paths = sorted(folder.glob(f"*{_ENDING}"))
+    if not paths:
+        raise UserError(f"{folder} has no glossary: put files *{_ENDING} there")
+    return {path.stem: Glossary.read(path, languages) for path in paths}
+
+
+def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glossary | None:
+    """Return the glossary of a request; None if it names none.
+
+    Raises:
+        HTTPException: 422 if there is no such glossary.
+    """
+    if not name:
+        return None
+    if name not in glossaries:
+        names = ", ".join(glossaries) or "none"
+        raise HTTPException(422, f"there is no glossary {name[:100]!r}: choose from {names}")
+    return glossaries[name]

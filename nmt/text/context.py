@@ -1,0 +1,91 @@
+"""Previous source sentences, put before a sentence so that the model knows what it refers to.
+
+"2+1": the source has the sentences before, the target does not (Tiedemann & Scherrer 2017). A mark,
+which the tokenizer reserves as a piece, stands behind each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from nmt.text.sentences import split_sentences
+
+CONTEXT_MARK = "\ue008"  # a private character, which no other text has: see `nmt.text.spans`
+_PRIVATE = re.compile("[\ue000-\uf8ff]")  # marks, and what stands for kept elements of a document
+MOST_CHARACTERS = 300  # of a context: about as many as two long sentences have
+
+
+def add_context(text: str, previous: Sequence[str]) -> str:
+    """Return a text behind the sentences before it.
+
+    Of a long context, the beginning is left out.
+
+    Args:
+        text: a source.
+        previous: cleaned sentences, the nearest last.
+    """
+    context = "".join(f"{sentence} {CONTEXT_MARK} " for sentence in previous)
+    if len(context) > MOST_CHARACTERS:
+        context = context[-MOST_CHARACTERS:].partition(" ")[2]
+    return context + text
+
+
+def split_context(text: str) -> tuple[str, str]:
+    """Return the context that a text begins with, with the space after it, and the rest."""
+    at = text.rfind(CONTEXT_MARK) + 1
+    while 0 < at < len(text) and text[at] == " ":
+        at += 1
+    return text[:at], text[at:]
+
+
+def remove_context(text: str, tags: Sequence[str] = ()) -> str:
+    """Return a text without its context; the tag before that stays."""
+    sentence = split_context(text)[1]
+    if sentence == text:
+        return text
+    tag = next((tag for tag in tags if text.startswith(f"{tag} ")), None)
+    return sentence if tag is None else f"{tag} {sentence}"
+
+
+def to_context(sentence: str) -> str:
+    """Return a sentence as it stands in a context: in one line, without private characters."""
+    return " ".join(_PRIVATE.sub(" ", sentence).split())
+
+
+class PreviousSentences:
+    """The sentences before a text, in one document.
+
+    Args:
+        count: how many are remembered; 0: none.
+        language: BCP 47 tag, whose rules decide where sentences end.
+    """
+
+    def __init__(self, count: int, language: str) -> None:
+        self._sentences: deque[str] = deque(maxlen=count)
+        self._language = language
+
+    def begin_document(self) -> None:
+        """Forget all sentences."""
+        self._sentences.clear()
+
+    def add_to(self, text: str) -> str:
+        """Return a text behind the sentences before it; remember its sentences."""
+        if not self._sentences.maxlen or not text.strip():
+            return text
+        extended = add_context(text, self._sentences)
+        sentences = map(to_context, split_sentences(text, self._language))
+        self._sentences.extend(filter(None, sentences))
+        return extended
+
+
+def add_contexts(lines: Iterable[str], previous: PreviousSentences) -> Iterator[str]:
+    """Yield lines behind the sentences before them; an empty line begins another document."""
+    for line in lines:
+        if not line.strip():
+            previous.begin_document()
+        yield previous.add_to(line)
+
+
+NO_CONTEXT = PreviousSentences(0, "und")

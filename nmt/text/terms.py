@@ -1,0 +1,219 @@
+"""Glossaries: words whose translations are given."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from unicodedata import combining, normalize
+
+from nmt.errors import UserError
+from nmt.text.annotations import annotate, find_annotations
+
+# Scripts without spaces between words: each of their characters is a token.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+_COMMENT = "#"
+_MIN_LETTERS = 3  # of a singular: mes is no plural of me
+_LOSES_ACCENT = re.compile("[áéíóú][ns]$")  # canción, inglés
+# Language -> endings of singular and plural. In these languages words with equal stems are often
+# different nouns, such as puerto and puerta, so only the number may differ.
+_NUMBER = {
+    "es": (("", "s"), ("", "es"), ("z", "ces")),
+    "gl": (("", "s"), ("", "es"), ("z", "ces"), ("l", "is")),
+    "pt": (("", "s"), ("", "es"), ("m", "ns"), ("ão", "ões"), ("ão", "ães"), ("l", "is")),
+    "ca": (("", "s"), ("a", "es"), ("", "os")),
+    "fr": (("", "s"), ("", "x"), ("al", "aux"), ("ail", "aux")),
+    "it": (("o", "i"), ("e", "i"), ("a", "e"), ("co", "chi"), ("ca", "che"), ("ga", "ghe")),
+    "en": (("", "s"), ("", "es"), ("y", "ies"), ("f", "ves"), ("fe", "ves")),
+}
+# Language -> algorithm of Snowball, for the other languages.
+_STEMMERS = {
+    **{"ar": "arabic", "hy": "armenian", "eu": "basque", "cs": "czech", "da": "danish"},
+    **{"nl": "dutch", "eo": "esperanto", "et": "estonian", "fi": "finnish", "de": "german"},
+    **{"el": "greek", "hi": "hindi", "hu": "hungarian", "id": "indonesian", "ga": "irish"},
+    **{"lt": "lithuanian", "ne": "nepali", "no": "norwegian", "nb": "norwegian", "fa": "persian"},
+    **{"pl": "polish", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish"},
+    **{"ta": "tamil", "tr": "turkish", "yi": "yiddish"},
+}
+
+
+class Term(NamedTuple):
+    """An entry of a glossary."""
+
+    source: str
+    target: str  # equal to the source: the term is not translated
+    note: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the term is not translated."""
+        return self.source == self.target
+
+
+class TermMatch(NamedTuple):
+    """A term in a text."""
+
+    begin: int  # characters [begin, end) of the text
+    end: int
+    term: Term
+
+
+class _Token(NamedTuple):
+    begin: int
+    end: int
+    text: str
+
+
+class Glossary:
+    """Terms, found in texts whether singular or plural; letter case counts in acronyms only.
+
+    Args:
+        terms: the entries. Of terms that begin at one word, the longest is found, and of equally
+            long ones the one that is written as in the text.
+        languages: of source and target, BCP 47 tags.
+
+    Raises:
+        UserError: two entries have the same source and different targets.
+    """
+
+    def __init__(self, terms: Iterable[Term], languages: tuple[str, str]) -> None:
+        self.terms = tuple(dict.fromkeys(terms))
+        self._list_forms, self._list_target_forms = map(_make_forms, languages)
+        self._by_first: dict[str, list[tuple[Term, list[_Token]]]] = defaultdict(list)
+        targets: dict[str, str] = {}
+        for term in self.terms:
+            if targets.setdefault(term.source, term.target) != term.target:
+                raise UserError(
+                    f"the term {term.source!r} has two translations, {targets[term.source]!r} and "
+                    f"{term.target!r}: keep one"
+                )
+            tokens = _split(term.source)
+            for form in self._list_forms(tokens[0].text):
+                self._by_first[form].append((term, tokens))
+
+    @classmethod
+    def read(cls, path: Path, languages: tuple[str, str]) -> Glossary:
+        """Read a table: source TAB target TAB note, a term a line.
+
+        A term without target is not translated. Empty lines, and lines that begin with ``#``, are
+        skipped.
+
+        Raises:
+            UserError: the file is unreadable, not UTF-8, or has a term without words, or no term.
+        """
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8: save the glossary as UTF-8") from error
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        terms = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.startswith(_COMMENT):
+                continue
+            source, target, *rest = (*(" ".join(cell.split()) for cell in line.split("\t")), "")
+            if not any(map(str.isalnum, source)):
+                raise UserError(f"{path}, line {number}: the term {source!r} has no word")
+            terms.append(Term(source, target or source, rest[0] if rest else ""))
+        if not terms:
+            raise UserError(f"{path} has no terms: write lines of source TAB target")
+        try:
+            return cls(terms, languages)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from error
+
+    def find(self, text: str) -> list[TermMatch]:
+        """Return the terms of a text, in order; they do not overlap. Annotations have none."""
+        annotations = find_annotations(text)
+        tokens = [
+            token
+            for token in _split(text)
+            if not any(begin <= token.begin < end for begin, end in annotations)
+        ]
+        matches = []
+        at = 0
+        while at < len(tokens):
+            candidates = [
+                (len(wanted), text[tokens[at].begin : tokens[at + len(wanted) - 1].end], term)
+                for form in self._list_forms(tokens[at].text)
+                for term, wanted in self._by_first.get(form, ())
+                if self._begins_with(tokens[at : at + len(wanted)], wanted)
+            ]
+            if not candidates:
+                at += 1
+                continue
+            length, found, term = max(
+                candidates, key=lambda each: (each[0], each[1].lower() == each[2].source.lower())
+            )
+            begin = tokens[at].begin
+            # A term that is not translated stays as it is written, also in another form.
+            term = term._replace(source=found, target=found) if term.is_kept else term
+            matches.append(TermMatch(begin, begin + len(found), term))
+            at += length
+        return matches
+
+    def annotate(self, text: str) -> str:
+        """Return a text in which the target of each term stands behind it: `annotate`."""
+        return annotate(text, ((match.end, match.term.target) for match in self.find(text)))
+
+    def is_used(self, term: Term, translation: str) -> bool:
+        """Whether a translation has the target of a term."""
+        tokens, wanted = _split(translation), _split(term.target)
+        return any(
+            _match(tokens[at : at + len(wanted)], wanted, self._list_target_forms)
+            for at in range(len(tokens) - len(wanted) + 1)
+        )
+
+    def _begins_with(self, tokens: Sequence[_Token], wanted: Sequence[_Token]) -> bool:
+        return len(tokens) == len(wanted) and _match(tokens, wanted, self._list_forms)
+
+
+def _split(text: str) -> list[_Token]:
+    return [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)]
+
+
+def _match(
+    tokens: Sequence[_Token], wanted: Sequence[_Token], list_forms: Callable[[str], frozenset[str]]
+) -> bool:
+    """Whether tokens are those of a term, perhaps in another form."""
+    for token, word in zip(tokens, wanted, strict=True):
+        if _is_acronym(word.text):
+            if token.text != word.text:
+                return False
+        elif list_forms(token.text).isdisjoint(list_forms(word.text)):
+            return False
+    return True
+
+
+def _is_acronym(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
+
+
+def _make_forms(language: str) -> Callable[[str], frozenset[str]]:
+    """Return a function that returns keys of a word; forms of one word share a key."""
+    code = re.split("[-_]", language.lower())[0]
+    stem: Callable[[str], str] = str
+    if code in _STEMMERS:
+        import snowballstemmer
+
+        stem = snowballstemmer.stemmer(_STEMMERS[code]).stemWord
+
+    @lru_cache(100_000)
+    def list_forms(word: str) -> frozenset[str]:
+        word = word.lower()
+        return frozenset([word, stem(word), *_list_singulars(word, _NUMBER.get(code, ()))])
+
+    return list_forms
+
+
+def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield what may be the singular of a word, which loses an accent: cancion of canciones."""
+    if _LOSES_ACCENT.search(word):
+        yield "".join(sign for sign in normalize("NFD", word) if not combining(sign))
+    for singular, plural in endings:
+        if word.endswith(plural) and len(word) - len(plural) + len(singular) >= _MIN_LETTERS:
+            yield word.removesuffix(plural) + singular

@@ -1,0 +1,215 @@
+"""Terms of a glossary come into translations at the place of the word that stood for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import corpus_lines
+from translator_inputs import DECODING
+
+from nmt import Translator
+from nmt.config import TokenizerConfig
+from nmt.data.cleaning import clean_text
+from nmt.data.tokenizer import EOS, Tokenizer
+from nmt.data.tokenizer_training import train_tokenizer
+from nmt.errors import UserError
+from nmt.inference.contract import (
+    BeamOptions,
+    Hypothesis,
+    SamplingOptions,
+    SearchRequest,
+    split_prefix,
+)
+from nmt.inference.engines import Engines
+from nmt.inference.results import TermUse
+from nmt.text.annotations import TERM_MARKS, remove_annotations
+from nmt.text.source_words import SourceWords
+from nmt.text.terms import Glossary, Term
+
+WORDS = {
+    "el": "the",
+    "perro": "dog",
+    "perros": "dogs",
+    "come": "eats",
+    "pan": "bread",
+    "y": "and",
+    "corre": "runs",
+    "frobnica": "frobnicates",
+}
+
+
+def make_tokenizer(marks: Sequence[str] = ()) -> Tokenizer:
+    """Return a tokenizer that lower-cases sources, and has three slots."""
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 500, 0, 0.9998, True, 3)
+    return train_tokenizer(config, [*texts, *WORDS, *WORDS.values()], lambda line: None, marks)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return make_tokenizer()
+
+
+class WordByWord:
+    """An engine that translates word by word; a prefix stands for as many words as it has.
+
+    It ignores annotations, and aligns words by number.
+    """
+
+    max_length = 64
+    parallel = 1
+    keras_engine = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.searches: list[list[str]] = []  # prefixes of each search
+        self.sources: list[str] = []
+
+    def supports(self, options: BeamOptions | SamplingOptions) -> bool:
+        return True
+
+    def search(
+        self,
+        sources: Sequence[np.ndarray],
+        limits: np.ndarray,
+        options: BeamOptions | SamplingOptions,
+        prefix: np.ndarray,
+    ) -> list[list[Hypothesis]]:
+        texts = self.tokenizer.decode(sources)
+        prefixes = self.tokenizer.target.decode(split_prefix(prefix, len(sources)))
+        self.sources += texts
+        self.searches.append(prefixes)
+        outputs = []
+        for text, begin, limit in zip(texts, prefixes, limits, strict=True):
+            words = [WORDS.get(word.lower(), word) for word in remove_annotations(text).split()]
+            translated = " ".join([*begin.split(), *words[len(begin.split()) :]])
+            [ids] = self.tokenizer.target.encode([translated[:1].upper() + translated[1:]])
+            assert len(ids) < limit
+            outputs.append([Hypothesis((*map(int, ids), EOS), -1.0, -1.0)])
+        return outputs
+
+    def align(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> list[np.ndarray]:
+        weights = []
+        for sides in zip(sources, targets, strict=True):
+            source, target = (
+                np.cumsum([piece.startswith("▁") for piece in self.tokenizer.pieces([*ids, EOS])])
+                for ids in sides
+            )
+            weights.append(np.asarray(target[:, None] == source, np.float32))
+        return weights
+
+
+def translate(
+    tokenizer: Tokenizer, text: str, *terms: Term, **options: Any
+) -> tuple[str, tuple[TermUse, ...], WordByWord]:
+    engine = WordByWord(tokenizer)
+    words = SourceWords(dict.fromkeys(WORDS, 50))
+    translator = Translator(
+        Engines(engine),
+        tokenizer,
+        DECODING,
+        languages=("es", "en"),
+        unit="sentence",
+        words=words,
+    )
+    request = SearchRequest(glossary=Glossary(terms, ("es", "en")), **options)
+    [[translation]] = translator.run([text], request)
+    return translation.text, translation.terms, engine
+
+
+def test_a_term_takes_the_place_of_the_word_that_is_aligned_to_it(tokenizer: Tokenizer) -> None:
+    text, terms, engine = translate(tokenizer, "el perro come pan", Term("perro", "hound"))
+    assert text == "The hound eats bread"
+    assert terms == (TermUse("perro", "hound", True),)
+    assert engine.searches == [[""], ["The hound"]]
+
+
+def test_a_term_that_the_model_uses_by_itself_costs_no_search(tokenizer: Tokenizer) -> None:
+    text, terms, engine = translate(tokenizer, "el perros come", Term("perro", "dog"))
+    assert text == "The dogs eats"
+    assert [term.is_used for term in terms] == [True]
+    assert len(engine.searches) == 1
+
+
+def test_several_terms_come_in_the_order_of_the_translation(tokenizer: Tokenizer) -> None:
+    terms = Term("pan", "loaf"), Term("perro", "hound"), Term("come", "eats")
+    text, uses, engine = translate(tokenizer, "el perro come pan y corre", *terms)
+    assert text == "The hound eats loaf and runs"
+    assert [use.is_used for use in uses] == [True] * 3
+    assert engine.searches == [[""], ["The hound"], ["The hound eats loaf"]]
+
+
+def test_a_term_at_the_beginning_gets_a_capital(tokenizer: Tokenizer) -> None:
+    assert translate(tokenizer, "perro come", Term("perro", "hound"))[0] == "Hound eats"
+
+
+def test_a_prefix_stays(tokenizer: Tokenizer) -> None:
+    text, _, _ = translate(
+        tokenizer, "el perro come pan", Term("pan", "loaf"), Term("el", "this"), prefix="A hound"
+    )
+    assert text.startswith("A hound")
+    assert "loaf" in text
+
+
+def test_terms_are_neither_corrected_nor_kept_as_names(tokenizer: Tokenizer) -> None:
+    corrected = translate(tokenizer, "el perto come", Term("pan", "loaf"))
+    assert corrected[2].sources == ["el perro come"]
+    text, _, engine = translate(tokenizer, "el Perto come", Term("perto", "widget"))
+    assert engine.sources[0] == "el perto come"
+    assert text == "The widget eats"
+
+
+def test_a_term_that_is_not_translated_is_a_kept_span(tokenizer: Tokenizer) -> None:
+    text, terms, engine = translate(tokenizer, "el perro come pan", Term("perro", "perro"))
+    assert text == "The perro eats bread"
+    assert terms == (TermUse("perro", "perro", True),)
+    assert "perro" not in engine.sources[0]
+    text, terms, _ = translate(tokenizer, "perro", Term("perro", "perro"))
+    assert (text, terms) == ("perro", (TermUse("perro", "perro", True),))
+
+
+def test_without_a_slot_a_kept_term_is_forced(tokenizer: Tokenizer) -> None:
+    text, _, _ = translate(tokenizer, "1 2 3 perro come", Term("perro", "perro"))
+    assert text == "1 2 3 perro eats"
+
+
+def test_soft_terms_need_a_model_that_knows_them(tokenizer: Tokenizer) -> None:
+    with pytest.raises(UserError, match=r"data\.noise\.terms=0\.1"):
+        translate(tokenizer, "el perro", Term("perro", "hound"), forces_terms=False)
+    text, terms, engine = translate(
+        make_tokenizer(TERM_MARKS), "el perro", Term("perro", "hound"), forces_terms=False
+    )
+    begin, end = TERM_MARKS
+    assert engine.sources == [f"el perro {begin} hound {end}"]
+    assert not terms[0].is_used
+    assert len(engine.searches) == 1
+    assert "dog" in text.lower()
+
+
+def test_words_come_from_the_terms_and_not_from_their_annotations() -> None:
+    tokenizer = make_tokenizer(TERM_MARKS)
+    engine = WordByWord(tokenizer)
+    translator = Translator(Engines(engine), tokenizer, DECODING, languages=("es", "en"))
+    glossary = Glossary([Term("perro", "hound")], ("es", "en"))
+    request = SearchRequest(glossary=glossary, forces_terms=False, words=True)
+    source = "el perro come 5 pan"
+    [[translation]] = translator.run([source], request)
+    linked = {
+        translation.text[word.begin : word.end]: [source[b:e] for b, e in word.sources]
+        for word in translation.words
+    }
+    assert linked["dog"] == ["perro"]
+    assert linked["eats"] == ["perro"]  # aligned to the mark behind it
+    assert {word for words in linked.values() for word in words} <= set(source.split())
+
+
+def test_a_term_that_does_not_fit_is_reported(tokenizer: Tokenizer) -> None:
+    long_target = " ".join(["hound"] * 100)
+    text, terms, _ = translate(tokenizer, "el perro", Term("perro", long_target))
+    assert text == "The dog"
+    assert [term.is_used for term in terms] == [False]

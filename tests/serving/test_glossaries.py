@@ -1,0 +1,77 @@
+"""Requests choose a glossary by name, and learn which of its terms were used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_service import TERMS, FakeTranslator, serving
+
+from nmt.errors import UserError
+from nmt.serving.glossaries import read_glossaries
+from nmt.text.terms import Term
+
+
+def test_a_glossary_is_used_by_name_and_its_terms_are_reported() -> None:
+    with serving() as running:
+        [[plain]], [[best]] = (
+            running.translate("gato perro", **options) for options in ({}, {"glossary": "animals"})
+        )
+        assert "terms" not in plain
+        assert best["text"] == "PERRO GATO tomcat"
+        assert best["terms"] == [
+            {"source": "gato", "target": "tomcat", "is_used": True},
+            {"source": "perro", "target": "unused", "is_used": False},
+        ]
+        assert running.ask("GET", "/info").json["glossaries"] == {"animals": len(TERMS)}
+
+
+def test_an_unknown_glossary_is_named() -> None:
+    with serving() as running:
+        answer = running.post({"text": "gato", "glossary": "plants"})
+        assert answer.status == 422
+        assert answer.json == {"error": "there is no glossary 'plants': choose from animals"}
+        answer = running.ask("POST", "/documents?name=a.html&glossary=plants", b"<p>gato</p>")
+        assert (answer.status, answer.json) == (
+            422,
+            {"error": "there is no glossary 'plants': choose from animals"},
+        )
+
+
+def test_searches_with_and_without_a_glossary_share_no_batch() -> None:
+    translator = FakeTranslator()
+    with serving(translator, max_wait_s=0.2) as running:
+        running.translate(["gato", "casa"], glossary="animals")
+        running.translate("gato")
+    glossaries = [options["glossary"] for _, options in translator.calls]
+    assert glossaries == [translator.glossaries["animals"], None]
+
+
+def test_a_document_uses_a_glossary() -> None:
+    with serving() as running:
+        page = b"<p>gato</p><p>perro</p>"
+        answer = running.ask("POST", "/documents?name=a.html&glossary=animals", page)
+        assert answer.body == b"<p>GATO tomcat</p><p>PERRO</p>"
+        report = json.loads(answer.headers["document-report"])
+        assert (report["terms"], report["unused_terms"]) == (2, 1)
+        events = running.ask(
+            "POST",
+            "/documents?name=a.html&glossary=animals",
+            page,
+            {"Accept": "text/event-stream"},
+        ).body.decode()
+        last = json.loads(events.rpartition("data: ")[2])
+        assert [use["is_used"] for use in last["terms"]] == [True, False]
+
+
+def test_glossaries_are_the_tables_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "law.tsv").write_text("juez\tjudge\n", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("", encoding="utf-8")
+    glossaries = read_glossaries(tmp_path, ("es", "en"))
+    assert {name: each.terms for name, each in glossaries.items()} == {
+        "law": (Term("juez", "judge"),)
+    }
+    (tmp_path / "law.tsv").unlink()
+    with pytest.raises(UserError, match=r"has no glossary: put files \*\.tsv there"):
+        read_glossaries(tmp_path, ("es", "en"))

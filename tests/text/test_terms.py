@@ -1,0 +1,154 @@
+"""Terms are found in any number, longest first, and never inside of other words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt.errors import UserError
+from nmt.text.annotations import find_annotations, remove_annotations
+from nmt.text.terms import Glossary, Term
+
+TERMS = [
+    Term("canción", "song"),
+    Term("puerta", "gate"),
+    Term("perro", "hound"),
+    Term("perro guía", "guide dog"),
+    Term("luz", "lamp"),
+    Term("IT", "IT"),
+    Term("SAP", "SAP", "a product"),
+]
+
+
+def find(glossary: Glossary, text: str) -> list[tuple[str, str]]:
+    return [(text[match.begin : match.end], match.term.target) for match in glossary.find(text)]
+
+
+@pytest.fixture(scope="module")
+def glossary() -> Glossary:
+    return Glossary(TERMS, ("es", "en"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Las canciones y la CANCIÓN.", [("canciones", "song"), ("CANCIÓN", "song")]),
+        ("Dos puertas, no el puerto.", [("puertas", "gate")]),
+        ("Los perros guía y mi perro", [("perros guía", "guide dog"), ("perro", "hound")]),
+        ("Las luces de la luz", [("luces", "lamp"), ("luz", "lamp")]),
+        ("it IT sap SAP", [("IT", "IT"), ("SAP", "SAP")]),
+        ("emperro perrote", []),
+        ("", []),
+    ],
+)
+def test_terms_are_found_as_they_are_inflected(
+    glossary: Glossary, text: str, expected: list[tuple[str, str]]
+) -> None:
+    assert find(glossary, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "translation", "is_used"),
+    [
+        ("hound", "Two Hounds.", True),
+        ("guide dog", "the guide-dog", False),
+        ("guide dog", "Guide dogs bark.", True),
+        ("knife", "Knives!", True),
+        ("gate", "The gatekeeper", False),
+    ],
+)
+def test_a_target_may_be_inflected(
+    glossary: Glossary, target: str, translation: str, is_used: bool
+) -> None:
+    assert glossary.is_used(Term("x", target), translation) is is_used
+
+
+@pytest.mark.parametrize(
+    ("language", "term", "text", "expected"),
+    [
+        ("de", "Hund", "Die Hunde bellen.", ["Hunde"]),
+        ("ru", "собака", "Вижу собаку.", ["собаку"]),
+        ("ja", "犬", "私の犬です", ["犬"]),
+        ("fr", "cheval", "Des chevaux", ["chevaux"]),
+        ("it", "libro", "I libri", ["libri"]),
+        ("pt-BR", "coração", "Os corações", ["corações"]),
+        ("xx", "foo", "foo foos", ["foo"]),
+    ],
+)
+def test_each_language_inflects_in_its_own_way(
+    language: str, term: str, text: str, expected: list[str]
+) -> None:
+    glossary = Glossary([Term(term, "target")], (language, "en"))
+    assert [found for found, _ in find(glossary, text)] == expected
+
+
+def test_of_two_forms_the_written_one_is_found() -> None:
+    glossary = Glossary([Term("casa", "house"), Term("casas", "homes")], ("es", "en"))
+    assert find(glossary, "casa, casas") == [("casa", "house"), ("casas", "homes")]
+
+
+def test_a_term_that_is_not_translated_stays_as_it_is_written() -> None:
+    glossary = Glossary([Term("tortilla", "tortilla")], ("es", "en"))
+    assert find(glossary, "Dos Tortillas") == [("Tortillas", "Tortillas")]
+
+
+@given(st.text("perogcasIT ,\n-é", max_size=60))
+def test_matches_are_in_order_and_do_not_overlap(text: str) -> None:
+    end = 0
+    glossary = Glossary(TERMS, ("es", "en"))
+    for match in glossary.find(text):
+        assert end <= match.begin < match.end <= len(text)
+        end = match.end
+    annotated = glossary.annotate(text)
+    assert remove_annotations(annotated) == text
+    assert (
+        len(find_annotations(annotated))
+        == len(glossary.find(text))
+        == len(glossary.find(annotated))
+    )
+
+
+def test_annotations_stand_behind_their_terms(glossary: Glossary) -> None:
+    annotated = glossary.annotate("El perro y la puerta.")
+    assert annotated == "El perro \ue009 hound \ue00a y la puerta \ue009 gate \ue00a."
+    assert [annotated[begin:end] for begin, end in find_annotations(annotated)] == [
+        " \ue009 hound \ue00a",
+        " \ue009 gate \ue00a",
+    ]
+
+
+def test_a_file_has_comments_notes_and_terms_that_stay(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(
+        "\ufeff# comment\n\nperro guía\tguide dog\tan animal\nSAP\nRenfe\tRenfe\n", encoding="utf-8"
+    )
+    assert Glossary.read(path, ("es", "en")).terms == (
+        Term("perro guía", "guide dog", "an animal"),
+        Term("SAP", "SAP"),
+        Term("Renfe", "Renfe"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no terms: write lines of source TAB target"),
+        (b"# nothing\n", "has no terms"),
+        (b"gato\tcat\n...\tdots\n", "line 2: the term '...' has no word"),
+        (b"gato\tcat\ngato\ttomcat\n", "the term 'gato' has two translations, 'cat' and 'tomcat'"),
+        ("canción\tsong\n".encode("latin-1"), "is not UTF-8: save the glossary as UTF-8"),
+    ],
+)
+def test_invalid_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"terms\.tsv.*" + message):
+        Glossary.read(path, ("es", "en"))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"terms\.tsv cannot be read: No such file"):
+        Glossary.read(tmp_path / "terms.tsv", ("es", "en"))
