@@ -269,7 +269,7 @@ class Segmenter:
             sentence = sentence._replace(context="")
             [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
-            before = sentence.tag + sentence.context if sentence.context else ""
+            before = self._count_before(sentence)
             return [
                 Segment(
                     ids,
@@ -277,7 +277,7 @@ class Segmenter:
                     sentence.space,
                     sentence.case,
                     sentence.is_copied,
-                    len(self._tokenizer.encode([before.rstrip()])[0]),
+                    before,
                 )
             ]
         if not self._has_warned:
@@ -293,6 +293,13 @@ class Segmenter:
             for kept, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
         ]
         return [replace(segments[0], space=sentence.space), *segments[1:]]
+
+    def _count_before(self, sentence: _Sentence) -> int:
+        """Return the number of tokens of a context and a tag before it; 0 without a context."""
+        if not sentence.context:
+            return 0
+        [ids] = self._tokenizer.encode([(sentence.tag + sentence.context).rstrip()])
+        return len(ids)
 
     def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
         """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
