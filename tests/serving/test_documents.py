@@ -270,6 +270,12 @@ def test_a_document_that_does_not_arrive_is_refused_and_makes_room() -> None:
         until(lambda: send(running, "name=a.txt", b"Hola").status == 200)
 
 
+def test_pages_of_other_sites_may_not_send_documents(service: Running) -> None:
+    for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
+        answer = send(service, "name=a.txt", b"Hola", {"Sec-Fetch-Site": site})
+        assert answer.status == status
+
+
 def test_a_failure_of_the_model_is_one_line(
     service: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
