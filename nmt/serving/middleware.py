@@ -85,8 +85,8 @@ class RequestMiddleware:
         """Count a document until it is answered.
 
         Raises:
-            HTTPException: 503 if its client sends another one, or too many clients send some; 403 if
-                a page of another site has a browser send it.
+            HTTPException: 503 if its client sends another one, or too many clients send some;
+                403 if a page of another site has a browser send it.
         """
         # Browsers ask before they send JSON to another site, but not before they send other bodies.
         if Headers(scope=scope).get("sec-fetch-site") == "cross-site":
