@@ -9,13 +9,16 @@ import sys
 import warnings
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.arguments import Parser, add_engine, add_run, engine_options
 from nmt.errors import UserError, exit_on_user_error
 from nmt.runs.folder import RunFolder
 from nmt.startup.commands import set_up_serving
 from nmt.startup.memory import freeze_heap
+
+if TYPE_CHECKING:  # imports Keras
+    from nmt.serving.segments import SegmentTranslator
 
 _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 _MINIMUM_1 = (
@@ -69,6 +72,12 @@ def make_parser() -> argparse.ArgumentParser:
     option("--max-document-kb", int, 4096, "largest document, in KiB")
     option("--max-documents", int, 2, "most documents translated at the same time")
     option("--document-timeout-s", float, 600, "most seconds to translate a document")
+    parser.add_argument(
+        "--corrections",
+        type=Path,
+        metavar="FILE.tsv",
+        help="keep corrections of translations in this file, which training reads",
+    )
     return parser
 
 
@@ -143,23 +152,12 @@ def read_limits(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Serve the run until a signal stops the server."""
-    check(arguments)
-    run_folder = RunFolder.open(arguments.run)
-    scores = read_scores(run_folder)
-    listener = bind(arguments.host, arguments.port)
-    # Heavy imports wait until the arguments are checked.
-    try:
-        import uvicorn
+def load_translator(arguments: argparse.Namespace, run_folder: RunFolder) -> SegmentTranslator:
+    """Load the run and its glossaries, and make the first search, or load the attention.
 
-        from nmt.serving.app import About, make_app
-        from nmt.serving.connections import limited_protocol
-        from nmt.serving.limits import Limits
-    except ModuleNotFoundError as error:
-        if error.name not in _PACKAGES:
-            raise
-        raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
+    Raises:
+        UserError: the run or a glossary is damaged, or the engine cannot run it.
+    """
     from nmt.inference.translator import Translator
     from nmt.serving.glossaries import read_glossaries
     from nmt.serving.segments import SegmentTranslator
@@ -173,9 +171,32 @@ def run(arguments: argparse.Namespace) -> None:
         segment_translator.load_attention()
     else:
         translator.translate([_WARM_UP])
+    return segment_translator
 
-    about = About(run_folder.path.name, *run_folder.config.data.languages, scores)
-    app = make_app(segment_translator, about, Limits(**read_limits(arguments)))
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve the run until a signal stops the server."""
+    check(arguments)
+    run_folder = RunFolder.open(arguments.run)
+    scores = read_scores(run_folder)
+    listener = bind(arguments.host, arguments.port)
+    # Heavy imports wait until the arguments are checked.
+    try:
+        import uvicorn
+
+        from nmt.serving.app import About, make_app
+        from nmt.serving.connections import limited_protocol
+        from nmt.serving.corrections import CorrectionFile
+        from nmt.serving.limits import Limits
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        raise UserError(f"serving needs {error.name}: pip install -e '.[serve]'") from error
+    languages, path = run_folder.config.data.languages, arguments.corrections
+    corrections = None if path is None else CorrectionFile(path, languages)
+    translator = load_translator(arguments, run_folder)
+    about = About(run_folder.path.name, *languages, scores)
+    app = make_app(translator, about, Limits(**read_limits(arguments)), corrections)
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:

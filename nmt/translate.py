@@ -307,13 +307,6 @@ def translate(
     encoding = arguments.encoding or UTF_8
     lost_spans = LostSpans()
 
-    def format_texts(translations: list[list[Translation]]) -> list[str]:
-        keeps_lines = bool(arguments.sentences)
-        return [
-            "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores, keeps_lines))
-            for hypotheses in translations
-        ]
-
     def stream(chunks: Iterable[list[str]]) -> Generator[list[list[Translation]]]:
         return translator.stream(quality.watch(chunks), request)
 
@@ -322,7 +315,7 @@ def translate(
         done, begin = count_done(
             arguments.output,
             arguments.file,
-            lambda lines: format_texts(translator.run(lines, request)),
+            lambda lines: format_texts(arguments, translator.run(lines, request)),
             encoding,
             translator.begin_document(),
         )
@@ -339,7 +332,7 @@ def translate(
             quality.write(translations)
             for best in (hypotheses[0] for hypotheses in translations if hypotheses):
                 terms.add(best.terms)
-            print("\n".join(format_texts(translations)), file=out, flush=True)
+            print("\n".join(format_texts(arguments, translations)), file=out, flush=True)
 
         if pipe is not None:
             translate_pipe(pipe, stream, write, translator.begin_document())
@@ -362,6 +355,17 @@ def translate(
                 best = [hypotheses[0] if hypotheses else None for hypotheses in translations]
                 draw_attention(translator, arguments.sentences, best, arguments.attention)
     lost_spans.warn()
+
+
+def format_texts(
+    arguments: argparse.Namespace, translations: Sequence[Sequence[Translation]]
+) -> list[str]:
+    """Return the output of each text."""
+    keeps_lines = bool(arguments.sentences)
+    return [
+        "\n".join(format_lines(hypotheses[: arguments.nbest], arguments.scores, keeps_lines))
+        for hypotheses in translations
+    ]
 
 
 def draw_attention(

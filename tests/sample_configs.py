@@ -23,8 +23,10 @@ COMPLETION = {
     "data=tsv": ["data.path=corpus.tsv", *LANGUAGES],
     "data=opus": ["data.archive=en-es.txt.zip", *LANGUAGES],
     "data=prepared": ["data.prepared=folder"],
+    "data=corrections": ["data.path=corrections.tsv", "training.start_from=run", *LANGUAGES],
     "data=parallel": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
     "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
+    "experiment=verses_20m": ["data.path=chapters.tsv"],
 }
 # Values that tests rely on, independent of later tuning of conf/.
 PINNED = (

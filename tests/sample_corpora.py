@@ -49,6 +49,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "reverse": False,
         "temperature": None,
         "stages": [],
+        "context": 0,
         "noise": NoiseConfig.off(),
     }
     return DataConfig(**(values | changes))

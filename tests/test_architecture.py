@@ -81,7 +81,7 @@ ROOMS = {
     }
     | {"model", "runs", "startup", "text"},
     "documents": {"data", "errors", "files", "inference", "text"},
-    "serving": {"documents", "errors", "inference", "viewer"},
+    "serving": {"data", "documents", "errors", "inference", "text", "viewer"},
     "arguments": {"config", "documents", "errors"},
     "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
 }
@@ -349,8 +349,8 @@ def test_only_configuration_and_the_commands_import_hydra() -> None:
 
 def test_the_web_stays_in_the_application_and_its_command() -> None:
     imports = [each for each in IMPORTS if top(each.imported) in WEB_PACKAGES]
-    modules = ("app", "connections", "documents", "events", "limits", "metrics", "middleware")
-    others = ("problems", "schema", "service", "waiting")
+    modules = ("app", "connections", "corrections", "documents", "events", "glossaries", "limits")
+    others = ("metrics", "middleware", "problems", "schema", "service", "waiting")
     application = {f"nmt.serving.{name}" for name in (*modules, *others)}
     assert {each.importer for each in imports} == {*application, "nmt.serve"}
     assert all(each.lazy for each in imports if each.importer == "nmt.serve")

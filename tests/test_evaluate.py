@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +115,37 @@ def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"--length-penalty and --unit out"):
         printed(evaluate, "--run", tiny_run, "--score", "--unit", "line")
+
+
+def test_contexts_are_read_and_not_scored(tiny_run: Path, tmp_path: Path) -> None:
+    """On the split and on files; a run without contexts reads the same sentences alone."""
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    config = config.replace("  context: 0", "  context: 1").replace(
+        "ordered: false", "ordered: true"
+    )
+    (run / "config.yaml").write_text(config, encoding="utf-8")
+    out = tmp_path / "scores.json"
+    results = []
+    for arguments in (
+        ("--run", run, "--compare", tiny_run),
+        ("--run", tiny_run),
+        ("--run", run, "--score"),
+        ("--run", tiny_run, "--score"),
+    ):
+        search = () if "--score" in arguments else ("--beam", "1")
+        printed(evaluate, *arguments, *search, "--output", out)
+        results.append(json.loads(out.read_text(encoding="utf-8")))
+    context, plain, scored, plain_scored = results
+    assert [each["source"] for each in context["outputs"]] == [
+        each["source"] for each in plain["outputs"]
+    ]
+    assert context["by_length"][0].keys() == plain["by_length"][0].keys()
+    bleu = (each["scores"]["BLEU"]["value"] for each in (context, plain))
+    assert context["compared"]["BLEU"]["difference"] == pytest.approx(next(bleu) - next(bleu))
+    log_probs = [[pair["log_prob"] for pair in each["pairs"]] for each in (scored, plain_scored)]
+    assert log_probs[0] != log_probs[1]
 
 
 def test_evaluate_scores_given_translations(tiny_run: Path, tmp_path: Path) -> None:

@@ -171,14 +171,21 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
 PAGE = "<p>Hoy <b>hace</b> frío. <i>Buenos</i> días.</p><p>Hoy hace frío.</p>"
 
 
-def test_the_page_and_translations_load_no_tensorflow(tiny_run: Path) -> None:
+def test_the_page_translations_documents_and_corrections_load_no_tensorflow(
+    tiny_run: Path, tmp_path: Path
+) -> None:
     document = extract(PAGE.encode(), "html", DocumentOptions("es", "en"))
     translated = translate_document(document, Translator.load(tiny_run))[0].decode()
-    with started("--run", tiny_run, python=("-X", "importtime")) as (process, port):
+    table = tmp_path / "corrections.tsv"
+    options = ("--run", tiny_run, "--corrections", table)
+    with started(*options, python=("-X", "importtime")) as (process, port):
         for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json"):
             assert ask(port, "GET", path)[0] == 200
         assert ask(port, "POST", "/translate", {"text": "Hoy hace frío."})[0] == 200
         assert ask(port, "POST", "/documents?name=a.html", PAGE.encode()) == (200, translated)
+        correction = {"source": "Sí.", "translation": "No.", "correction": "Yes."}
+        assert ask(port, "POST", "/corrections", correction)[0] == 200
+        assert table.read_text(encoding="utf-8").startswith("Sí.\tYes.\tNo.\t20")
         process.send_signal(signal.SIGTERM)
         _, imports = process.communicate(timeout=SOON)
         assert process.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from nmt import Translator, evaluate, translate
 from nmt.errors import UserError, exit_on_user_error
 from nmt.inference.results import Translation
 from nmt.inference.term_report import TermReport
+from nmt.text.context import add_context
 
 pytest_plugins = ("translators",)
 pytestmark = [pytest.mark.xdist_group("tiny run"), pytest.mark.usefixtures("cached_translators")]
@@ -99,6 +101,32 @@ def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(
         assert capsys.readouterr().err == ""
         translate.run(translate.make_parser().parse_args([*line, "--verbose"]))
         assert capsys.readouterr().err == f"{engine}\n"
+
+
+def test_lines_are_read_behind_the_lines_before_them(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    for before, after in (("  context: 0", "  context: 1"), ("ordered: false", "ordered: true")):
+        assert config.count(before) == 1
+        config = config.replace(before, after)
+    (run / "config.yaml").write_text(config, encoding="utf-8")
+    path = tmp_path / "in.txt"
+    path.write_text("Hoy hace frío.\nSí.\n\nSí.\n", encoding="utf-8")
+    options = ("--file", path, "--scores")
+    lines = translated(capsys, "--run", run, *options).splitlines()
+    plain = translated(capsys, "--run", tiny_run, *options).splitlines()
+    assert lines[0] == plain[0]
+    assert lines[2:] == plain[2:]
+    assert lines[1] != plain[1] == plain[3]
+    translator = Translator.load(run)
+    [[best]] = translator.hypotheses([add_context("Sí.", ["Hoy hace frío."])])
+    assert lines[1] == f"{best.score:.4f}\t{best.log_prob:.4f}\t{best.text}"
+    # The same within one text, and on standard input.
+    [text] = translated(capsys, "--run", run, "Hoy hace frío. Sí.").splitlines()
+    assert text.endswith(best.text)
 
 
 def test_translate_a_file_with_scores_and_alternatives(

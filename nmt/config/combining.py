@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from nmt.config.command_line import open_data_schema
 from nmt.config.files import from_composed
 from nmt.config.schema import SOURCES, Config
+from nmt.config.sources import RUN
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
 from nmt.config.upgrades import LATER_KEYS
@@ -30,7 +31,7 @@ _CHANGEABLE_ON_RESUME = re.compile(
     r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_\w+"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
-    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path)"
+    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path|run)"
 )
 
 # Model keys that a run starting from another may change: those without effect on weight shapes.
@@ -44,6 +45,7 @@ _DETERMINED_BY_TRAINING = re.compile(
     r"data\.(prepared|temperature|stages(\..*)?|sources\.\w+\.weight)"
 )
 
+_BATCH_KEYS = ("row_lengths", "batch_tokens", "update_tokens", "accumulate")  # of training
 _EMBEDDING = ("embedding", "embedding/table")  # names by which it can be frozen
 
 
@@ -137,8 +139,9 @@ def combine_for_start(
 ) -> Config:
     """Return the configuration of a new run that starts from the weights of another.
 
-    The other run determines the model's sizes, and the languages if the corpus names none. The new
-    run trains a tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
+    The other run determines the model's sizes, and the languages if the corpus names none; if the
+    new corpus has pairs of a run, also dropout and the shape of batches. The new run trains a
+    tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
 
     Args:
         composed: the configuration that Hydra composed, overrides included; changed in place.
@@ -156,9 +159,15 @@ def combine_for_start(
             fnmatchcase(name, pattern) for pattern in training.freeze for name in _EMBEDDING
         )
         training.new_vocabulary = not (is_embedding_fixed or has_paired_tokenizer)
-    # The rate of dropout depends on the new corpus; adapters are already merged.
-    model = OmegaConf.structured(replace(stored.model, dropout=None, lora_rank=None, lora_on=None))
-    for key in _list_overridden_keys(overrides):
+    keys = _list_overridden_keys(overrides)
+    dropout = None  # it depends on the new corpus
+    if any(source.get("kind") == RUN for source in composed.data.sources.values()):
+        # That corpus has pairs of a run, most likely of this one.
+        dropout = stored.model.dropout
+        _keep_batches(training, stored.training, keys)
+    sizes = replace(stored.model, dropout=dropout, lora_rank=None, lora_on=None)
+    model = OmegaConf.structured(sizes)  # adapters are merged already
+    for key in keys:
         if key == "model" or key.startswith("model."):
             if not _CHANGEABLE_ON_START.fullmatch(key):
                 raise UserError(
@@ -177,9 +186,21 @@ def combine_for_start(
         if OmegaConf.is_missing(composed.data, key):
             composed.data[key] = language
     if not training.new_vocabulary:
+        if composed.data.context and not stored.data.context:
+            raise UserError(
+                f"data.context={composed.data.context} needs a tokenizer with a piece for its "
+                f"mark, which {folder} lacks: set training.new_vocabulary=true"
+            )
         composed.tokenizer = OmegaConf.structured(stored.tokenizer)
     training.start_from = str(folder)
     return from_composed(composed)
+
+
+def _keep_batches(training: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:
+    """Set rows and batches of another run, unless an override sets some of them."""
+    if not any(key.removeprefix("training.") in _BATCH_KEYS for key in keys):
+        for name in _BATCH_KEYS:
+            training[name] = getattr(stored, name)
 
 
 def _list_overridden_keys(overrides: Sequence[str]) -> list[str]:

@@ -60,7 +60,7 @@ class DataConfig:
     target_path: str | None = None
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
-    context: int = 0  # previous sentences of ordered sources that stand before each source
+    context: int = MISSING  # previous sentences of ordered sources that stand before each source
 
     min_words: int = MISSING  # per side
     max_words: int = MISSING  # per side

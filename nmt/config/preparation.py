@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from nmt.config.checks import MISSING, check_at_least, check_between
 from nmt.config.data import DataConfig, check_data
-from nmt.config.sources import PATTERNS
+from nmt.config.sources import PATTERNS, RUN, TRANSLATIONS
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.errors import UserError
 
@@ -72,6 +72,11 @@ def _check_preparable(data: DataConfig) -> None:
             raise UserError(
                 f"data.sources.{name} is generated and needs no preparation: leave it out with "
                 f"~data.sources.{name}"
+            )
+        if source.kind in (RUN, TRANSLATIONS):
+            raise UserError(
+                f"data.sources.{name}.kind={source.kind} needs no preparation: give the source to "
+                "nmt.train"
             )
     if data.rejected_file is not None:
         raise UserError(

@@ -13,8 +13,8 @@ from nmt.errors import UserError, suggest
 if TYPE_CHECKING:
     from nmt.config.data import DataConfig
 
-PATTERNS, SAME = "patterns", "same"
-SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", "tsv", "parallel", SAME)
+PATTERNS, RUN, SAME, TRANSLATIONS = "patterns", "run", "same", "translations"
+SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", "tsv", "parallel", TRANSLATIONS, RUN, SAME)
 SPLITS = ("shares", "train", "dev", "test")
 
 # Keys of a source that may be given to the group itself, ``data.path=FILE``, and then belong to
@@ -24,8 +24,8 @@ SHORT_KEYS = {
     "url": ("zip",),
     "opus": ("zip",),
     "sha256": ("zip",),
-    "path": ("tsv",),
-    "columns": ("tsv", "zip", "phrasebook", PATTERNS),
+    "path": ("tsv", TRANSLATIONS),
+    "columns": ("tsv", TRANSLATIONS, "zip", "phrasebook", PATTERNS),
     "source_path": ("parallel",),
     "target_path": ("parallel",),
 }
@@ -40,6 +40,8 @@ class SourceConfig:
     # phrasebook: the embedded sentences | patterns: the embedded pairs generated from patterns
     # | zip: an archive, zip or .tgz, with one text file of pairs, or two aligned ones
     # | tsv: one table | parallel: two aligned files
+    # | translations: a table, or a file of TMX, XLIFF or PO; the last translation of a text counts
+    # | run: training pairs of another run; with a weight, as many of them as it allows
     # | same: the files of another source, used a second time with other settings
     kind: str = MISSING
     archive: str | None = None  # zip: a local file, instead of downloading
@@ -49,13 +51,15 @@ class SourceConfig:
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: not checked
     # zip: endings of the names of two aligned files in it, source and target; null: one table
     members: list[str] | None = None
-    path: str | None = None  # tsv: a file, plain, .gz, .bz2 or .xz, or a file name pattern
+    # tsv, translations: a file, or a file name pattern; a table is plain, .gz, .bz2 or .xz
+    path: str | None = None
     # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. An
     # optional third one, for zip and tsv, holds the weight of a pair in the loss, usually 1.
     columns: list[int] = field(default_factory=lambda: [0, 1])
     source_path: str | None = None  # parallel: line-aligned files, or file name patterns
     target_path: str | None = None
     pairs: int = 0  # patterns: how many, from the first
+    run: str | None = None  # run: its folder
     of: str | None = None  # same: name of the other source
     # shares: training data, less the shares data.dev and data.test | train: training data only
     # | dev | test
@@ -141,7 +145,7 @@ def resolve_same_sources(data: DataConfig) -> DataConfig:
         if other.kind == SAME:
             raise UserError(f"{key}={source.of}: that source has no files of its own")
         default = SourceConfig(kind=SAME)
-        file_keys = ("pairs", "members", *SHORT_KEYS)
+        file_keys = ("pairs", "members", "run", *SHORT_KEYS)
         for file_key in file_keys:
             if getattr(source, file_key) != getattr(default, file_key):
                 raise UserError(
@@ -210,7 +214,16 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{source_key(sources, name, 'url')} must begin with http:// or https://, got "
             f"{source.url}: give a local file with {source_key(sources, name, 'archive')}=FILE"
         )
-    required = {"tsv": ("path",), "parallel": ("source_path", "target_path"), "zip": ("archive",)}
+    if source.run and source.kind != RUN:
+        raise UserError(f"data.sources.{name}.run needs kind={RUN}, got kind={source.kind}")
+    if source.kind == RUN and not source.run:
+        raise UserError(f"source '{name}' needs data.sources.{name}.run=RUN, the folder of a run")
+    required = {
+        "tsv": ("path",),
+        TRANSLATIONS: ("path",),
+        "parallel": ("source_path", "target_path"),
+        "zip": ("archive",),
+    }
     keys = required.get(source.kind, ()) if not source.url else ()
     if not all(getattr(source, key) for key in keys):
         subject = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"

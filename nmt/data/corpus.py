@@ -13,16 +13,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from nmt.config.sources import PATTERNS, resolve_same_sources
+from nmt.config.sources import PATTERNS, RUN, TRANSLATIONS, resolve_same_sources
 from nmt.data.contexts import ContextReader
 from nmt.data.embedded import read_patterns
 from nmt.data.filtering import (
+    CORRECTED,
     DUPLICATE,
     HELD_OUT,
     INVALID_WEIGHT,
     choose_length_ratio,
     clean_pair,
     filter_line,
+    find_corrected,
     parse_weight,
 )
 from nmt.data.mixture import (
@@ -31,6 +33,7 @@ from nmt.data.mixture import (
     PairsBySource,
     list_pairs,
     mix_sources,
+    sample_run,
     to_model_view,
 )
 from nmt.data.reading import Line, Row, parse_row, read_rows
@@ -95,6 +98,7 @@ def load_corpus(
     *,
     cache_dir: Path,
     tests: Mapping[str, EvaluationSet] = MappingProxyType({}),
+    run_pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
     read_only: bool = False,
     rejected_file: Path | None = None,
     log: Callable[[str], None] = lambda message: None,
@@ -105,6 +109,7 @@ def load_corpus(
         config: the ``data`` group of the configuration.
         cache_dir: keeps downloaded archives.
         tests: the sets that ``data.tests`` names.
+        run_pairs: training pairs of other runs, by the source of kind ``run`` that they are for.
         read_only: whether ``cache_dir`` is left unchanged.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
@@ -124,21 +129,12 @@ def load_corpus(
             cache_dir=cache_dir,
             log=log,
             hashes=archives,
+            languages=(config.source_language, config.target_language),
             read_only=read_only,
         )
         test_pairs = [pair for test in tests.values() for pair in test.source_view]
-        splits = _read_splits(config, corpus_filter, read, test_pairs, log)
-    mixture, *stages = (
-        mix_sources(
-            config, splits[TRAIN], corpus_filter.weights, source_weights, corpus_filter.contexts
-        )
-        for source_weights in ({}, *(stage.weights for stage in config.stages))
-    )
-    if not all([mixture, *stages]):
-        raise UserError(
-            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
-            "in dev or test"
-        )
+        splits = _read_splits(config, corpus_filter, read, run_pairs, test_pairs, log)
+    mixture, *stages = _mix_stages(config, splits[TRAIN], corpus_filter)
     corpus = Corpus(
         mixture,
         dev=_join_sources(config, splits[DEV], corpus_filter.contexts),
@@ -154,10 +150,31 @@ def load_corpus(
     return corpus
 
 
+def _mix_stages(
+    config: DataConfig, train: PairsBySource, corpus_filter: _CorpusFilter
+) -> list[Mixture]:
+    """Return the mixture without stages, and that of each stage.
+
+    Raises:
+        UserError: one has no pairs.
+    """
+    mixtures = [
+        mix_sources(config, train, corpus_filter.weights, source_weights, corpus_filter.contexts)
+        for source_weights in ({}, *(stage.weights for stage in config.stages))
+    ]
+    if not all(mixtures):
+        raise UserError(
+            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
+            "in dev or test"
+        )
+    return mixtures
+
+
 def _read_splits(
     config: DataConfig,
     corpus_filter: _CorpusFilter,
     read: Callable[[str], Iterator[Row]],
+    run_pairs: Mapping[str, Sequence[Pair]],
     test_pairs: Sequence[Pair],
     log: Callable[[str], None],
 ) -> dict[str, PairsBySource]:
@@ -165,8 +182,16 @@ def _read_splits(
     accepted = {
         name: corpus_filter.read(name, read(name))
         for name, source in config.sources.items()
-        if source.kind != PATTERNS
+        if source.kind not in (PATTERNS, RUN)
     }
+    sizes = {name: len(pairs) for name, pairs in accepted.items()}
+    for name, pairs in run_pairs.items():
+        sample = sample_run(config, name, pairs, sizes)
+        rows = (
+            Row(str(config.sources[name].run), number, (pair.source.encode(), pair.target.encode()))
+            for number, pair in enumerate(sample, 1)
+        )
+        accepted[name] = corpus_filter.read(name, rows)
     splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
     splits[TRAIN] |= _read_patterns(config.sources)
     splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
@@ -198,6 +223,8 @@ class _CorpusFilter:
         self._keeps_lines = has_tests or any(
             source.split != "shares" for source in config.sources.values()
         )
+        # Normalized sources of kind translations: pairs of another run give way to them.
+        self._corrected: set[str] = set()
 
     def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
         """Return the accepted pairs of a source.
@@ -218,13 +245,22 @@ class _CorpusFilter:
             self.length_ratios[name] = ratio
         previous = ContextReader(self._config, source)
         contexts = self.contexts.setdefault(name, {})
-        for row in rows:
+        corrected: set[int] = set()
+        if source.kind == TRANSLATIONS:
+            rows = iter(all_rows := list(rows))
+            corrected = find_corrected(all_rows, source.columns)
+        for index, row in enumerate(rows):
             line = parse_row(row, source.columns)
             context = previous.read(line)
             self.lines += 1
             # Dev and test files are only cleaned, so that scores on them stay comparable.
             pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
-            if is_training and pair in accepted:
+            if isinstance(pair, Pair) and (
+                index in corrected
+                or (source.kind == RUN and normalized(pair.source) in self._corrected)
+            ):
+                pair = CORRECTED
+            elif is_training and pair in accepted:
                 pair = DUPLICATE
             weight = 1.0 if weights is None else parse_weight(line.weight)
             if isinstance(pair, Pair) and weight is None:
@@ -241,6 +277,8 @@ class _CorpusFilter:
                 accepted.add(pair)
                 if self._keeps_lines:
                     lines_of[pair] = line
+        if source.kind == TRANSLATIONS:
+            self._corrected |= {normalized(pair.source) for pair in pairs}
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs

@@ -1,4 +1,4 @@
-"""Recodes text files to UTF-8, and explains files that are not in the expected encoding."""
+"""Text files recoded to UTF-8, decoded documents, and messages about other encodings."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ _MARKS = {  # byte order marks; those of UTF-32 begin with those of UTF-16
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
+_DOCUMENT_MARKS = (  # those of UTF-32 begin with one of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Encodings whose decoding takes time that grows with the square of the length.
+_HOST_NAMES = frozenset(("idna", "punycode"))
 _MANY, _FEW = 0.6, 0.05  # shares of zeros in the high and in the low bytes of UTF-16
 
 
@@ -33,6 +42,39 @@ class _Failure(NamedTuple):
 
     def __str__(self) -> str:
         return f"byte 0x{self.rest[:1].hex()} at offset {self.offset:,}, line {self.line:,}"
+
+
+def is_text_encoding(name: str) -> bool:
+    """Whether a name is that of an encoding of text files."""
+    try:
+        codecs.getincrementaldecoder(name)
+        b"a".decode(name, "replace")  # refuses codecs that do not decode to text
+        return codecs.lookup(name).name not in _HOST_NAMES
+    except (LookupError, ValueError):
+        return False
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
+    """Return the text of a document, and the encoding that gives its bytes back.
+
+    Args:
+        data: a document; a byte order mark decides its encoding.
+        encoding: otherwise.
+
+    Raises:
+        UserError: the bytes are not in this encoding.
+    """
+    encoding = next((name for mark, name in _DOCUMENT_MARKS if data.startswith(mark)), encoding)
+    try:
+        if codecs.lookup(encoding).name in _HOST_NAMES:
+            raise LookupError("it is for names of hosts")
+        "a".encode(encoding, "xmlcharrefreplace")  # some encodings only read
+        return data.decode(encoding), encoding
+    except (UnicodeError, LookupError) as error:
+        raise UserError(
+            f"the document is not {encoding.upper()} ({error}): give --encoding NAME, or convert "
+            "it to UTF-8"
+        ) from error
 
 
 def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedReader:

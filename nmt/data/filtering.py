@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DUPLICATE = "duplicate"
 HELD_OUT = "in dev or test"  # shares a side with a pair to score on
 INVALID_WEIGHT = "weight that is no number"
+CORRECTED = "corrected later"  # its source has a newer translation
 
 # The length ratio of a source is measured on its first lines, up to this number and size.
 SAMPLED_LINES, SAMPLED_BYTES = 20_000, 1 << 25
@@ -92,6 +93,19 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     if long - short > config.length_ratio_margin and long > config.max_length_ratio * short:
         return "length ratio"
     return pair
+
+
+def find_corrected(rows: Sequence[Row], columns: Sequence[int]) -> set[int]:
+    """Return the indices of rows whose source has another translation in a later row."""
+    corrected: set[int] = set()
+    last: dict[str, int] = {}
+    for index, row in enumerate(rows):
+        pair = clean_pair(parse_row(row, columns))
+        if isinstance(pair, Pair):
+            if pair.source in last:
+                corrected.add(last[pair.source])
+            last[pair.source] = index
+    return corrected
 
 
 def comparable_lengths(source: str, target: str, length_ratio: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Language identification by the package py3langid, which brings its model."""
+"""Language tags compared, and languages identified by py3langid, which brings its model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Callable
 from nmt.errors import UserError
 
 CERTAIN = 0.9  # least probability of a language that counts as identified
+
+
+def covers_tag(language: str, tag: str) -> bool:
+    """Whether a BCP 47 tag is of a language: en covers en-GB."""
+    return f"{tag.lower()}-".replace("_", "-").startswith(f"{language.lower()}-".replace("_", "-"))
+
+
+def are_variants(tag: str, other: str) -> bool:
+    """Whether one of two BCP 47 tags is a variant of the other, as en-GB is of en."""
+    return covers_tag(tag, other) or covers_tag(other, tag)
 
 
 def make_identifier(

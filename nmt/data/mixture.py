@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from nmt.config.sources import PATTERNS
 from nmt.data.cleaning import clean_text
-from nmt.data.splitting import Pair
+from nmt.data.splitting import Pair, evenly
 from nmt.text.context import split_context
 
 if TYPE_CHECKING:  # numpy is imported where it is needed: see `nmt.startup`
@@ -112,6 +112,25 @@ def _source_weight(config: DataConfig, name: str, size: int) -> float | None:
     if source.weight is not None or config.temperature is None or source.kind == PATTERNS:
         return source.weight
     return size ** (1 / config.temperature)
+
+
+def sample_run(
+    config: DataConfig, name: str, pairs: Sequence[Pair], sizes: Mapping[str, int]
+) -> Sequence[Pair]:
+    """Return pairs of another run: with a weight as many as it gives, at even intervals.
+
+    Args:
+        config: the ``data`` group.
+        name: of the source of kind ``run``.
+        pairs: training pairs of the run.
+        sizes: pairs of each other source; those without a weight do not count.
+    """
+    weight = config.sources[name].weight
+    weights = {other: config.sources[other].weight for other in sizes}
+    per_weights = [sizes[other] / each for other, each in weights.items() if each]
+    if weight is None or not per_weights:
+        return pairs
+    return evenly(pairs, round(weight * max(per_weights)))
 
 
 def list_pairs(mixture: Sequence[SourcePairs]) -> list[Pair]:

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
-from nmt.config.sources import SourceConfig, source_key
+from nmt.config.sources import TRANSLATIONS, SourceConfig, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,
@@ -27,6 +27,7 @@ from nmt.data.archives import (
     inspect_archive,
     open_member,
 )
+from nmt.data.bilingual import is_bilingual, read_pairs
 from nmt.data.downloading import fetch_archive
 from nmt.data.embedded import phrasebook_dir
 from nmt.data.encodings import open_text
@@ -85,6 +86,7 @@ def read_rows(
     log: Callable[[str], None],
     *,
     hashes: dict[str, str],
+    languages: tuple[str, str] = ("und", "und"),
     read_only: bool = False,
     on_open: OnOpen = lambda file: None,
 ) -> Iterator[Row]:
@@ -96,6 +98,7 @@ def read_rows(
         cache_dir: keeps downloaded archives.
         log: called with progress messages.
         hashes: gets the SHA-256 of an archive, by the name of the source.
+        languages: BCP 47 tags of the source's two sides, for files that hold several languages.
         read_only: whether ``cache_dir`` is left unchanged.
         on_open: called with each file; its position tells how much of it has been read.
 
@@ -129,14 +132,33 @@ def read_rows(
                 )
             hashes[name] = archive.sha256
             yield from _archive_rows(archive, key, source.members, on_open)
-    elif source.kind == "tsv":
-        key = source_key(sources, name, "path")
-        for path in _source_files(sources, name, "path"):
-            yield from _number(str(path), _file_lines(path, key, on_open))
+    elif source.kind in ("tsv", TRANSLATIONS):
+        yield from _table_rows(sources, name, languages, on_open)
     elif source.kind == "parallel":
         yield from _aligned_rows(sources, name, on_open)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
+
+
+def _table_rows(
+    sources: Mapping[str, SourceConfig], name: str, languages: tuple[str, str], on_open: OnOpen
+) -> Iterator[Row]:
+    key = source_key(sources, name, "path")
+    for path in _source_files(sources, name, "path"):
+        if sources[name].kind == TRANSLATIONS and is_bilingual(path):
+            yield from _bilingual_rows(path, key, languages)
+        else:
+            yield from _number(str(path), _file_lines(path, key, on_open))
+
+
+def _bilingual_rows(path: Path, key: str, languages: tuple[str, str]) -> Iterator[Row]:
+    """Yield the pairs of a file of TMX, XLIFF or PO."""
+    with _explain_errors(path, key):
+        try:
+            for number, source, target in read_pairs(path, languages):
+                yield Row(str(path), number, (source.encode(), target.encode()))
+        except UserError as error:
+            raise UserError(f"{key}={path}: {error}") from error
 
 
 @contextmanager

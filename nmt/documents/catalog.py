@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import yaml
 
-from nmt.documents.encodings import decode
+from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, mark_plain
 from nmt.errors import UserError

@@ -13,7 +13,7 @@ from html import escape, unescape
 from itertools import pairwise
 from typing import NamedTuple
 
-from nmt.documents.encodings import decode
+from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.html_tokens import EMPTY, INLINE, read_tokens
 from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk

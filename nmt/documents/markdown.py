@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from nmt.documents.encodings import decode
+from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.markdown_inline import Element, Reader, Writer
 from nmt.documents.markdown_parser import Item, MarkdownParser, describe

@@ -11,22 +11,18 @@ from typing import NamedTuple
 
 import polib
 
-from nmt.documents.encodings import decode
+from nmt.data.bilingual import decode_po, parse_po
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, mark_plain
 from nmt.errors import UserError
 
 _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
-_HEAD = 8192  # bytes in which a header names its encoding
 _FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
 _DEFAULT_FORMS = 2
 _MOST_FORMS = 9  # polib reads one digit; Arabic has six
 _HEADER = re.compile(r'^msgid ""\r?\nmsgstr (?:"[^\n]*(?:\n|\Z))+', re.MULTILINE)
 _LANGUAGE = re.compile(r'(["n]Language:)[^"\\\n]*')
 _TRANSLATION = re.compile(r"\s*(?:#~\s*)?msgstr\b")
-# polib needs a space after the signs of a comment.
-_COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
-_MOST_LINES = 5_000  # of one message: polib's time grows with their square
 _LINE_ENDS = dict.fromkeys(map(ord, "\x1c\x1d\x1e\x85\u2028\u2029"), " ")  # polib escapes others
 
 
@@ -59,7 +55,7 @@ class PoDocument:
         self._newline = "\r\n" if self._lines and self._lines[0].endswith("\r\n") else "\n"
         self._encoding = encoding
         self._language = options.target_language
-        self._messages = list(self._find_messages(_parse(text, self._lines)))
+        self._messages = list(self._find_messages(parse_po(text)))
         texts = [text for message in self._messages for text in message.texts]
         self.segments: Sequence[MarkedText] = [mark_plain(text) for text in texts]
 
@@ -69,7 +65,7 @@ class PoDocument:
         if not 1 <= forms <= _MOST_FORMS:
             raise UserError(f"Plural-Forms has nplurals={forms}: write 1 to {_MOST_FORMS}")
         for entry in catalogue:
-            begin = max(entry.linenum - 2, 0)  # from 1, and `_parse` adds a line
+            begin = max(entry.linenum - 2, 0)  # from 1, and `parse_po` adds a line
             if entry.obsolete:
                 continue
             has_plural = bool(entry.msgid_plural)
@@ -141,34 +137,6 @@ class PoDocument:
         return header if count else header.rstrip() + f'{newline}"Language: {tag}\\n"{newline}'
 
 
-def _parse(text: str, lines: list[str]) -> polib.POFile:
-    """Return what polib reads.
-
-    Raises:
-        UserError: it is damaged.
-    """
-    begin = 0
-    for number, line in enumerate(lines):
-        if line.lstrip("#~ \t").startswith("msg"):
-            begin = number
-        if number - begin > _MOST_LINES:
-            raise UserError(
-                f"a message has more than {_MOST_LINES} lines (line {begin + 1}): "
-                "is the document a gettext catalogue?"
-            )
-    text = _COMMENT.sub(r"\g<0> ", text.removeprefix("\ufeff"))
-    # polib would open a file whose name is the text. Without the comment, it can miss the end.
-    text = f"\n{text}\n#\n"
-    try:
-        return polib.pofile(text, encoding="utf-8")
-    except OSError as error:
-        match = re.search(r"line (\d+)\)(.*)", str(error))
-        place = f"in line {int(match[1]) - 1}{match[2]}" if match else ""
-        raise UserError(
-            f"the gettext catalogue has a syntax error {place}: correct it, msgfmt tells more"
-        ) from error
-
-
 def _is_translation(line: str) -> bool:
     """Whether a line is of the translation of a message, whose first line is known."""
     return bool(_TRANSLATION.match(line)) or line.lstrip("#~ \t").startswith('"')
@@ -192,6 +160,4 @@ def extract(data: bytes, options: DocumentOptions) -> PoDocument:
     Raises:
         UserError: it is damaged, or not in the encoding that its header names.
     """
-    match = _CHARSET.search(data[:_HEAD].decode("latin-1"))
-    charset = match[0] if match and match[0] != "CHARSET" else "utf-8"
-    return PoDocument(*decode(data, charset), options)
+    return PoDocument(*decode_po(data), options)

@@ -16,8 +16,8 @@ from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
+from nmt.data.encodings import decode
 from nmt.documents.cues import Cue, Sentence
-from nmt.documents.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.errors import UserError

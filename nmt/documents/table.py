@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
 
-from nmt.documents.encodings import decode
+from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, mark_plain
 from nmt.errors import UserError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nmt.documents.encodings import decode
+from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, mark_plain
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from nmt.data.languages import are_variants, covers_tag
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters
 from nmt.documents.xml import (
@@ -192,7 +193,7 @@ class _Exchange:
     def _edit_language(self, element: Element, name: str) -> list[tuple[int, int, str]]:
         """Return the edit that writes the target language."""
         language = self._options.target_language
-        if _covers(language, get_attribute(element, name)):
+        if covers_tag(language, get_attribute(element, name)):
             return []
         return [self._edit_tag(element, name, language)]
 
@@ -297,9 +298,9 @@ class _Tmx(_Exchange):
             if language in ("", "*all*"):
                 raise UserError("the TMX document names no source language: set it")
             variants = unit.findall(self._qualify("tuv"))
-            sources = [each for each in variants if _is_same(_get_language(each), language)]
+            sources = [each for each in variants if are_variants(_get_language(each), language)]
             target = self._options.target_language
-            if not sources or any(_is_same(_get_language(each), target) for each in variants):
+            if not sources or any(are_variants(_get_language(each), target) for each in variants):
                 continue
             source = self._find(sources[0], "seg")
             if source is not None:
@@ -359,15 +360,6 @@ def _classify_placeholder(element: Element) -> Inline:
 
 def _get_language(variant: Element) -> str:
     return get_attribute(variant, f"{_XML}lang") or get_attribute(variant, "lang")
-
-
-def _covers(language: str, tag: str) -> bool:
-    """Whether a tag is of a language: en covers en-GB."""
-    return f"{tag.lower()}-".replace("_", "-").startswith(f"{language.lower()}-".replace("_", "-"))
-
-
-def _is_same(tag: str, other: str) -> bool:
-    return _covers(tag, other) or _covers(other, tag)
 
 
 def _find_indent(text: str, end: int) -> str:

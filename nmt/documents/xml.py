@@ -12,25 +12,11 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from nmt.documents.encodings import decode
-from nmt.errors import UserError
+from nmt.data.safe_xml import decode_xml, parse_xml
 
 Element = Any  # lxml has no types
 Range = tuple[int, int]  # [begin, end) of the text of a document
 
-MAX_TAGS = 2_000_000  # an element takes up to 1 KB of memory and 50 µs
-
-_DECLARED = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z][\w.-]*)[\"']")
-# Those in which no sequence of bytes hides markup, and which decode in linear time.
-_ENCODINGS = re.compile(
-    r"utf-?8|(us-)?ascii|iso-?8859-?\d+|latin-?1|(windows-?|cp)125\d|koi8-[ru]"
-    r"|shift_jis|euc-(jp|kr)|gb(2312|k|18030)|big5",
-    re.IGNORECASE,
-)
-_INTERNAL_SUBSET = re.compile(
-    r"(?:\s++|<\?(?>.*?\?>)|<!--(?>.*?-->))*+<!DOCTYPE(?:[^\"'\[>]++|\"[^\"]*\"|'[^']*')*+\[",
-    re.DOTALL,
-)
 _MARKUP = re.compile(
     r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>", re.DOTALL
 )
@@ -62,14 +48,8 @@ class XmlText:
     """
 
     def __init__(self, data: bytes) -> None:
-        declared = _DECLARED.match(data.removeprefix(b"\xef\xbb\xbf"))
-        encoding = declared[1].decode() if declared else "utf-8"
-        if declared and not re.fullmatch(r"utf-?16(le|be)?", encoding, re.IGNORECASE):
-            _check_encoding(encoding)
-        self.text, self._encoding = decode(data, encoding)
-        if self.text.encode(self._encoding, "replace") != data:
-            raise UserError(f"the document is not plain {self._encoding}: convert it to UTF-8")
-        self.root: Element = _parse(self.text)
+        self.text, self._encoding = decode_xml(data)
+        self.root: Element = parse_xml(self.text)
         self.spans = _locate(self.text, self.root)
 
     def encode(self, text: str) -> bytes:
@@ -140,39 +120,6 @@ def local_name(element: Element, namespace: str | None) -> str:
         return ""
     name = etree.QName(element)
     return str(name.localname) if name.namespace == namespace else ""
-
-
-def _check_encoding(encoding: str) -> None:
-    if not _ENCODINGS.fullmatch(encoding):
-        raise UserError(f"the document's encoding {encoding} is unsupported: convert it to UTF-8")
-
-
-def _parse(text: str) -> Element:
-    """Return the root of a document; nothing outside of it is read, and no entity is expanded."""
-    text = text.removeprefix("\ufeff")
-    if text.count("<") > MAX_TAGS:
-        raise UserError(f"the document has more than {MAX_TAGS:,} tags: split it")
-    if _INTERNAL_SUBSET.match(text):
-        raise UserError("the document's DOCTYPE has definitions of its own: remove its [...]")
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        huge_tree=False,
-        load_dtd=False,
-        strip_cdata=False,
-        encoding="utf-8",  # of these bytes, whatever the declaration says
-    )
-    try:
-        root: Element = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
-        reason = " ".join(str(error.msg).split()).replace(", use XML_PARSE_HUGE option", "")
-        raise UserError(
-            f"the document is not well-formed XML ({reason}): repair it, or save it again"
-        ) from error
-    entity = next(root.iter(etree.Entity), None)
-    if entity is not None:
-        raise UserError(f"the document does not define {entity.text}: write the character instead")
-    return root
 
 
 def _locate(text: str, root: Element) -> dict[Element, Span]:

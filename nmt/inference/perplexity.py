@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
+from nmt.data.contexts import remove_contexts
+from nmt.data.encoded import fit_contexts
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.evaluation import run_with_progress
@@ -82,6 +84,8 @@ def score_with_progress(
     if not pairs:
         raise UserError("there is nothing to score: the set of pairs is empty")
     longest = translator.engine.max_length
+    segmenter = translator.segmenter
+    pairs = fit_contexts(pairs, translator.tokenizer, segmenter.max_tokens, segmenter.tags)
 
     def score(chunk: Sequence[Pair]) -> list[PairScore | None]:
         fits = [length <= longest for length in count_pair_tokens(translator.tokenizer, chunk)]
@@ -89,7 +93,8 @@ def score_with_progress(
         scores = iter(translator.score(fitting))
         return [next(scores) if fit else None for fit in fits]
 
-    scored = ScoredPairs(pairs, run_with_progress(partial(map, score), pairs, "scoring", console))
+    scores = run_with_progress(partial(map, score), pairs, "scoring", console)
+    scored = ScoredPairs(remove_contexts(pairs), scores)
     if len(scored.too_long) == len(pairs):
         raise UserError(
             f"there is nothing to score: every pair has a side of more than {longest - 1} tokens, "

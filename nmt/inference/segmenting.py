@@ -21,20 +21,17 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
-from nmt.text.annotations import TERM_MARKS
-from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.inference.sentence_reading import SentenceReader
+from nmt.text.case import LetterCase
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
     Kept,
-    find_spans,
     has_letters_outside,
-    keep_spans,
-    restore_spans,
 )
-from nmt.text.terms import Glossary, TermMatch
+from nmt.text.terms import Glossary
 
 # Marks after which a text is cut: ends of sentences first, then ends of clauses. Those of the first
 # column count only before white space (3.14 and 12:30 are not cut), those of the second everywhere.
@@ -67,13 +64,13 @@ def clean_input(text: str) -> str:
 class _Sentence(NamedTuple):
     """A sentence to translate."""
 
-    text: str  # cleaned, in the letter case that the model reads, without tag
-    kept: Kept  # the text with slots, as many as the tokenizer has
-    tag: str  # of the text, with the space after it, if any
-    space: str  # white space before it
+    text: str  # of `ReadSentence`, and so on
+    kept: Kept
     case: LetterCase
     is_copied: bool
-    context: str = ""  # the sentences before it, with the space after them
+    tag: str  # of the text, with the space after it, if any
+    space: str  # white space before it
+    context: str  # the sentences before it, with the space after them
 
 
 class Segmenter:
@@ -116,10 +113,8 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
-        # Whether the model was trained with annotations.
-        self.annotates_terms = all(len(ids) == 1 for ids in tokenizer.encode(TERM_MARKS))
+        self._reader = SentenceReader(tokenizer, words)
         self._has_warned = False
-        self._glossary: Glossary | None = None
 
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
@@ -128,8 +123,13 @@ class Segmenter:
         trained with annotations.
         """
         segmenter = copy(self)
-        segmenter._glossary = glossary
+        segmenter._reader = SentenceReader(self._tokenizer, self.words, glossary)
         return segmenter
+
+    @property
+    def annotates_terms(self) -> bool:
+        """Whether the model was trained with annotated terms."""
+        return self._reader.annotates_terms
 
     def segment(self, text: str) -> SegmentedText:
         """Return the segments of a text: none if it is empty or only white space."""
@@ -197,8 +197,8 @@ class Segmenter:
                 inside = clean_text(content[len(opening) : -len(closing)])
                 if inside:
                     begin, end, cleaned = begin + len(opening), end - len(closing), inside
-            sentence = self._read(cleaned, tag, space + piece[:begin])
-            sentences.append(sentence._replace(context=add_context("", previous)))
+            read, before = self._reader.read(cleaned), space + piece[:begin]
+            sentences.append(_Sentence(*read, tag, before, add_context("", previous)))
             previous.append(to_context(content))
             space = piece[end:]
         return sentences, space
@@ -217,51 +217,6 @@ class Segmenter:
         rest = text[begin + match.end() :]
         content = rest.lstrip()
         return match[0] + " " * (len(content) < len(rest)), space, content
-
-    def _read(self, text: str, tag: str, space: str) -> _Sentence:
-        """Return a sentence in the letter case that the model reads."""
-        spans = list(find_spans(text))
-        masked = keep_spans(text, spans) if spans else Kept(text, ())
-        case = recognize_case(masked.text)
-        # Where all words are capitalized, capitals do not tell names.
-        reads_case = self.words is not None or not self._tokenizer.lowercases
-        if case is not LetterCase.ORDINARY and reads_case:
-            text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
-        if self.words is not None:
-            if case is not LetterCase.ORDINARY:
-                spans = list(find_spans(text))
-            terms = [match[:2] for match in self._find_terms(text, spans)]
-            text = self.words.correct(text, [*spans, *terms])
-        spans = self._find_spans(text)
-        is_copied = not has_letters_outside(text, spans)
-        return _Sentence(text, self._keep(text, spans), tag, space, case, is_copied)
-
-    def _find_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the characters [begin, end) of the kept spans, unseen names among them."""
-        spans = list(find_spans(text))
-        terms = self._find_terms(text, spans)
-        # Where sources keep their case, capitals may be those of common words, as in German.
-        if self.words is not None and self._slots and self._tokenizer.lowercases:
-            spans += self.words.find_names(text, [*spans, *(match[:2] for match in terms)])
-        return sorted([*spans, *(match[:2] for match in terms if match.term.is_kept)])
-
-    def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
-        """Return the terms of a text that are not inside of kept spans."""
-        if self._glossary is None:
-            return []
-        return [
-            match
-            for match in self._glossary.find(text)
-            if not any(begin < match.end and match.begin < end for begin, end in spans)
-        ]
-
-    def _keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
-        """Return a text with slots, as many as the tokenizer has, and with annotated terms."""
-        has_slots = bool(self._slots and spans)
-        kept = keep_spans(text, spans, self._slots) if has_slots else Kept(text, ())
-        if self._glossary is None or not self.annotates_terms:
-            return kept
-        return kept._replace(text=self._glossary.annotate(kept.text))
 
     def _cut(self, sentence: _Sentence, ids: np.ndarray) -> list[Segment]:
         if len(ids) > self.max_tokens and sentence.context:
@@ -303,7 +258,7 @@ class Segmenter:
 
     def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
         """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
-        spans = self._find_spans(text) if self._slots else []
+        spans = self._reader.find_spans(text) if self._slots else []
         width = _WINDOW * room
         begin = 0
         while begin < len(text):
@@ -313,8 +268,8 @@ class Segmenter:
             if limit < len(text) or not self._fits(window, room):
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
-            part_spans = self._find_spans(part)
-            kept, ids = self._keep(part, part_spans), self._encode(part)
+            part_spans = self._reader.find_spans(part)
+            kept, ids = self._reader.keep(part, part_spans), self._encode(part)
             begin += end
             is_copied = not has_letters_outside(part, part_spans)
             if len(ids) <= room or is_copied:
@@ -342,7 +297,7 @@ class Segmenter:
         """Return the ends that are not inside a kept span."""
         if not self._slots:
             return ends
-        spans = self._find_spans(text)
+        spans = self._reader.find_spans(text)
         return [end for end in ends if _skip_span(end, spans) == end]
 
     def _fits(self, text: str, room: int) -> bool:
@@ -350,7 +305,9 @@ class Segmenter:
 
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
-        return self._tokenizer.encode([self._keep(text, self._find_spans(text)).text])[0]
+        return self._tokenizer.encode(
+            [self._reader.keep(text, self._reader.find_spans(text)).text]
+        )[0]
 
 
 def _replace_surrogates(text: str) -> str:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
+from nmt.config.sources import RUN, resolve_same_sources
 from nmt.data.caching import digest_texts
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.evaluation_sets import read_pairs
+from nmt.data.languages import are_variants
 from nmt.data.mixture import to_source_view
 from nmt.data.prepared import PreparedCorpus, load_prepared
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair
@@ -72,6 +74,50 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
     return tests
 
 
+def read_run_pairs(
+    config: DataConfig, readers: frozenset[Path] = frozenset()
+) -> dict[str, list[Pair]]:
+    """Read the training pairs of other runs, as the sources of kind ``run`` have them.
+
+    Args:
+        config: the ``data`` group.
+        readers: folders of the runs whose corpora are being read: none may be part of itself.
+
+    Returns:
+        Pairs from ``data.source_language`` to ``data.target_language``, by name of the source.
+
+    Raises:
+        UserError: a run or its corpus cannot be read, or it has other languages.
+    """
+    run_pairs = {}
+    languages = (config.source_language, config.target_language)
+    for name, source in resolve_same_sources(config).sources.items():
+        if source.kind != RUN:
+            continue
+        key = f"data.sources.{name}"
+        run = RunFolder.open(Path(str(source.run)).expanduser())
+        try:
+            if run.path.resolve() in readers:
+                raise UserError("it would be part of itself")
+            pairs = read_corpus(run, lambda line: None, readers).train
+        except UserError as error:
+            raise UserError(
+                f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "
+                f"without it: '~{key}'"
+            ) from error
+        run_languages = run.config.data.languages
+        if all(map(are_variants, run_languages, languages)):
+            run_pairs[name] = pairs
+        elif all(map(are_variants, run_languages, languages[::-1])):
+            run_pairs[name] = _reverse(pairs)
+        else:
+            raise UserError(
+                f"{key}.run={run.path} translates {' to '.join(run_languages)}, and this corpus "
+                f"is of {' and '.join(languages)}: name another run, or leave it out: '~{key}'"
+            )
+    return run_pairs
+
+
 def _reverse(pairs: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.target, pair.source) for pair in pairs]
 
@@ -81,10 +127,17 @@ def has_corpus_changed(run: RunFolder, corpus: Corpus) -> bool:
     return run.read_corpus_record().get("digests") != make_corpus_record(corpus)["digests"]
 
 
-def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
+def read_corpus(
+    run: RunFolder, log: Callable[[str], None], readers: frozenset[Path] = frozenset()
+) -> Corpus:
     """Read the corpus that a run was trained on; log a warning if it has changed since.
 
     Nothing is written, whatever the run's configuration says, since it may be untrusted.
+
+    Args:
+        run: the run.
+        log: called with progress messages.
+        readers: see `read_run_pairs`.
     """
     config = run.config
     if config.data.prepared is not None:
@@ -94,6 +147,7 @@ def read_corpus(run: RunFolder, log: Callable[[str], None]) -> Corpus:
             config.data,
             cache_dir=Path(config.cache_dir),
             tests=read_tests(config.data),
+            run_pairs=read_run_pairs(config.data, readers | {run.path.resolve()}),
             read_only=True,
             log=log,
         )

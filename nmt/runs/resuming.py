@@ -14,6 +14,8 @@ from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
 
+CORRECTIONS = "corrections"  # the name of conf/data/corrections.yaml
+
 
 @convert_hydra_errors()
 def compose_config(overrides: Sequence[str] = ()) -> Config:
@@ -51,6 +53,10 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
 
         manifest = read_manifest(Path(prepared).expanduser())
         apply_prepared(composed, overrides, manifest["configuration"], prepared)
+    if training.start_from is None and composed.data.get("name") == CORRECTIONS:
+        raise UserError(
+            f"data={CORRECTIONS} needs training.start_from=RUN, the run that made the translations"
+        )
     if training.start_from is not None:
         run = _open(composed.runs_dir, training.start_from)
         is_paired = (run.path / PAIR_FILE).is_file()

@@ -6,6 +6,7 @@ Every answer but the page, the metrics, documents and events is JSON; every erro
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from nmt.serving.answers import MAX_ATTENTION_WEIGHTS
+from nmt.serving.corrections import CorrectionFile, keep
 from nmt.serving.documents import Documents, describe_formats
 from nmt.serving.events import answer_events, wants_events
 from nmt.serving.limits import (
@@ -31,6 +33,8 @@ from nmt.serving.middleware import RequestMiddleware
 from nmt.serving.page import load_page
 from nmt.serving.problems import add_handlers
 from nmt.serving.schema import (
+    Correction,
+    CorrectionAnswer,
     DocumentRequest,
     Problem,
     TranslationRequest,
@@ -52,8 +56,20 @@ class About:
     scores: dict[str, dict[str, float | None]]  # metric -> value and half_width
 
 
-def make_app(translator: SegmentTranslator, about: About, limits: Limits) -> FastAPI:
-    """Build the application; its state holds the `Service`."""
+def make_app(
+    translator: SegmentTranslator,
+    about: About,
+    limits: Limits,
+    corrections: CorrectionFile | None = None,
+) -> FastAPI:
+    """Build the application; its state holds the `Service`.
+
+    Args:
+        translator: translates, and computes attention.
+        about: the run.
+        limits: of requests, batches and waiting times.
+        corrections: keeps corrections of translations; None: nothing is kept.
+    """
     metrics = Metrics()
     service = Service(translator, limits, metrics)
     languages = (about.source_language, about.target_language)
@@ -78,8 +94,10 @@ def make_app(translator: SegmentTranslator, about: About, limits: Limits) -> Fas
     app.state.service = service
     app.add_middleware(RequestMiddleware, limits=limits, metrics=metrics, policy=policy)
     add_handlers(app)
-    _add_routes(app, service, metrics, _make_info(translator, about, limits), page)
+    info = _make_info(translator, about, limits) | {"corrections": corrections is not None}
+    _add_routes(app, service, metrics, info, page)
     _add_documents(app, documents)
+    _add_corrections(app, limits, corrections)
     return app
 
 
@@ -151,3 +169,10 @@ def _add_documents(app: FastAPI, documents: Documents) -> None:
         query: Annotated[DocumentRequest, Query()], request: Request
     ) -> Response:
         return await documents.answer(query, request)
+
+
+def _add_corrections(app: FastAPI, limits: Limits, file: CorrectionFile | None) -> None:
+    @app.post("/corrections", responses={status: {"model": Problem} for status in (404, 507)})
+    async def correct(body: Correction) -> CorrectionAnswer:
+        limits.check_size([body.source, body.translation, body.correction], attention=False)
+        return CorrectionAnswer(lines=await asyncio.to_thread(keep, file, body))

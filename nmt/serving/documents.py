@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import HTTPException, Request, Response
 
-from nmt.documents.encodings import is_text_encoding
+from nmt.data.encodings import is_text_encoding
 from nmt.documents.files import read_lines, recode
 from nmt.documents.formats import (
     FORMATS,

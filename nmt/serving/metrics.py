@@ -11,7 +11,9 @@ from prometheus_client import (
     generate_latest,
 )
 
-_PATHS = ("/", "/documents", "/healthz", "/info", "/metrics", "/openapi.json", "/translate")
+_PATHS = frozenset(
+    "/ /corrections /documents /healthz /info /metrics /openapi.json /translate".split()
+)
 
 
 class Metrics:

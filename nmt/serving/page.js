@@ -4,6 +4,7 @@
 import { make } from "../viewer/browser/forms.js";
 import { crossRecord, strongest } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
+import { mountCorrections } from "./page_corrections.js";
 import { acceptFiles } from "./page_document.js";
 import { UNSURE, alignedWords, attendedWords, isUnsure, wordWeights } from "./page_words.js";
 
@@ -52,6 +53,8 @@ const viewer = mount($("viewer"), {
     relight();
   },
 });
+
+const corrections = mountCorrections($);
 
 function say(message, again = false) {
   $("message").textContent = message;
@@ -151,6 +154,7 @@ async function introduce() {
       make("option", { value: name }, `${name} (${terms})`)));
     $("glossaries").hidden = $("glossary").options.length === 1;
     $("file").accept = Object.values(info.formats).flat().join(",");
+    if (info.corrections) corrections.enable(info.target_language);
     $("run").textContent = [info.run, ...scores].join(" · ");
     return info;
   } catch {
@@ -169,6 +173,7 @@ function show(text, translation) {
   lines.source.replaceChildren();
   lines.target.replaceChildren();
   $("spoken").textContent = translation?.text ?? "";
+  corrections.show(text, translation?.text);
   $("attention").hidden = !translation;
   $("viewer").hidden = !attention;
   $("hint").textContent = "";

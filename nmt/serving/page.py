@@ -17,7 +17,7 @@ def load_page() -> tuple[str, str]:
     The policy allows this page's own script and style, and requests to this service.
     """
     style = inline_style(_FOLDER / "page.css")
-    scripts = ("page_words.js", "page_document.js", "page.js")
+    scripts = ("page_words.js", "page_corrections.js", "page_document.js", "page.js")
     script = inline_script(*(_FOLDER / name for name in scripts))
     page = (_FOLDER / "page.html").read_text(encoding="utf-8").format(style=style, script=script)
     return page, (

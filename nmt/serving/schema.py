@@ -51,10 +51,7 @@ class TranslationRequest(BaseModel):
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("text must be a string or a list of strings")
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError:
-            raise ValueError("text holds half of a surrogate pair") from None
+        _check_encodable("".join(texts), "text")
         return value
 
     @model_validator(mode="after")
@@ -78,6 +75,31 @@ class DocumentRequest(BaseModel):
         "", description="the encoding, if it is not UTF-8 and the document does not name it"
     )
     glossary: str = Field("", description="name of the glossary whose terms are used: see /info")
+
+
+class Correction(BaseModel):
+    """Body of `POST /corrections`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: str = Field(description="the text that was translated")
+    translation: str = Field(description="what the model made of it")
+    correction: str = Field(description="what it should have made of it")
+
+    @model_validator(mode="after")
+    def _has_text(self) -> Correction:
+        for name in ("source", "correction"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{name} must not be empty")
+        for name in ("source", "translation", "correction"):
+            _check_encodable(getattr(self, name), name)
+        return self
+
+
+class CorrectionAnswer(BaseModel):
+    """Answer to `POST /corrections`."""
+
+    lines: int = Field(description="number of lines written, one for each sentence")
 
 
 class AttentionWeights(BaseModel):
@@ -150,3 +172,10 @@ class Problem(BaseModel):
     """Answer to any request that was refused or failed."""
 
     error: str
+
+
+def _check_encodable(text: str, name: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} holds half of a surrogate pair") from None

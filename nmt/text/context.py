@@ -50,7 +50,7 @@ def remove_context(text: str, tags: Sequence[str] = ()) -> str:
 
 
 def to_context(sentence: str) -> str:
-    """Return a sentence as it stands in a context: in one line, without private characters."""
+    """Return a sentence for a context: in one line, without private characters."""
     return " ".join(_PRIVATE.sub(" ", sentence).split())
 
 

@@ -24,7 +24,7 @@ from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
 from nmt.inference.lexicon import Lexicon
-from nmt.runs.corpus import read_tests
+from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.text.source_words import SourceWords
 
 
@@ -37,6 +37,7 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
         config.data,
         cache_dir=Path(config.cache_dir),
         tests=read_tests(config.data),
+        run_pairs=read_run_pairs(config.data),
         rejected_file=Path(rejected) if rejected else None,
         log=console.print,
     )

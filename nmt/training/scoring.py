@@ -9,7 +9,10 @@ from pathlib import Path
 
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import TEST, Pair
+from nmt.errors import UserError
 from nmt.inference.evaluation import Evaluation, score_outputs, translate_with_progress
+from nmt.inference.lexicon import Lexicon
+from nmt.inference.quality_model import QualityModel
 from nmt.inference.translator import Translator
 from nmt.runs.folder import TEST_SCORES_FILE
 from nmt.startup.devices import gpus
@@ -67,11 +70,35 @@ def score_run(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
 
 
 def fit_confidence(session: Session, corpus: Corpus) -> None:
-    """Fit the confidence and the lexicon of a complete run: see `fit_run`."""
-    from nmt.inference.quality_fitting import fit_run
+    """Fit the confidence and the lexicon of a complete run: see `fit_run`.
 
+    With too few dev pairs, they are those of the run that it started from, if both have the same
+    vocabulary.
+    """
+    from nmt.inference.quality_fitting import LEAST_PAIRS, fit_run
+
+    training = session.config.training
+    has_start = training.start_from is not None and not training.new_vocabulary
+    if has_start and len(corpus.dev) < LEAST_PAIRS and _copy_confidence(session):
+        return
     began = time.monotonic()
     engine = "keras" if gpus() else "auto"
     if fit_run(session.folder, corpus, session.console.print, engine) is not None:
         seconds = time.monotonic() - began
         session.console.print(f"confidence fitted on the dev split in {seconds:.0f} s")
+
+
+def _copy_confidence(session: Session) -> bool:
+    """Copy confidence and lexicon of the run that it started from; return whether there are any."""
+    start = Path(str(session.config.training.start_from))
+    try:
+        parts = [Lexicon.load(start), QualityModel.load(start)]
+    except UserError as error:
+        session.console.print(f"no confidence: {error}")
+        return False
+    for part in parts:
+        if part is not None:
+            part.save(session.folder.path)
+    if any(parts):
+        session.console.print(f"the confidence is that of {start}")
+    return any(parts)

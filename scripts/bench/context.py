@@ -162,7 +162,7 @@ def list_contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
 
 
 def find_kind(text: str) -> str | None:
-    """Return the kind of the pronouns of an English text; None if it has none, or several kinds."""
+    """Return the kind of the pronouns of an English text; None: no kind, or several."""
     forms = {match[0].lower() for match in _PRONOUN.finditer(text)}
     kinds = [kind for kind in PRONOUNS if forms.intersection(PRONOUNS[kind])]
     return kinds[0] if len(kinds) == 1 else None

@@ -265,6 +265,21 @@ def test_a_run_with_a_damaged_configuration(tmp_path: Path) -> None:
 # --- Starting from another run ------------------------------------------------------------------
 
 
+def test_a_run_that_keeps_a_tokenizer_without_the_mark_of_contexts_has_none(
+    tmp_path: Path,
+) -> None:
+    ordered = (*TSV, "data.sources.pairs.ordered=true")
+    plain, context = (
+        Run(tmp_path / "runs" / str(count), *ordered, f"data.context={count}") for count in (0, 1)
+    )
+    again = (*ordered, "data.context=2", "training.new_vocabulary=false")
+    message = complaint(lambda: job(f"training.start_from={plain.path}", *again))
+    assert message.startswith("data.context=2 needs a tokenizer")
+    assert "training.new_vocabulary=true" in message
+    assert job(f"training.start_from={context.path}", *again).data.context == 2
+    assert job(f"training.start_from={plain.path}", *again[:-1]).data.context == 2
+
+
 def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "one", "data=tatoeba")
     start = f"training.start_from={run.path}"
@@ -273,3 +288,20 @@ def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: P
     assert job(start, *corpus, "data.reverse=true").data.languages == ("es", "en")
     named = job(start, *corpus, "data.source_language=ca", "data.target_language=en")
     assert named.data.languages == ("ca", "en")
+
+
+def test_a_run_that_learns_corrections_trains_as_the_other_did(tmp_path: Path) -> None:
+    shape = ("training.row_lengths=[32,64]", "training.batch_tokens=256", "training.accumulate=2")
+    run = Run(tmp_path / "one", "data=tatoeba", "model.dropout=0.2", *shape)
+    overrides = ("data=corrections", "data.path=a.tsv", f"training.start_from={run.path}")
+    config = job(*overrides)
+    assert config.data.sources["general"].run == str(run.path)
+    assert config.data.languages == ("es", "en")
+    assert (config.training.row_lengths, config.training.positions_per_update) == ([32, 64], 512)
+    assert (config.model.dropout, config.training.new_vocabulary) == (0.2, False)
+    changed = job(*overrides, "training.batch_tokens=128", "model.dropout=0.3")
+    assert (changed.training.row_lengths, changed.training.positions_per_update) == ([64], 128)
+    assert changed.model.dropout == 0.3
+    without_run = job(*overrides, "~data.sources.general")
+    assert without_run.model.dropout is None
+    assert list(without_run.data.sources) == ["corrections"]

@@ -15,6 +15,7 @@ from nmt.data.noise import BatchNoise, PackedPair, count_tokens
 from nmt.data.splitting import Pair
 from nmt.data.tokenizer import EOS, SentencePieceTokenizer
 from nmt.data.tokenizer_training import list_texts, train_tokenizer
+from nmt.text.context import CONTEXT_MARK, split_context
 
 pytestmark = pytest.mark.xdist_group("tokenizers")
 
@@ -171,3 +172,27 @@ def test_weights_stay_with_their_pairs(tokenizer: SentencePieceTokenizer) -> Non
                     [weight] = set(batch["weights"][row][places].tolist())
                     [weights[weight]] = tokenizer.target.decode([batch["labels"][row][places]])
         assert weights == {number: pair.target for number, pair in enumerate(PAIRS[:18], 1)}
+
+
+@pytest.mark.parametrize("tag", ["", "<2en> "])
+def test_a_context_does_not_change_and_its_pair_is_not_joined(
+    tokenizer: SentencePieceTokenizer, tag: str
+) -> None:
+    config = TokenizerConfig("unigram", 400, 0, 1.0, lowercase_source=True, slots=4)
+    marked = train_tokenizer(config, list_texts(config, PAIRS), str, ["<2en>", CONTEXT_MARK])
+    assert isinstance(marked, SentencePieceTokenizer)
+    context = f"{tag}marta tiene tres gatos en su jardín. {CONTEXT_MARK} "
+    pairs = [
+        pair_of(marked, f"{before}ana tiene muchos gatos.", "Ana has many cats.")
+        for before in (context, context.replace("tres", "dos"))
+    ]
+    noise = make_noise(marked, joined=1.0)
+    assert noise.change(pairs, 200, (0,)) == pairs
+    noise = make_noise(marked, typos=1.0, spans=0.5, quotes=0.5)
+    sentences = set()
+    for number in range(40):
+        [changed] = noise.change(pairs[:1], 200, (number,))
+        before, sentence = split_context(marked.decode([changed.source])[0])
+        assert before == context
+        sentences.add(sentence)
+    assert len(sentences) > 20

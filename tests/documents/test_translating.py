@@ -22,26 +22,29 @@ from nmt.inference.contract import SearchRequest
 from nmt.inference.results import Translation, Word
 from nmt.inference.term_report import TermReport
 from nmt.inference.translator import Translator
-from nmt.text.context import NO_CONTEXT, PreviousSentences
+from nmt.text.context import CONTEXT_MARK, PreviousSentences, split_context
 from nmt.text.words import find_words
 
 
 class Backwards:
     """Translates by writing the words in reverse order, in capitals."""
 
-    def __init__(self, *, aligns: bool = True) -> None:
+    def __init__(self, *, aligns: bool = True, context: int = 0) -> None:
         self.calls: list[tuple[str, bool]] = []
         self.aligns = aligns
+        self.context = context
 
     def begin_document(self) -> PreviousSentences:
-        return NO_CONTEXT
+        return PreviousSentences(self.context, "es")
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: SearchRequest
     ) -> Iterator[list[list[Translation]]]:
         for texts in chunks:
             self.calls += [(text, request.words) for text in texts]
-            yield [[self.translate(text, aligns=request.words and self.aligns)] for text in texts]
+            aligns = request.words and self.aligns
+            sources = [split_context(text)[1] for text in texts]
+            yield [[self.translate(source, aligns=aligns)] for source in sources]
 
     def translate(self, source: str, *, aligns: bool) -> Translation:
         words: list[Word] = []
@@ -100,6 +103,30 @@ def test_lines_are_translated_one_by_one() -> None:
     assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
     assert advanced == [(0, 4), (3, 4), (4, 4)]
     assert (report.segments, report.lost_spans) == (4, ("7",))
+
+
+def test_texts_are_read_behind_those_before_them_whether_or_not_they_are_aligned() -> None:
+    page = "<p>Uno <b>dos</b> tres</p><p>Seis</p><p>Uno</p><p>Seis</p><p>Uno</p>"
+    backwards = Backwards(context=1)
+    data, _ = translate_document(
+        extract(page.encode(), "html", DocumentOptions()), backwards.translator
+    )
+    assert data.decode() == "<p>TRES <b>DOS</b> UNO</p><p>SEIS</p><p>UNO</p><p>SEIS</p><p>UNO</p>"
+    # In another context, the same text is another one.
+    assert backwards.calls == [
+        (f"Uno dos tres {CONTEXT_MARK} Seis", False),
+        (f"Seis {CONTEXT_MARK} Uno", False),
+        (f"Uno {CONTEXT_MARK} Seis", False),
+        ("Uno dos tres", True),
+    ]
+
+
+def test_an_empty_line_begins_another_document() -> None:
+    backwards = Backwards(context=1)
+    data, _ = translate_lines(["Uno", "Dos", "", "Tres"], backwards.translator)
+    assert data.decode() == "UNO\nDOS\n\nTRES\n"
+    texts = [text for text, _ in backwards.calls]
+    assert texts == ["Uno", f"Uno {CONTEXT_MARK} Dos", "", "Tres"]
 
 
 def test_a_text_whose_translation_is_empty_stays() -> None:

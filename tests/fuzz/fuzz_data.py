@@ -102,7 +102,9 @@ def prepare_corpus(folder: Path) -> Prepared:
             name="tsv",
             source_language="es",
             target_language="en",
-            sources={"pairs": SourceConfig("tsv", path=str(path), tag=tag)},
+            sources={
+                "pairs": SourceConfig("tsv", path=str(path), tag=tag, ordered=data.ConsumeBool())
+            },
             min_words=data.ConsumeIntInRange(1, 2),
             max_words=8,
             max_characters=40,
@@ -115,6 +117,7 @@ def prepare_corpus(folder: Path) -> Prepared:
             reverse=data.ConsumeBool(),
             temperature=None,
             stages=[],
+            context=data.ConsumeIntInRange(0, 2),
         )
         path.write_bytes(rest(data))
         with suppress(UserError):  # it is not UTF-8

@@ -20,6 +20,7 @@ from nmt.errors import UserError
 from nmt.inference.joining import join_texts
 from nmt.inference.segmenting import Segmenter
 from nmt.text.case import LetterCase
+from nmt.text.context import CONTEXT_MARK, PreviousSentences, add_context
 from nmt.text.spans import SLOTS, is_intact
 
 pytest_plugins = ("random_translator",)
@@ -343,3 +344,71 @@ def test_the_segments_of_any_text_are_the_text(
             parts = [part for segment in segments for part in (segment.space, segment.written)]
             shown = clean_text("".join([*parts, cut_text.end]))
             assert shown.replace(" ", "") == clean_text(text).replace(" ", "")
+
+
+@pytest.fixture(scope="module")
+def marked() -> Tokenizer:
+    """Reserves the mark of contexts and a tag."""
+    texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
+    config = TokenizerConfig("unigram", 500, 0, 0.9998, True, 3)
+    return train_tokenizer(config, texts, str, ["<2en>", CONTEXT_MARK])
+
+
+def read_by(segmenter: Segmenter, tokenizer: Tokenizer, text: str) -> list[str]:
+    """Return what the model reads of a text, segment by segment."""
+    return tokenizer.decode([segment.ids for segment in segmenter.segment(text).segments])
+
+
+@pytest.mark.parametrize("tag", ["", "<2en> "])
+def test_a_sentence_is_read_behind_the_sentences_before_it(marked: Tokenizer, tag: str) -> None:
+    segmenter = Segmenter(marked, 63, ["<2en>"], language="es", context=1)
+    text = tag + add_context("Ella ríe. Luis no.", ["Ana vino.", "Era tarde."])
+    assert read_by(segmenter, marked, text) == [
+        f"{tag}era tarde. {CONTEXT_MARK} ella ríe.",
+        f"{tag}ella ríe. {CONTEXT_MARK} luis no.",
+    ]
+    for segment, written in zip(
+        segmenter.segment(text).segments, ["Ella ríe.", "Luis no."], strict=True
+    ):
+        assert segment.written == written
+        [before] = marked.decode([segment.ids[: segment.context_size]])
+        assert before.endswith(CONTEXT_MARK)
+        assert marked.decode([segment.sentence_ids]) == [written.lower()]
+
+
+def test_without_a_context_the_ids_are_those_of_the_sentence(marked: Tokenizer) -> None:
+    plain, reading = (Segmenter(marked, 63, language="es", context=count) for count in (0, 1))
+    first = reading.segment("Ella ríe. Luis no.").segments[0]
+    assert first.ids.tolist() == plain.segment("Ella ríe.").segments[0].ids.tolist()
+    assert first.context_size == 0
+    # A run without contexts takes the mark for a kept span, as it takes every private character.
+    [segment] = plain.segment(f"Ella {CONTEXT_MARK} ríe.").segments
+    assert segment.spans == (CONTEXT_MARK,)
+
+
+def test_a_context_without_room_is_left_out_and_the_sentence_stays_whole(
+    marked: Tokenizer,
+) -> None:
+    sentence = "mañana vamos a la playa con mi hermana"
+    room = len(marked.encode([sentence])[0])
+    text = add_context(sentence, ["Hoy hace buen tiempo."])
+    [whole] = Segmenter(marked, room, language="es", context=1).segment(text).segments
+    assert marked.decode([whole.ids]) == [sentence]
+    assert whole.context_size == 0
+    [extended] = Segmenter(marked, 3 * room, language="es", context=1).segment(text).segments
+    assert len(extended.ids) > room
+
+
+def test_kept_spans_are_those_of_the_sentence(marked: Tokenizer) -> None:
+    text = add_context("Son 12.", ["Vino a las 12:30."])
+    [segment] = Segmenter(marked, 63, language="es", context=1).segment(text).segments
+    assert segment.spans == ("12",)
+    assert marked.decode([segment.ids]) == [f"vino a las 12:30. {CONTEXT_MARK} son {SLOTS[0]}."]
+
+
+def test_texts_of_a_document_are_read_as_one_text_is(marked: Tokenizer) -> None:
+    segmenter = Segmenter(marked, 63, language="es", context=2)
+    sentences = ["Ana vino.", "Ella ríe.", "¿Qué hora es?", "Tengo 3 libros."]
+    previous = PreviousSentences(2, "es")
+    by_text = [read_by(segmenter, marked, previous.add_to(each))[0] for each in sentences]
+    assert by_text == read_by(segmenter, marked, " ".join(sentences))

@@ -20,6 +20,7 @@ from nmt.inference.results import TermUse, Word
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
+from nmt.serving.corrections import CorrectionFile
 from nmt.serving.limits import Limits
 from nmt.text.context import NO_CONTEXT, PreviousSentences
 from nmt.text.terms import Glossary, Term
@@ -249,6 +250,10 @@ class Running:
         content = json.dumps(body) if isinstance(body, dict) else body
         return self.ask("POST", "/translate", content, {"Content-Type": "application/json"})
 
+    def correct(self, **body: Any) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        return self.ask("POST", "/corrections", json.dumps(body), headers)
+
     def translate(self, text: str | list[str], **options: Any) -> Any:
         answer = self.post({"text": text, **options})
         assert answer.status == 200, answer.body
@@ -271,13 +276,16 @@ def until(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def serving(
-    translator: Any = None, max_connections: int = 100, **changed: Any
+    translator: Any = None,
+    max_connections: int = 100,
+    corrections: CorrectionFile | None = None,
+    **changed: Any,
 ) -> Iterator[Running]:
     """Run the application on a free port, in a thread; with a fake translator if none is given."""
     translator = translator or FakeTranslator()
     limits = replace(LIMITS, **changed)
     http = limited_protocol(limits.timeout_s, max_connections)
-    app = make_app(translator, ABOUT, limits)
+    app = make_app(translator, ABOUT, limits, corrections)
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, http=http, ws="none", lifespan="on", log_config=None)
     )

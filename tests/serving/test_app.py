@@ -886,7 +886,8 @@ def test_metrics_count_what_happened() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
-    assert set(described["paths"]) == {"/translate", "/documents", "/healthz", "/info"}
+    paths = {"/translate", "/documents", "/corrections", "/healthz", "/info"}
+    assert set(described["paths"]) == paths
     parameters = described["paths"]["/documents"]["post"]["parameters"]
     names = {each["name"] for each in parameters}
     assert names == {"name", "format", "columns", "encoding", "glossary"}

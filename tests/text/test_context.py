@@ -1,4 +1,4 @@
-"""Sentences before a text: what is remembered, what is put before it, and how it is told apart."""
+"""Sentences before a text: which are remembered, and how a context is separated from its text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = st.lists(st.text("abcñ.", min_size=1, max_size=90), min_size=1, max_siz
 
 
 @given(WORDS, st.lists(WORDS, max_size=4))
-def test_a_context_is_told_apart_from_its_text(text: str, previous: list[str]) -> None:
+def test_a_context_is_separated_from_its_text(text: str, previous: list[str]) -> None:
     extended = add_context(text, previous)
     context, sentence = split_context(extended)
     assert context + sentence == extended
@@ -40,7 +40,7 @@ def test_of_a_long_context_the_end_stays_in_whole_words() -> None:
     assert kept == words[-len(kept) :]
 
 
-def test_as_many_sentences_are_remembered_as_are_asked_for() -> None:
+def test_the_configured_number_of_sentences_is_remembered() -> None:
     lines = ["Ana vino. Luis no.", "Ella ríe.", "Él llora."]
     contexts = [split_context(line)[0] for line in add_contexts(lines, PreviousSentences(2, "es"))]
     assert contexts == [

@@ -1,0 +1,198 @@
+"""Pairs of files that hold a text beside its translation: TMX, XLIFF and gettext's PO.
+
+Translators work on such files in tools of their own. Only finished translations are pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nmt.data.encodings import decode
+from nmt.data.languages import are_variants
+from nmt.data.safe_xml import decode_xml, parse_xml
+from nmt.errors import UserError
+from nmt.text.sentence_pairs import align_sentences
+
+if TYPE_CHECKING:
+    import polib
+
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_TEXT_ELEMENTS = {"g", "hi", "mrk", "pc"}  # other inline elements hold codes
+_LINE_BREAKS = {"lb", "pb", "xlf:lb", "xlf:pb"}
+# States of a translation that somebody has still to make or to check: XLIFF 1.2, 2.0.
+_UNFINISHED = re.compile(r"new|needs-.*|initial")
+
+_CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
+_HEAD = 8192  # bytes in which the header of a catalogue names its encoding
+# polib needs a space after the signs of a comment.
+_COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+_MOST_LINES = 5_000  # of one message: polib's time grows with their square
+
+
+class BilingualText(NamedTuple):
+    """A text and its translation, as a file has them: either may be several sentences."""
+
+    line: int  # of the file, from 1
+    source: str
+    target: str
+
+
+def is_bilingual(path: Path) -> bool:
+    """Whether a file name is that of TMX, XLIFF or PO."""
+    return path.suffix.lower() in _READERS
+
+
+def read_pairs(path: Path, languages: tuple[str, str]) -> Iterator[tuple[int, str, str]]:
+    """Yield line, source and target of each finished translation, sentence by sentence.
+
+    A text of several sentences stays whole if its translation has another number of them. Inline
+    codes are removed. Empty translations, and those that equal their source, are left out.
+
+    Args:
+        path: a file whose name `is_bilingual`.
+        languages: BCP 47 tags of source and target; variants match (en, en-GB).
+
+    Raises:
+        UserError: the file is damaged or hostile, it is of other languages, or a library that reads
+            it is missing.
+        OSError: it cannot be read.
+    """
+    try:
+        for text in _READERS[path.suffix.lower()](path.read_bytes(), languages):
+            if text.source.strip() != text.target.strip() and text.target.strip():
+                for pair in align_sentences(text.source, text.target, languages):
+                    yield text.line, *pair
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{path.suffix} needs {error.name}: pip install 'nmt[documents]'"
+        ) from error
+
+
+def _read_tmx(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
+    for unit in _read_root(data, "tmx").iter("{*}tu"):
+        sides = []
+        for language in languages:
+            variants = (
+                variant.find("{*}seg")
+                for variant in unit.iterfind("{*}tuv")
+                if are_variants(variant.get(_LANG) or variant.get("lang", ""), language)
+            )
+            sides.append(next((seg for seg in variants if seg is not None), None))
+        source, target = sides
+        if source is not None and target is not None:
+            yield BilingualText(unit.sourceline, _read_text(source), _read_text(target))
+
+
+def _read_xliff(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
+    """Yield the finished translations of XLIFF 1.2 and 2.0."""
+    root = _read_root(data, "xliff")
+    _check_languages((root.get("srcLang"), root.get("trgLang")), languages)
+    for file in root.iter("{*}file"):
+        _check_languages((file.get("source-language"), file.get("target-language")), languages)
+    for unit in root.iter("{*}trans-unit", "{*}segment"):
+        source, target = unit.find("{*}source"), unit.find("{*}target")
+        if source is None or target is None:
+            continue
+        state = target.get("state") or unit.get("state", "")
+        if unit.get("approved") == "yes" or not _UNFINISHED.fullmatch(state):
+            yield BilingualText(unit.sourceline, _read_text(source), _read_text(target))
+
+
+def _read_po(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
+    """Yield the translations of a catalogue that are neither fuzzy nor obsolete."""
+    catalogue = parse_po(decode_po(data)[0])
+    _check_languages((None, catalogue.metadata.get("Language")), languages)
+    for entry in catalogue.translated_entries():
+        forms = entry.msgstr_plural
+        line = entry.linenum - 1  # see `parse_po`
+        # The first form is of one thing, the last of many; some languages have only one form.
+        if len(forms) != 1:
+            yield BilingualText(line, entry.msgid, forms[0] if forms else entry.msgstr)
+        if forms:
+            yield BilingualText(line, entry.msgid_plural, forms[max(forms)])
+
+
+_Reader = Callable[[bytes, tuple[str, str]], Iterator[BilingualText]]
+_READERS: dict[str, _Reader] = {
+    ".tmx": _read_tmx,
+    ".xlf": _read_xliff,
+    ".xliff": _read_xliff,
+    ".po": _read_po,
+}
+
+
+def _read_root(data: bytes, name: str) -> Any:
+    """Return the root of a document, which must have this name."""
+    root = parse_xml(decode_xml(data)[0])
+    if _local_name(root) != name:
+        raise UserError(f"its root is <{_local_name(root)}> and not <{name}>: rename the file")
+    return root
+
+
+def _read_text(element: Any) -> str:
+    """Return the text of an element without inline codes; the parser limits the depth."""
+    parts = [element.text or ""]
+    for child in element:
+        if _local_name(child) in _TEXT_ELEMENTS:
+            parts.append(_read_text(child))
+        elif _LINE_BREAKS & {child.get(name) for name in ("ctype", "type", "subType")}:
+            parts.append("\n")
+        parts.append(child.tail or "")
+    return "".join(parts)
+
+
+def _local_name(element: Any) -> str:
+    """Return the name of an element; empty for comments and instructions."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _check_languages(named: tuple[str | None, str | None], languages: tuple[str, str]) -> None:
+    for side, tag, language in zip(("source", "target"), named, languages, strict=True):
+        if tag and not are_variants(tag, language):
+            raise UserError(
+                f"its {side} language is {tag}, and data.{side}_language={language}: choose a file "
+                "in the run's languages"
+            )
+
+
+def decode_po(data: bytes) -> tuple[str, str]:
+    """Return the text of a catalogue, and the encoding that gives its bytes back.
+
+    Raises:
+        UserError: it is not in the encoding that its header names.
+    """
+    match = _CHARSET.search(data[:_HEAD].decode("latin-1"))
+    return decode(data, match[0] if match and match[0] != "CHARSET" else "utf-8")
+
+
+def parse_po(text: str) -> polib.POFile:
+    """Return what polib reads; its line numbers are greater by one.
+
+    Raises:
+        UserError: the catalogue is damaged, or a message too long.
+    """
+    import polib
+
+    begin = 0
+    for number, line in enumerate(text.splitlines()):
+        if line.lstrip("#~ \t").startswith("msg"):
+            begin = number
+        if number - begin > _MOST_LINES:
+            raise UserError(
+                f"a message has more than {_MOST_LINES} lines (line {begin + 1}): "
+                "is the document a gettext catalogue?"
+            )
+    text = _COMMENT.sub(r"\g<0> ", text.removeprefix("\ufeff"))
+    # polib would open a file whose name is the text. Without the comment, it can miss the end.
+    text = f"\n{text}\n#\n"
+    try:
+        return polib.pofile(text, encoding="utf-8")
+    except OSError as error:
+        match = re.search(r"line (\d+)\)(.*)", str(error))
+        place = f"in line {int(match[1]) - 1}{match[2]}" if match else ""
+        raise UserError(
+            f"the gettext catalogue has a syntax error {place}: correct it, msgfmt tells more"
+        ) from error

@@ -1,0 +1,98 @@
+"""Sentences as a model reads them: letter case, typing errors, kept spans and terms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.text.annotations import TERM_MARKS
+from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.source_words import SourceWords
+from nmt.text.spans import (
+    SLOTS,
+    Kept,
+    find_spans,
+    has_letters_outside,
+    keep_spans,
+    restore_spans,
+)
+from nmt.text.terms import Glossary, TermMatch
+
+
+class ReadSentence(NamedTuple):
+    """A sentence as a model reads it."""
+
+    text: str  # cleaned, in the letter case that the model reads
+    kept: Kept  # the text with slots, as many as the tokenizer has, and with annotated terms
+    case: LetterCase  # of the given sentence
+    is_copied: bool  # nothing but kept spans and marks
+
+
+class SentenceReader:
+    """Prepares sentences for a model.
+
+    Args:
+        tokenizer: of the model.
+        words: of the training sources: typing errors in unknown ones are corrected, and unknown
+            names are kept spans. None: not known.
+        glossary: whose terms are neither corrected nor kept as names; those that are not translated
+            are kept spans. None: no terms.
+
+    Attributes:
+        annotates_terms: whether the model was trained with annotations, so that terms get them.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, words: SourceWords | None, glossary: Glossary | None = None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._words = words
+        self._glossary = glossary
+        self._slots = SLOTS[: tokenizer.slots]
+        self.annotates_terms = all(len(ids) == 1 for ids in tokenizer.encode(TERM_MARKS))
+
+    def read(self, text: str) -> ReadSentence:
+        """Return a cleaned sentence in the letter case that the model reads."""
+        spans = list(find_spans(text))
+        masked = keep_spans(text, spans) if spans else Kept(text, ())
+        case = recognize_case(masked.text)
+        # Where all words are capitalized, capitals do not tell names.
+        reads_case = self._words is not None or not self._tokenizer.lowercases
+        if case is not LetterCase.ORDINARY and reads_case:
+            text = restore_spans(to_sentence_case(masked.text, case), masked.values)[0]
+        if self._words is not None:
+            if case is not LetterCase.ORDINARY:
+                spans = list(find_spans(text))
+            terms = [match[:2] for match in self._find_terms(text, spans)]
+            text = self._words.correct(text, [*spans, *terms])
+        spans = self.find_spans(text)
+        is_copied = not has_letters_outside(text, spans)
+        return ReadSentence(text, self.keep(text, spans), case, is_copied)
+
+    def find_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the characters [begin, end) of the kept spans, unseen names among them."""
+        spans = list(find_spans(text))
+        terms = self._find_terms(text, spans)
+        # Where sources keep their case, capitals may be those of common words, as in German.
+        if self._words is not None and self._slots and self._tokenizer.lowercases:
+            spans += self._words.find_names(text, [*spans, *(match[:2] for match in terms)])
+        return sorted([*spans, *(match[:2] for match in terms if match.term.is_kept)])
+
+    def keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
+        """Return a text with slots, as many as the tokenizer has, and with annotated terms."""
+        has_slots = bool(self._slots and spans)
+        kept = keep_spans(text, spans, self._slots) if has_slots else Kept(text, ())
+        if self._glossary is None or not self.annotates_terms:
+            return kept
+        return kept._replace(text=self._glossary.annotate(kept.text))
+
+    def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
+        """Return the terms of a text that are not inside of kept spans."""
+        if self._glossary is None:
+            return []
+        return [
+            match
+            for match in self._glossary.find(text)
+            if not any(begin < match.end and match.begin < end for begin, end in spans)
+        ]

@@ -1,0 +1,100 @@
+"""The page in a browser: translations are corrected where the service keeps corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CHROMIUM
+from fake_service import Running, serving
+
+from nmt.serving.corrections import CorrectionFile
+
+api = pytest.importorskip("playwright.sync_api")
+
+PATIENCE = 60_000  # ms, on a busy machine
+pytestmark = [
+    pytest.mark.xdist_group("serving"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api.expect.set_options(timeout=PATIENCE)
+    with api.sync_playwright() as playwright:
+        # Root in a container cannot use the sandbox.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "corrections.tsv"
+
+
+@pytest.fixture
+def service(table: Path) -> Iterator[Running]:
+    with serving(corrections=CorrectionFile(table, ("es", "en"))) as running:
+        yield running
+
+
+def open_page(browser: Any, running: Running) -> Any:
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(running.url)
+    page.locator("#source").fill("la casa")
+    page.locator("#target-words .word").first.wait_for()
+    return page
+
+
+def test_a_correction_is_written_and_saved(browser: Any, service: Running, table: Path) -> None:
+    page = open_page(browser, service)
+    field, state = page.get_by_label("Correction", exact=True), page.locator("#correction-state")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    api.expect(field).to_be_focused()
+    api.expect(field).to_have_value("house the")
+    api.expect(field).to_have_attribute("lang", "en")
+    api.expect(page.locator("#target-words")).to_be_hidden()
+    field.fill("the house")
+    page.get_by_role("button", name="Save correction").click()
+    api.expect(state).to_have_text("Correction saved.")
+    api.expect(state).to_have_attribute("role", "status")
+    api.expect(page.get_by_role("button", name="Correct", exact=True)).to_be_focused()
+    api.expect(page.locator("#target-words")).to_be_visible()
+    assert table.read_text(encoding="utf-8").startswith("la casa\tthe house\thouse the\t")
+    page.close()
+
+
+def test_what_is_refused_can_be_written_again(browser: Any, service: Running, table: Path) -> None:
+    page = open_page(browser, service)
+    field, state = page.get_by_label("Correction", exact=True), page.locator("#correction-state")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    field.fill(" ")
+    page.get_by_role("button", name="Save correction").click()
+    api.expect(state).to_have_text("Not saved: correction must not be empty")
+    api.expect(field).to_be_visible()
+    field.press("Escape")
+    api.expect(field).to_be_hidden()
+    api.expect(state).to_have_text("")
+    page.get_by_role("button", name="Correct", exact=True).click()
+    api.expect(field).to_have_value("house the")
+    # Another text is another translation.
+    page.locator("#source").fill("Hola")
+    api.expect(field).to_be_hidden()
+    api.expect(page.locator("#target-words")).to_have_text("hello")
+    page.locator("#source").fill("")
+    api.expect(page.locator("#correcting")).to_be_hidden()
+    assert table.read_bytes() == b""
+    page.close()
+
+
+def test_nothing_is_offered_by_a_service_that_keeps_none(browser: Any) -> None:
+    with serving() as running:
+        page = open_page(browser, running)
+        api.expect(page.locator("#title")).to_have_text("Spanish → English")
+        api.expect(page.locator("#correcting")).to_be_hidden()
+        page.close()
