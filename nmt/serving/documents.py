@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from io import BytesIO
@@ -285,7 +285,7 @@ class _Job:
             self._emit("progress", {"done": done, "total": total})
 
 
-def describe_formats() -> dict[str, Sequence[str]]:
+def describe_formats() -> Mapping[str, Sequence[str]]:
     """Return the endings of file names by format, as ``/info`` shows them."""
     return {LINES: (), **{name: each.extensions for name, each in FORMATS.items()}} | {
         "text": (_PLAIN_TEXT,)
