@@ -175,7 +175,7 @@ class Segmenter:
         context = ""
         if self.context:
             context, text = split_context(text)
-        previous = deque(filter(None, map(str.strip, context.split(CONTEXT_MARK))), self.context)
+        previous = deque(filter(None, map(clean_text, context.split(CONTEXT_MARK))), self.context)
         sentences: list[_Sentence] = []
         for piece in [text] if self.unit == "line" else split_sentences(text, self.language):
             content = piece.strip()
@@ -198,7 +198,7 @@ class Segmenter:
                     begin, end, cleaned = begin + len(opening), end - len(closing), inside
             read, before = self._reader.read(cleaned), space + piece[:begin]
             sentences.append(_Sentence(*read, tag, before, add_context("", previous)))
-            previous.append(to_context(content))
+            previous.append(to_context(clean_text(content)))
             space = piece[end:]
         return sentences, space
 
