@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,19 @@ from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
 from nmt.text.annotations import find_annotations
 from nmt.text.spans import SLOTS
-from nmt.text.terms import Glossary, TermMatch
+from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
 _MOST_TERMS = 8  # of a segment: each that is forced costs another search
 _ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
-_CERTAIN = 0.5  # weight of an alignment below which other places are tried
+_CERTAIN = 0.2  # weight of an alignment below which other places are tried
 _PLACES = 3
+
+
+class _Candidate(NamedTuple):
+    number: int  # index of a segment
+    term: Term
+    begin: str  # what its output may begin with: up to the end of the term
 
 
 class TermForcer:
@@ -86,15 +93,15 @@ class TermForcer:
                 [segments[i].ids for i in chosen],
                 [np.asarray(outputs[i][0].tokens[:-1], np.int32) for i in chosen],
             )
-            candidates = []
+            candidates: list[_Candidate] = []
             for i, weights in zip(chosen, alignments, strict=True):
                 match, texts = self._insert_first(
                     segments[i], outputs[i][0], lacking[i], begins[i], weights
                 )
                 lacking[i].remove(match)
-                candidates += [(i, text) for text in texts]
-            for i, (begin, hypotheses) in self._search(candidates, segments).items():
-                begins[i], outputs[i] = begin, hypotheses
+                candidates += [_Candidate(i, match.term, text) for text in texts]
+            for candidate, hypotheses in self._search(candidates, segments):
+                begins[candidate.number], outputs[candidate.number] = candidate.begin, hypotheses
         return outputs
 
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
@@ -183,41 +190,47 @@ class TermForcer:
         ]
 
     def _search(
-        self, candidates: Sequence[tuple[int, str]], segments: Sequence[Segment]
-    ) -> dict[int, tuple[str, list[Hypothesis]]]:
-        """Search for outputs that begin with given texts.
+        self, candidates: Sequence[_Candidate], segments: Sequence[Segment]
+    ) -> list[tuple[_Candidate, list[Hypothesis]]]:
+        """Return the most probable candidate of each segment that fits, and its hypotheses.
 
         Args:
-            candidates: indices of segments, and texts that their outputs may begin with.
+            candidates: some for each segment.
             segments: all segments.
-
-        Returns:
-            By index, the text whose output has the highest score, and the hypotheses.
         """
-        encoded = self._tokenizer.target.encode([text for _, text in candidates])
+        encoded = self._tokenizer.target.encode([each.begin for each in candidates])
+        sentences = [segments[each.number].sentence_ids for each in candidates]
         limits = [
-            self._limit_output(len(segments[i].sentence_ids), len(ids))
-            for (i, _), ids in zip(candidates, encoded, strict=True)
+            self._limit_output(len(sentence), len(ids))
+            for sentence, ids in zip(sentences, encoded, strict=True)
         ]
         fitting = [n for n, ids in enumerate(encoded) if len(ids) < limits[n]]
         if not fitting:
-            return {}
+            return []
         prefix = np.full((len(fitting), max(len(encoded[n]) for n in fitting)), -1, np.int32)
         for row, n in zip(prefix, fitting, strict=True):
             row[: len(encoded[n])] = encoded[n]
         results = search_without_loops(
             self._engine,
-            [segments[candidates[n][0]].ids for n in fitting],
+            [segments[candidates[n].number].ids for n in fitting],
             np.array([limits[n] for n in fitting], np.int32),
-            self._options,
+            self._options._replace(n_best=self._options.size),
             prefix,
         )
-        best: dict[int, tuple[str, list[Hypothesis]]] = {}
+        best: dict[int, tuple[_Candidate, list[Hypothesis]]] = {}
         for n, hypotheses in zip(fitting, results, strict=True):
-            i, text = candidates[n]
-            if hypotheses and (i not in best or hypotheses[0].score > best[i][1][0].score):
-                best[i] = text, hypotheses
-        return best
+            number = candidates[n].number
+            ranked = self._rank(hypotheses, candidates[n].term)
+            if ranked and (number not in best or ranked[0].score > best[number][1][0].score):
+                best[number] = candidates[n], ranked
+        return list(best.values())
+
+    def _rank(self, hypotheses: Sequence[Hypothesis], term: Term) -> list[Hypothesis]:
+        """Return hypotheses, first those in which the term has not become another word."""
+        texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
+        uses = [self._glossary.is_used(term, text) for text in texts]
+        order = sorted(range(len(hypotheses)), key=lambda n: not uses[n])
+        return [hypotheses[n] for n in order]
 
 
 def _choose_words(weights: Sequence[float]) -> list[int]:
