@@ -224,7 +224,7 @@ def parrot_run(tmp_path_factory: pytest.TempPathFactory, compose: Callable[..., 
 
 
 class Letters:
-    """A tokenizer whose tokens are the letters a to z."""
+    """A tokenizer whose tokens are the letters a to z; other characters have none."""
 
     vocabulary = ("<pad>", "<s>", "</s>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
     vocabulary_size = len(vocabulary)
@@ -236,7 +236,8 @@ class Letters:
         return self
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [np.array([self.vocabulary.index(c) for c in text], np.int32) for text in texts]
+        index = self.vocabulary.index
+        return [np.array([index(c) for c in text if c.isalpha()], np.int32) for text in texts]
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         return ["".join(self.pieces([i for i in ids if i > 3])) for ids in sequences]

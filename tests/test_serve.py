@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 from conftest import users_environment
 
-from nmt import serve
+from nmt import Translator, serve
+from nmt.documents.formats import DocumentOptions, extract
+from nmt.documents.translating import translate_document
 from nmt.errors import UserError
 from nmt.runs.folder import RunFolder
 
@@ -120,7 +122,8 @@ def started(
 def ask(port: int, method: str, path: str, body: Any = None) -> tuple[int, str]:
     connection = HTTPConnection("127.0.0.1", port, timeout=SOON)
     headers = {"Content-Type": "application/json"}
-    connection.request(method, path, None if body is None else json.dumps(body), headers)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+    connection.request(method, path, content, headers)
     response = connection.getresponse()
     answer = response.status, response.read().decode()
     connection.close()
@@ -165,15 +168,21 @@ def test_a_process_serves_and_ends_when_told_with_all_answered(tiny_run: Path) -
             ask(port, "GET", "/healthz")
 
 
-def test_the_page_translations_and_corrections_load_no_tensorflow(
+PAGE = "<p>Hoy <b>hace</b> frío. <i>Buenos</i> días.</p><p>Hoy hace frío.</p>"
+
+
+def test_the_page_translations_documents_and_corrections_load_no_tensorflow(
     tiny_run: Path, tmp_path: Path
 ) -> None:
+    document = extract(PAGE.encode(), "html", DocumentOptions("es", "en"))
+    translated = translate_document(document, Translator.load(tiny_run))[0].decode()
     table = tmp_path / "corrections.tsv"
     options = ("--run", tiny_run, "--corrections", table)
     with started(*options, python=("-X", "importtime")) as (process, port):
         for path in ("/", "/healthz", "/info", "/metrics", "/openapi.json"):
             assert ask(port, "GET", path)[0] == 200
         assert ask(port, "POST", "/translate", {"text": "Hoy hace frío."})[0] == 200
+        assert ask(port, "POST", "/documents?name=a.html", PAGE.encode()) == (200, translated)
         correction = {"source": "Sí.", "translation": "No.", "correction": "Yes."}
         assert ask(port, "POST", "/corrections", correction)[0] == 200
         assert table.read_text(encoding="utf-8").startswith("Sí.\tYes.\tNo.\t20")

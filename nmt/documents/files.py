@@ -96,14 +96,11 @@ def write_translated(
     begin = time.monotonic()
     is_visible = output is not None or not sys.stdout.isatty()
     with make_progress("texts", is_visible=is_visible) as progress:
-        task = progress.add_task("", total=len(set(document.segments)), count=0, rate="–")
-        done = 0
+        task = progress.add_task("", count=0, rate="–")
 
-        def advance(texts: int) -> None:
-            nonlocal done
-            done += texts
+        def advance(done: int, total: int) -> None:
             rate = f"{done / (time.monotonic() - begin):,.0f}"
-            progress.update(task, completed=done, count=done, rate=rate)
+            progress.update(task, total=total, completed=done, count=done, rate=rate)
 
         data, report = translate_document(document, translator, request, advance)
     _write(data, output)

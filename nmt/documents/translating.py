@@ -64,7 +64,7 @@ def translate_document(
     document: Document,
     translator: TextTranslator,
     request: SearchRequest | None = None,
-    advance: Callable[[int], object] = lambda texts: None,
+    advance: Callable[[int, int], object] = lambda done, total: None,
     *,
     chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
@@ -77,7 +77,8 @@ def translate_document(
         document: see `nmt.documents.formats.extract`.
         translator: translates the texts.
         request: how to search; None: the defaults of the run.
-        advance: called with the number of texts that were translated since the last call.
+        advance: called with the number of texts that are translated, which is 0 at first, and with
+            the number of all, in which repeated ones count once.
         chunk_size: most texts that are searched together.
     """
     request = request or SearchRequest()
@@ -85,8 +86,10 @@ def translate_document(
     texts = [_Text(previous.add_to(each.text), each) for each in document.segments]
     report = DocumentReport(len(document.segments))
     translated: dict[_Text, MarkedText] = {}
+    distinct = list(dict.fromkeys(texts))
+    advance(0, len(distinct))
     for words in (False, True):
-        chosen = [text for text in dict.fromkeys(texts) if needs_alignment(text.segment) is words]
+        chosen = [text for text in distinct if needs_alignment(text.segment) is words]
         started: deque[Sequence[_Text]] = deque()
         chunks = _chunk(chosen, chunk_size, started)
         for translations in translator.stream(chunks, replace(request, words=words)):
@@ -100,7 +103,7 @@ def translate_document(
                     translated[source] = segment.without_kept()
                     report.untranslated += 1
                 _add(report, best, is_unaligned=words and not best.words)
-            advance(len(chunk))
+            advance(len(translated), len(distinct))
     return document.fill([translated[text] for text in texts]), report
 
 
@@ -108,7 +111,7 @@ def translate_lines(
     lines: Sequence[str],
     translator: TextTranslator,
     request: SearchRequest | None = None,
-    advance: Callable[[int], object] = lambda texts: None,
+    advance: Callable[[int, int], object] = lambda done, total: None,
     *,
     chunk_size: int = CHUNK,
 ) -> tuple[bytes, DocumentReport]:
@@ -117,14 +120,15 @@ def translate_lines(
     The arguments are those of `translate_document`, with lines in place of a document.
     """
     report = DocumentReport(len(lines))
-    translated = []
+    translated: list[str] = []
+    advance(0, len(lines))
     texts = add_contexts(lines, translator.begin_document())
     chunks = group_lines(texts, chunk_size)
     for translations in translator.stream(chunks, request or SearchRequest()):
         for best, *_ in translations:
             translated.append(f"{join_lines(best.text)}\n")
             _add(report, best, is_unaligned=False)
-        advance(len(translations))
+        advance(len(translated), len(lines))
     return "".join(translated).encode(), report
 
 

@@ -119,8 +119,8 @@ class Segmenter:
     def with_glossary(self, glossary: Glossary | None) -> Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
-        Terms that are not translated become kept spans. Others are annotated if the model was
-        trained with annotations.
+        Terms that are not translated become kept spans if the model does not know their words.
+        Others are annotated if the model was trained with annotations.
         """
         segmenter = copy(self)
         segmenter._reader = SentenceReader(self._tokenizer, self.words, glossary)

@@ -15,7 +15,7 @@ from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
 from nmt.text.annotations import remove_annotations
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
-from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans
+from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, separate_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class SegmentWriter:
         begin = len(prefix) if text.startswith(prefix) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if count:
-            text = restore_spans(text, segment.spans)[0]
+            text = restore_spans(separate_slots(segment.text, text), segment.spans)[0]
         return Translation(
             text,
             hypothesis.log_prob,

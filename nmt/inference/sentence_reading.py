@@ -37,7 +37,7 @@ class SentenceReader:
         words: of the training sources: typing errors in unknown ones are corrected, and unknown
             names are kept spans. None: not known.
         glossary: whose terms are neither corrected nor kept as names; those that are not translated
-            are kept spans. None: no terms.
+            are kept spans if they have unknown words. None: no terms.
 
     Attributes:
         annotates_terms: whether the model was trained with annotations, so that terms get them.
@@ -77,7 +77,14 @@ class SentenceReader:
         # Where sources keep their case, capitals may be those of common words, as in German.
         if self._words is not None and self._slots and self._tokenizer.lowercases:
             spans += self._words.find_names(text, [*spans, *(match[:2] for match in terms)])
-        return sorted([*spans, *(match[:2] for match in terms if match.term.is_kept)])
+        kept = (match for match in terms if match.term.is_kept)
+        spans += (each[:2] for each in kept if not self._is_known(each.term.source))
+        return sorted(spans)
+
+    def _is_known(self, term: str) -> bool:
+        """Whether training sources have the words of a term, so that the model can read it."""
+        words = self._words
+        return words is not None and all(word in words.counts for word in term.lower().split())
 
     def keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
         """Return a text with slots, as many as the tokenizer has, and with annotated terms."""

@@ -18,14 +18,18 @@ from nmt.text.terms import Glossary, TermMatch
 from nmt.text.words import find_words
 
 _MOST_TERMS = 8  # of a segment: each that is forced costs another search
-_ALIGNED = 0.5  # words with this share of the largest weight belong to the same term
+_ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
+_CERTAIN = 0.5  # weight of an alignment below which other places are tried
+_PLACES = 3
 
 
 class TermForcer:
     """Searches again where an output lacks the target of a term.
 
     The new output begins with the old one up to the word that is aligned to the term, and the
-    target of the term (a hard constraint). Terms are forced one by one, from left to right.
+    target of the term (a hard constraint). Where the alignment is uncertain or the number of the
+    target is, several beginnings are tried, and the most probable output is kept. Terms are forced
+    one by one, from left to right.
 
     Args:
         glossary: the terms.
@@ -80,12 +84,15 @@ class TermForcer:
                 [segments[i].ids for i in chosen],
                 [np.asarray(outputs[i][0].tokens[:-1], np.int32) for i in chosen],
             )
+            candidates = []
             for i, weights in zip(chosen, alignments, strict=True):
-                match, begins[i] = self._insert_first(
+                match, texts = self._insert_first(
                     segments[i], outputs[i][0], lacking[i], begins[i], weights
                 )
                 lacking[i].remove(match)
-            self._search(chosen, segments, begins, outputs)
+                candidates += [(i, text) for text in texts]
+            for i, (begin, hypotheses) in self._search(candidates, segments).items():
+                begins[i], outputs[i] = begin, hypotheses
         return outputs
 
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
@@ -121,8 +128,8 @@ class TermForcer:
         matches: Sequence[TermMatch],
         begin: str,
         weights: NDArray[np.float32],
-    ) -> tuple[TermMatch, str]:
-        """Return the term that comes first in a translation, and the text up to its end.
+    ) -> tuple[TermMatch, list[str]]:
+        """Return the term that comes first in a translation, and texts up to its end.
 
         Args:
             segment: the source.
@@ -133,17 +140,21 @@ class TermForcer:
         """
         text, owners = find_owners(self._tokenizer.target, hypothesis.tokens[:-1])
         words = [word for word in find_words(text) if word[0] >= len(begin)]
-        places = [
-            (_find_word(words, owners, weights[:, self._find_columns(segment, match)].sum(1)), i)
-            for i, match in enumerate(matches)
+        places = []
+        for i, match in enumerate(matches):
+            to_term = weights[:, self._find_columns(segment, match)].sum(1)
+            by_word = [
+                float(to_term[owners[first] : owners[last - 1] + 1].mean()) for first, last in words
+            ]
+            places.append((_choose_words(by_word), i))
+        numbers, i = min(places)
+        starts = [words[number][0] for number in numbers] or [len(text)]
+        targets = self._glossary.list_targets(matches[i], segment.text)
+        return matches[i], [
+            _join(text[:start], target, is_capitalized=start == 0 and text[:1].isupper())
+            for start in starts
+            for target in targets
         ]
-        number, i = min(places)
-        at = words[number][0] if words else len(text)
-        target = matches[i].term.target
-        if at == 0 and text[:1].isupper():
-            target = target[:1].upper() + target[1:]
-        space = " " if at == len(text) and text else ""
-        return matches[i], f"{text[:at]}{space}{target}"
 
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
@@ -156,48 +167,62 @@ class TermForcer:
         ]
 
     def _search(
-        self,
-        chosen: Sequence[int],
-        segments: Sequence[Segment],
-        begins: Sequence[str],
-        outputs: list[list[Hypothesis]],
-    ) -> None:
-        """Search again for the outputs of the chosen segments, with what they begin with."""
-        prefixes = self._tokenizer.target.encode([begins[i] for i in chosen])
-        fitting = [
-            (i, ids)
-            for i, ids in zip(chosen, prefixes, strict=True)
-            if len(ids) < self._limit_output(len(segments[i].sentence_ids), len(ids))
+        self, candidates: Sequence[tuple[int, str]], segments: Sequence[Segment]
+    ) -> dict[int, tuple[str, list[Hypothesis]]]:
+        """Search for outputs that begin with given texts.
+
+        Args:
+            candidates: indices of segments, and texts that their outputs may begin with.
+            segments: all segments.
+
+        Returns:
+            By index, the text whose output has the highest score, and the hypotheses.
+        """
+        encoded = self._tokenizer.target.encode([text for _, text in candidates])
+        limits = [
+            self._limit_output(len(segments[i].sentence_ids), len(ids))
+            for (i, _), ids in zip(candidates, encoded, strict=True)
         ]
+        fitting = [n for n, ids in enumerate(encoded) if len(ids) < limits[n]]
         if not fitting:
-            return
-        sources = [segments[i].ids for i, _ in fitting]
-        limits = [self._limit_output(len(segments[i].sentence_ids), len(ids)) for i, ids in fitting]
-        prefix = np.full((len(fitting), max(len(ids) for _, ids in fitting)), -1, np.int32)
-        for row, (_, ids) in zip(prefix, fitting, strict=True):
-            row[: len(ids)] = ids
-        found = search_without_loops(
-            self._engine, sources, np.array(limits, np.int32), self._options, prefix
+            return {}
+        prefix = np.full((len(fitting), max(len(encoded[n]) for n in fitting)), -1, np.int32)
+        for row, n in zip(prefix, fitting, strict=True):
+            row[: len(encoded[n])] = encoded[n]
+        results = search_without_loops(
+            self._engine,
+            [segments[candidates[n][0]].ids for n in fitting],
+            np.array([limits[n] for n in fitting], np.int32),
+            self._options,
+            prefix,
         )
-        for (i, _), hypotheses in zip(fitting, found, strict=True):
-            outputs[i] = hypotheses or outputs[i]
+        best: dict[int, tuple[str, list[Hypothesis]]] = {}
+        for n, hypotheses in zip(fitting, results, strict=True):
+            i, text = candidates[n]
+            if hypotheses and (i not in best or hypotheses[0].score > best[i][1][0].score):
+                best[i] = text, hypotheses
+        return best
 
 
-def _find_word(
-    words: Sequence[tuple[int, int]], owners: Sequence[int], weights: NDArray[np.float32]
-) -> int:
-    """Return the index of the first of the adjacent words that are aligned to a term; 0: no words.
+def _choose_words(weights: Sequence[float]) -> list[int]:
+    """Return the indices of words before which a term may belong, the most likely one first.
 
     Args:
-        words: characters [begin, end) of each.
-        owners: token of each character.
-        weights: of each target token to the term, [T].
+        weights: of the alignment of each word to the term.
     """
-    if not words:
-        return 0
-    by_word = [float(weights[owners[begin] : owners[end - 1] + 1].mean()) for begin, end in words]
-    number = int(np.argmax(by_word))
-    least = _ALIGNED * by_word[number]
-    while number and by_word[number - 1] >= least:
+    order = sorted(range(len(weights)), key=lambda number: -weights[number])
+    if not order:
+        return []
+    number, least = order[0], _ALIGNED * weights[order[0]]
+    while number and weights[number - 1] >= least:  # words of the same translation
         number -= 1
-    return number
+    others = [] if weights[order[0]] >= _CERTAIN else order[1:_PLACES]
+    return [number, *(other for other in others if other != number)]
+
+
+def _join(begin: str, target: str, *, is_capitalized: bool) -> str:
+    """Return the beginning of a translation and the target of a term."""
+    if is_capitalized:
+        target = target[:1].upper() + target[1:]
+    space = " " if begin[-1:].isalnum() and target[:1].isascii() else ""
+    return f"{begin}{space}{target}"

@@ -162,7 +162,7 @@ def _add_documents(app: FastAPI, documents: Documents) -> None:
         response_class=Response,
         responses={
             200: {"content": content, "description": "The translated document"},
-            **{status: {"model": Problem} for status in (415, 501)},
+            **{status: {"model": Problem} for status in (403, 415, 501)},
         },
     )
     async def translate_document(

@@ -7,7 +7,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import asdict
 from io import BytesIO
@@ -45,7 +45,7 @@ from nmt.serving.waiting import wait_for
 
 if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Translation
-    from nmt.inference.segments import Segment
+    from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
 
 # People who send a file expect paragraphs; the command reads it as lines, one sentence each.
@@ -185,6 +185,7 @@ class _Job:
         self._request = request
         self._max_work = max_work
         self._emit = emit
+        self._reported = 0.0  # when progress was reported, in seconds of the monotonic clock
         self._cancelled = Event()
         self._search: Future[list[list[Translation]]] | None = None
 
@@ -206,13 +207,12 @@ class _Job:
         try:
             if format_name == LINES:
                 lines = read_lines(data, "the document", options.encoding)
-                return translate_lines(
-                    lines, self, self._request, self._make_advance(len(lines)), chunk_size=_CHUNK
-                )
+                return translate_lines(lines, self, self._request, self._report, chunk_size=_CHUNK)
             data = recode(BytesIO(data), "the document", format_name, options)
             document = extract(data, format_name, options)
-            advance = self._make_advance(len(set(document.segments)))
-            return translate_document(document, self, self._request, advance, chunk_size=_CHUNK)
+            return translate_document(
+                document, self, self._request, self._report, chunk_size=_CHUNK
+            )
         except UserError as error:
             status = 501 if isinstance(error.__cause__, ModuleNotFoundError) else 400
             raise HTTPException(status, _explain(error)) from error
@@ -227,13 +227,17 @@ class _Job:
     ) -> Iterator[list[list[Translation]]]:
         """Yield the translations of each chunk of texts."""
         for texts in chunks:
-            segmented = [self._translator.segment(text, request.glossary) for text in texts]
+            segmented = [self._segment(text, request) for text in texts]
             segments = [segment for text in segmented for segment in text.segments]
             results = iter(self._translate(segments, request))
             yield [
                 self._translator.join(source, text, [next(results) for _ in text.segments], 1)
                 for source, text in zip(texts, segmented, strict=True)
             ]
+
+    def _segment(self, text: str, request: SearchRequest) -> SegmentedText:
+        self._check()
+        return self._translator.segment(text, request.glossary)
 
     def _translate(
         self, segments: Sequence[Segment], request: SearchRequest
@@ -254,9 +258,8 @@ class _Job:
         self, segments: Sequence[Segment], request: SearchRequest
     ) -> Future[list[list[Translation]]]:
         """Start to search segments, once there is room in the queue."""
-        while not self._cancelled.is_set():
-            if self._service.is_stopping:
-                raise unavailable(STOPPING)
+        while True:
+            self._check()
             try:
                 self._search = search = self._service.submit(segments, request)
             except QueueFullError:
@@ -267,25 +270,22 @@ class _Job:
             if self._cancelled.is_set():  # since the search was started
                 search.cancel()
             return search
-        raise CancelledError
 
-    def _make_advance(self, total: int) -> Callable[[int], None]:
-        """Return what counts translated texts, and reports them from time to time."""
-        done, reported = 0, monotonic()
+    def _check(self) -> None:
+        """Raise what ends the translation before it is complete."""
+        if self._cancelled.is_set():
+            raise CancelledError
+        if self._service.is_stopping:
+            raise unavailable(STOPPING)
 
-        def advance(texts: int) -> None:
-            nonlocal done, reported
-            done += texts
-            if self._emit and monotonic() - reported >= _REPORT_S:
-                reported = monotonic()
-                self._emit("progress", {"done": done, "total": total})
-
-        if self._emit:
-            self._emit("progress", {"done": 0, "total": total})
-        return advance
+    def _report(self, done: int, total: int) -> None:
+        """Emit how many texts are translated: at the beginning, and from time to time."""
+        if self._emit and (not done or monotonic() - self._reported >= _REPORT_S):
+            self._reported = monotonic()
+            self._emit("progress", {"done": done, "total": total})
 
 
-def describe_formats() -> dict[str, Sequence[str]]:
+def describe_formats() -> Mapping[str, Sequence[str]]:
     """Return the endings of file names by format, as ``/info`` shows them."""
     return {LINES: (), **{name: each.extensions for name, each in FORMATS.items()}} | {
         "text": (_PLAIN_TEXT,)

@@ -85,8 +85,12 @@ class RequestMiddleware:
         """Count a document until it is answered.
 
         Raises:
-            HTTPException: 503 if its client sends another one, or too many clients send some.
+            HTTPException: 503 if its client sends another one, or too many clients send some;
+                403 if a page of another site has a browser send it.
         """
+        # Browsers ask before they send JSON to another site, but not before they send other bodies.
+        if Headers(scope=scope).get("sec-fetch-site") == "cross-site":
+            raise HTTPException(403, "pages of other sites may not send documents")
         client = scope["client"][0] if scope.get("client") else ""
         if client in self._senders:
             raise unavailable("one document at a time: wait for the answer to your other one")

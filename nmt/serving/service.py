@@ -155,7 +155,8 @@ class Service:
         self._metrics.sentences.inc(len(texts))
         self._metrics.attentions.inc(sum(attends))
         failure, late = "the translation failed", self._limits.late
-        results = iter(await wait_for(future, request, deadline, failure=failure, late=late))
+        translations = await wait_for(future, request, deadline, failure=failure, late=late)
+        results = iter(translations)
         hypotheses = await asyncio.to_thread(
             lambda: [
                 self._translator.join(
@@ -192,7 +193,8 @@ class Service:
         with _explain_refusal():
             future = self._attention_batcher.submit(pairs, None)
         failure, late = "the attention could not be computed", self._limits.late
-        computed = iter(await wait_for(future, request, deadline, failure=failure, late=late))
+        attentions = await wait_for(future, request, deadline, failure=failure, late=late)
+        computed = iter(attentions)
         return [reason or next(computed) or _IN_PARTS for reason in missing]
 
     def submit(

@@ -144,6 +144,24 @@ def is_intact(text: str, count: int) -> bool:
     return len(slots) == count and sorted(slots) == list(SLOTS[:count])
 
 
+def separate_slots(source: str, text: str) -> str:
+    """Return a translation with spaces between slots and words where the source has no word.
+
+    Args:
+        source: with slots.
+        text: its translation.
+    """
+
+    def separate(match: re.Match[str]) -> str:
+        slot = match[0]
+        before, found, after = source.partition(slot)
+        joins_left = text[: match.start()][-1:].isalnum() and not before[-1:].isalnum()
+        joins_right = text[match.end() :][:1].isalnum() and not after[:1].isalnum()
+        return f"{' ' * (bool(found) and joins_left)}{slot}{' ' * (bool(found) and joins_right)}"
+
+    return _SLOT.sub(separate, text)
+
+
 def restore_spans(
     text: str, values: Sequence[str], place: Callable[[str, int], int] | None = None
 ) -> tuple[str, tuple[str, ...]]:

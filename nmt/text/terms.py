@@ -28,7 +28,10 @@ _NUMBER = {
     "ca": (("", "s"), ("a", "es"), ("", "os")),
     "fr": (("", "s"), ("", "x"), ("al", "aux"), ("ail", "aux")),
     "it": (("o", "i"), ("e", "i"), ("a", "e"), ("co", "chi"), ("ca", "che"), ("ga", "ghe")),
-    "en": (("", "s"), ("", "es"), ("y", "ies"), ("f", "ves"), ("fe", "ves")),
+    "en": (
+        *(("", "s"), ("y", "ies"), ("f", "ves"), ("fe", "ves"), ("o", "oes"), ("s", "ses")),
+        *(("x", "xes"), ("z", "zes"), ("ch", "ches"), ("sh", "shes")),
+    ),
 }
 # Language -> algorithm of Snowball, for the other languages.
 _STEMMERS = {
@@ -82,7 +85,9 @@ class Glossary:
 
     def __init__(self, terms: Iterable[Term], languages: tuple[str, str]) -> None:
         self.terms = tuple(dict.fromkeys(terms))
-        self._list_forms, self._list_target_forms = map(_make_forms, languages)
+        codes = [re.split("[-_]", language.lower())[0] for language in languages]
+        self._target_code = codes[1]
+        self._list_forms, self._list_target_forms = map(_make_forms, codes)
         self._by_first: dict[str, list[tuple[Term, list[_Token]]]] = defaultdict(list)
         targets: dict[str, str] = {}
         for term in self.terms:
@@ -160,6 +165,20 @@ class Glossary:
         """Return a text in which the target of each term stands behind it: `annotate`."""
         return annotate(text, ((match.end, match.term.target) for match in self.find(text)))
 
+    def list_targets(self, match: TermMatch, text: str) -> list[str]:
+        """Return what a translation may have for a term of a text.
+
+        That is its target; for a singular in place of a plural or the reverse, also the target in
+        the other number. Some of these forms may be misspelt.
+        """
+        term = match.term
+        if text[match.begin : match.end].lower() == term.source.lower():
+            return [term.target]
+        before, space, last = term.target.rpartition(" ")
+        endings = _NUMBER.get(self._target_code, ())
+        forms = [*_list_singulars(last, endings), *_list_plurals(last, endings)]
+        return [f"{before}{space}{form}" for form in forms] + [term.target]
+
     def is_used(self, term: Term, translation: str) -> bool:
         """Whether a translation has the target of a term."""
         tokens, wanted = _split(translation), _split(term.target)
@@ -193,9 +212,8 @@ def _is_acronym(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
-def _make_forms(language: str) -> Callable[[str], frozenset[str]]:
+def _make_forms(code: str) -> Callable[[str], frozenset[str]]:
     """Return a function that returns keys of a word; forms of one word share a key."""
-    code = re.split("[-_]", language.lower())[0]
     stem: Callable[[str], str] = str
     if code in _STEMMERS:
         import snowballstemmer
@@ -217,3 +235,10 @@ def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[s
     for singular, plural in endings:
         if word.endswith(plural) and len(word) - len(plural) + len(singular) >= _MIN_LETTERS:
             yield word.removesuffix(plural) + singular
+
+
+def _list_plurals(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield what may be the plural of a word."""
+    for singular, plural in endings:
+        if word.endswith(singular) and not word.endswith(plural):
+            yield word.removesuffix(singular) + plural

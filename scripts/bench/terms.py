@@ -2,31 +2,36 @@
 
     python scripts/bench/terms.py --run RUN
 
-The glossary has words of the test split with the words that its references use for them, most
-often or (--rare) least often; frequent words are left out. It is applied to the whole split: a term
-counts as used if the translation has its target, whether or not the reference of that sentence has
-it. The alignment that finds the words is that of the run's lexicon.
+The glossary has nouns of the test split, in the singular, with the words that its references use
+for them, most often or (--rare) least often. Nouns are words that usually follow a determiner in
+the English training sentences. The alignment that finds the words is that of the run's lexicon.
+
+"agreed": the glossary is applied where the reference has the targets of all terms of the sentence
+(Dinu et al. 2019), and BLEU is of the whole split. "everywhere": to all sentences, also where the
+reference says it in other words, which costs BLEU in any case.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nmt.data.splitting import Pair
-    from nmt.inference.contract import SearchRequest
-    from nmt.inference.translator import Translator
     from nmt.runs.folder import RunFolder
     from nmt.text.terms import Glossary, Term
 
-FREQUENT = 150  # words of the training sources that no glossary would have
-LEAST_LETTERS = 4
+DETERMINERS = "a an the my your his her its our their this that".split()
+NOUN_SHARE = 0.25  # of the occurrences of a noun, behind a determiner
+LEAST_COUNT = 3  # occurrences in the training sentences
+LEAST_LETTERS = 3
 
 
 def main() -> None:
@@ -62,26 +67,53 @@ def run(arguments: argparse.Namespace) -> None:
     from nmt.text.terms import Glossary
 
     folder = RunFolder.open(arguments.run)
-    pairs = read_corpus(folder, print).scored_pairs("test")
+    corpus = read_corpus(folder, print)
+    pairs = corpus.scored_pairs("test")
     translator = Translator.load(folder.path)
-    terms = choose_terms(folder, pairs, arguments)
+    nouns = list_nouns([pair.target for pair in corpus.train])
+    terms = choose_terms(folder, pairs, nouns, arguments)
     glossary = Glossary(terms, folder.config.data.languages)
     print(f"{len(terms)} terms, such as {', '.join(f'{a} → {b}' for a, b, _ in terms[:8])}")
     ways = {"none": SearchRequest(), "hard": SearchRequest(glossary=glossary)}
     if translator.segmenter.annotates_terms:
         ways["soft"] = SearchRequest(glossary=glossary, forces_terms=False)
-    print("| terms | found | used | BLEU | seconds |\n| --- | ---: | ---: | ---: | ---: |")
-    outputs = {name: measure(translator, glossary, pairs, name, ways[name]) for name in ways}
-    changed = [i for i, text in enumerate(outputs["none"]) if text != outputs["hard"][i]]
-    for i in random.Random(arguments.seed).sample(changed, min(len(changed), arguments.examples)):
-        found = [(match.term.source, match.term.target) for match in glossary.find(pairs[i].source)]
-        print(f"\n{pairs[i].source}  {found}")
-        for name, texts in outputs.items():
-            print(f"  {name}: {texts[i]}")
+    agreed = [i for i, pair in enumerate(pairs) if agrees(glossary, pair)]
+    print("| terms | seconds | used, agreed | BLEU, agreed | used, everywhere | BLEU, everywhere |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    outputs: dict[str, list[str]] = {}
+    for name, request in ways.items():
+        begin = time.monotonic()
+        translations = translator.run([pair.source for pair in pairs], request)
+        seconds = time.monotonic() - begin
+        texts = outputs[name] = [best.text for best, *_ in translations]
+        merged = [texts[i] if i in set(agreed) else outputs["none"][i] for i in range(len(pairs))]
+        cells = [
+            *score(glossary, [pairs[i] for i in agreed], [texts[i] for i in agreed], pairs, merged),
+            *score(glossary, pairs, texts, pairs, texts),
+        ]
+        print(f"| {name} | {seconds:.1f} | {' | '.join(cells)} |")
+    show(glossary, pairs, outputs, agreed, arguments)
+
+
+def list_nouns(texts: Sequence[str]) -> set[str]:
+    """Return the English words that are mostly nouns, in the singular."""
+    counts, behind = Counter[str](), Counter[str]()
+    for text in texts:
+        words = re.findall(r"[a-z]+", text.lower())
+        counts.update(words)
+        behind.update(word for before, word in pairwise(words) if before in DETERMINERS)
+    return {
+        word
+        for word, count in behind.items()
+        if counts[word] >= LEAST_COUNT
+        and count >= NOUN_SHARE * counts[word]
+        and len(word) >= LEAST_LETTERS
+        and not word.endswith("s")
+    }
 
 
 def choose_terms(
-    folder: RunFolder, pairs: Sequence[Pair], arguments: argparse.Namespace
+    folder: RunFolder, pairs: Sequence[Pair], nouns: set[str], arguments: argparse.Namespace
 ) -> list[Term]:
     """Return terms of a test split: source words, and the words of references for them."""
     from nmt.data.term_noise import TermAnnotator
@@ -89,17 +121,17 @@ def choose_terms(
     from nmt.inference.lexicon import LEXICON_FILE, Lexicon
     from nmt.text.terms import Term
 
-    lexicon, words = Lexicon.load(folder.path), folder.load_source_words()
-    if lexicon is None or words is None:
+    lexicon = Lexicon.load(folder.path)
+    if lexicon is None:
         raise UserError(f"{folder.path} has no {LEXICON_FILE}: train a run, which writes it")
-    frequent = set(list(words.counts)[:FREQUENT])
     annotator = TermAnnotator(folder.load_tokenizer(), lexicon.weigh)
     targets: dict[str, Counter[str]] = defaultdict(Counter)
     for source, target in pairs:
         for end, word in annotator.link_words(source, target):
             begin = max(source[:end].rfind(" ") + 1, 0)
             term = source[begin:end].strip("¿¡\"«“'(").lower()
-            if len(term) >= LEAST_LETTERS and term not in frequent and word.islower():
+            is_plural = term.endswith("s")
+            if len(term) >= LEAST_LETTERS and not is_plural and word in nouns:
                 targets[term][word] += 1
     ranked = {
         term: counts.most_common()[-1 if arguments.rare else 0][0]
@@ -110,27 +142,45 @@ def choose_terms(
     return [Term(*pair) for pair in chosen[: arguments.terms]]
 
 
-def measure(
-    translator: Translator,
+def agrees(glossary: Glossary, pair: Pair) -> bool:
+    """Whether a source has terms, and the reference the targets of all of them."""
+    matches = glossary.find(pair.source)
+    return bool(matches) and all(glossary.is_used(each.term, pair.target) for each in matches)
+
+
+def score(
     glossary: Glossary,
+    with_terms: Sequence[Pair],
+    texts: Sequence[str],
     pairs: Sequence[Pair],
-    name: str,
-    request: SearchRequest,
+    outputs: Sequence[str],
 ) -> list[str]:
-    """Translate a split, print its row, and return the translations."""
+    """Return the share of terms that translations use, and the BLEU of others."""
     from sacrebleu import corpus_bleu
 
-    begin = time.monotonic()
-    texts = [best.text for best, *_ in translator.run([pair.source for pair in pairs], request)]
-    seconds = time.monotonic() - begin
     uses = [
         glossary.is_used(match.term, text)
-        for pair, text in zip(pairs, texts, strict=True)
+        for pair, text in zip(with_terms, texts, strict=True)
         for match in glossary.find(pair.source)
     ]
-    bleu = corpus_bleu(texts, [[pair.target for pair in pairs]]).score
-    print(f"| {name} | {len(uses):,} | {sum(uses) / len(uses):.1%} | {bleu:.2f} | {seconds:.1f} |")
-    return texts
+    bleu = corpus_bleu(list(outputs), [[pair.target for pair in pairs]]).score
+    return [f"{sum(uses) / len(uses):.1%} of {len(uses):,}", f"{bleu:.2f}"]
+
+
+def show(
+    glossary: Glossary,
+    pairs: Sequence[Pair],
+    outputs: dict[str, list[str]],
+    agreed: Sequence[int],
+    arguments: argparse.Namespace,
+) -> None:
+    """Print sentences whose translations a glossary changed."""
+    changed = [i for i in agreed if outputs["none"][i] != outputs["hard"][i]]
+    for i in random.Random(arguments.seed).sample(changed, min(len(changed), arguments.examples)):
+        found = [(match.term.source, match.term.target) for match in glossary.find(pairs[i].source)]
+        print(f"\n{pairs[i].source}  {found}")
+        for name, texts in outputs.items():
+            print(f"  {name}: {texts[i]}")
 
 
 if __name__ == "__main__":

@@ -66,37 +66,42 @@ class Backwards:
 def test_markup_goes_with_its_words_and_texts_are_translated_once() -> None:
     page = "<p>uno <b>dos</b> tres</p><p>uno</p><p>uno</p><p>cuatro 7</p>"
     backwards = Backwards()
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     data, report = translate_document(
         extract(page.encode(), "html", DocumentOptions()),
         backwards.translator,
-        advance=advanced.append,
+        advance=lambda *counts: advanced.append(counts),
     )
     assert data.decode() == "<p>TRES <b>DOS</b> UNO</p><p>UNO</p><p>UNO</p><p>7 CUATRO</p>"
     assert backwards.calls == [("uno", False), ("cuatro 7", False), ("uno dos tres", True)]
-    assert advanced == [2, 1]
+    assert advanced == [(0, 3), (2, 3), (3, 3)]
     assert (report.segments, report.lost_spans, report.unaligned) == (4, ("7",), 0)
 
 
 def test_texts_are_searched_in_chunks_of_a_given_size() -> None:
     page = "".join(f"<p>uno{n} dos</p>" for n in range(5))
     document = extract(page.encode(), "html", DocumentOptions())
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     whole, _ = translate_document(document, Backwards())
-    parts, _ = translate_document(document, Backwards(), advance=advanced.append, chunk_size=2)
+    parts, _ = translate_document(
+        document, Backwards(), advance=lambda *counts: advanced.append(counts), chunk_size=2
+    )
     assert parts == whole
-    assert advanced == [2, 2, 1]
+    assert advanced == [(0, 5), (2, 5), (4, 5), (5, 5)]
 
 
 def test_lines_are_translated_one_by_one() -> None:
     backwards = Backwards()
-    advanced: list[int] = []
+    advanced: list[tuple[int, int]] = []
     data, report = translate_lines(
-        ["uno dos", "", "uno dos", "7 tres"], backwards, advance=advanced.append, chunk_size=3
+        ["uno dos", "", "uno dos", "7 tres"],
+        backwards,
+        advance=lambda *counts: advanced.append(counts),
+        chunk_size=3,
     )
     assert data == b"DOS UNO\n\nDOS UNO\nTRES 7\n"
     assert [text for text, _ in backwards.calls] == ["uno dos", "", "uno dos", "7 tres"]
-    assert advanced == [3, 1]
+    assert advanced == [(0, 4), (3, 4), (4, 4)]
     assert (report.segments, report.lost_spans) == (4, ("7",))
 
 

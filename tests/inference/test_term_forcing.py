@@ -68,6 +68,12 @@ class WordByWord:
         self.searches: list[list[str]] = []  # prefixes of each search
         self.sources: list[str] = []
 
+    def translate(self, word: str) -> str:
+        return WORDS.get(word.lower(), word)
+
+    def rate(self, text: str) -> float:
+        return 0.0 if "hounds" in text else -1.0
+
     def supports(self, options: BeamOptions | SamplingOptions) -> bool:
         return True
 
@@ -84,11 +90,13 @@ class WordByWord:
         self.searches.append(prefixes)
         outputs = []
         for text, begin, limit in zip(texts, prefixes, limits, strict=True):
-            words = [WORDS.get(word.lower(), word) for word in remove_annotations(text).split()]
-            translated = " ".join([*begin.split(), *words[len(begin.split()) :]])
-            [ids] = self.tokenizer.target.encode([translated[:1].upper() + translated[1:]])
+            words = filter(None, map(self.translate, remove_annotations(text).split()))
+            translated = " ".join([*begin.split(), *list(words)[len(begin.split()) :]])
+            translated = translated[:1].upper() + translated[1:]
+            [ids] = self.tokenizer.target.encode([translated])
             assert len(ids) < limit
-            outputs.append([Hypothesis((*map(int, ids), EOS), -1.0, -1.0)])
+            score = self.rate(translated)
+            outputs.append([Hypothesis((*map(int, ids), EOS), score, score)])
         return outputs
 
     def align(
@@ -105,9 +113,13 @@ class WordByWord:
 
 
 def translate(
-    tokenizer: Tokenizer, text: str, *terms: Term, **options: Any
+    tokenizer: Tokenizer,
+    text: str,
+    *terms: Term,
+    kind: type[WordByWord] = WordByWord,
+    **options: Any,
 ) -> tuple[str, tuple[TermUse, ...], WordByWord]:
-    engine = WordByWord(tokenizer)
+    engine = kind(tokenizer)
     words = SourceWords(dict.fromkeys(WORDS, 50))
     translator = Translator(
         Engines(engine),
@@ -164,18 +176,52 @@ def test_terms_are_neither_corrected_nor_kept_as_names(tokenizer: Tokenizer) -> 
     assert text == "The widget eats"
 
 
-def test_a_term_that_is_not_translated_is_a_kept_span(tokenizer: Tokenizer) -> None:
-    text, terms, engine = translate(tokenizer, "el perro come pan", Term("perro", "perro"))
-    assert text == "The perro eats bread"
-    assert terms == (TermUse("perro", "perro", True),)
-    assert "perro" not in engine.sources[0]
-    text, terms, _ = translate(tokenizer, "perro", Term("perro", "perro"))
-    assert (text, terms) == ("perro", (TermUse("perro", "perro", True),))
+def test_a_term_that_is_not_translated_is_a_kept_span_if_it_is_unknown(
+    tokenizer: Tokenizer,
+) -> None:
+    text, terms, engine = translate(tokenizer, "el zorx come pan", Term("zorx", "zorx"))
+    assert text == "The zorx eats bread"
+    assert terms == (TermUse("zorx", "zorx", True),)
+    assert "zorx" not in engine.sources[0]
+    text, terms, _ = translate(tokenizer, "zorx", Term("zorx", "zorx"))
+    assert (text, terms) == ("zorx", (TermUse("zorx", "zorx", True),))
+    text, terms, engine = translate(tokenizer, "el perro come", Term("perro", "perro"))
+    assert engine.sources[0] == "el perro come"
+    assert text == "The perro eats"
+    assert [term.is_used for term in terms] == [True]
 
 
 def test_without_a_slot_a_kept_term_is_forced(tokenizer: Tokenizer) -> None:
-    text, _, _ = translate(tokenizer, "1 2 3 perro come", Term("perro", "perro"))
-    assert text == "1 2 3 perro eats"
+    assert translate(tokenizer, "1 2 3 zorx come", Term("zorx", "zorx"))[0] == "1 2 3 zorx eats"
+
+
+def test_of_both_numbers_the_more_probable_one_is_taken(tokenizer: Tokenizer) -> None:
+    """The engine prefers outputs with "hounds"."""
+    text, terms, engine = translate(tokenizer, "el perros come", Term("perro", "hound"))
+    assert engine.searches[1] == ["The hounds", "The hound"]
+    assert text == "The hounds eats"
+    assert [term.is_used for term in terms] == [True]
+
+
+def test_where_the_alignment_is_uncertain_several_places_are_tried(tokenizer: Tokenizer) -> None:
+    class Dropping(WordByWord):
+        """It leaves "come" out, aligns all words to all alike, and prefers terms at the end."""
+
+        def translate(self, word: str) -> str:
+            return "" if word == "come" else super().translate(word)
+
+        def rate(self, text: str) -> float:
+            return float(text.split().index("devours")) if "devours" in text else -1.0
+
+        def align(self, sources: Any, targets: Any) -> list[np.ndarray]:
+            return [
+                np.full((len(target) + 1, len(source) + 1), 1 / (len(source) + 1), np.float32)
+                for source, target in zip(sources, targets, strict=True)
+            ]
+
+    text, _, engine = translate(tokenizer, "el perro come", Term("come", "devours"), kind=Dropping)
+    assert engine.searches[1] == ["Devours", "The devours"]
+    assert text == "The devours"
 
 
 def test_soft_terms_need_a_model_that_knows_them(tokenizer: Tokenizer) -> None:

@@ -892,7 +892,7 @@ def test_the_interface_is_described(service: Running) -> None:
     names = {each["name"] for each in parameters}
     assert names == {"name", "format", "columns", "encoding", "glossary"}
     fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
-    options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality"}
+    options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality", "glossary"}
     assert fields.keys() == {"text", *options}
     refused = described["paths"]["/translate"]["post"]["responses"]["422"]
     assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")

@@ -59,6 +59,7 @@ class Direct:
 
     def __init__(self) -> None:
         self.fake = FakeTranslator()
+        self.begin_document = self.fake.begin_document
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: SearchRequest
@@ -78,6 +79,7 @@ class Direct:
             n_best=1,
             quality=False,
             words=request.words,
+            glossary=request.glossary,
         )
         return self.fake.join(source, text, hypotheses, 1)
 
@@ -202,7 +204,7 @@ LAUGHS = (
         ("name=a.txt&encoding=a%00", b"", 422, "unknown encoding"),
         ("name=a.csv", b"a,b\n", 400, "a table needs columns=NAME,..."),
         ("name=a.txt", b"\xff", 400, "the document is not UTF-8"),
-        ("name=a.html", b"<meta charset=punycode>", 400, "the document is not PUNYCODE"),
+        ("name=a.html", b"<meta charset=punycode>-", 400, "it is for names of hosts"),
         ("format=lines", b"a\n\xff\n", 400, "the document is not UTF-8 (byte 0xff"),
         ("name=a.xlf", LAUGHS.encode(), 400, "DOCTYPE has definitions"),
         ("name=a.docx", zip_bomb(), 400, "unpacks to more than 200 times its size"),
@@ -266,6 +268,12 @@ def test_a_document_that_does_not_arrive_is_refused_and_makes_room() -> None:
         with connect(running, "name=a.txt", b"a", 2) as client, client.makefile("rb") as answer:
             assert answer.readline().split()[1] == b"408"
         until(lambda: send(running, "name=a.txt", b"Hola").status == 200)
+
+
+def test_pages_of_other_sites_may_not_send_documents(service: Running) -> None:
+    for site, status in (("cross-site", 403), ("same-origin", 200), ("none", 200)):
+        answer = send(service, "name=a.txt", b"Hola", {"Sec-Fetch-Site": site})
+        assert answer.status == status
 
 
 def test_a_failure_of_the_model_is_one_line(
@@ -338,7 +346,8 @@ def test_a_stream_that_nobody_reads_is_cancelled(monkeypatch: pytest.MonkeyPatch
             received += client.recv(1000)
         assert running.translator.started.wait(SOON)
         client.close()
-        until(lambda: running.measured("nmt_queue_work") == 0)
+        until(lambda: running.measured('nmt_requests_total{path="/documents",status="200"}') == 1)
+        assert running.measured("nmt_queue_work") == 0
         running.translator.gate.set()
         until(lambda: send(running, "name=a.txt", b"la casa").body == b"house the")
         texts = [text for batch, _ in running.translator.calls for text in batch]

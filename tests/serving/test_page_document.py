@@ -100,7 +100,7 @@ def test_a_chosen_file_may_be_chosen_again_and_the_keyboard_suffices(page: Any) 
         api.expect(page.get_by_role("link", name="Download")).to_be_visible()
         assert download(page) == ("a\u00f1o.en.txt", translation)
         page.evaluate("document.getElementById('outcome').replaceChildren()")
-    page.locator("#source").focus()
+    page.locator("#glossary").focus()
     page.keyboard.press("Tab")
     api.expect(page.get_by_role("button", name="Translate a file")).to_be_focused()
     with page.expect_file_chooser():

@@ -18,7 +18,10 @@ from nmt.text.spans import (
     is_intact,
     keep_spans,
     restore_spans,
+    separate_slots,
 )
+
+A, B = SLOTS[:2]
 
 # Texts with their spans in double brackets.
 MARKED = [
@@ -213,3 +216,19 @@ def test_lost_repeated_and_unknown_slots() -> None:
     assert not is_intact(f"{first}{first}", 1)
     assert not is_intact(f"{first}{second}", 1)
     assert is_intact(f"{second}{first}", 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        (f"{A} – uno", f"{A}one", f"{A} one"),
+        (f"uno {A}", f"one{A}.", f"one {A}."),
+        (f"{A}uno{B} dos", f"{A}one{B}two", f"{A}one{B} two"),
+        (f"{A} uno", f"({A}) one", f"({A}) one"),
+        ("uno", f"{A}one", f"{A}one"),
+    ],
+)
+def test_slots_do_not_touch_words_that_they_do_not_touch_in_the_source(
+    source: str, text: str, expected: str
+) -> None:
+    assert separate_slots(source, text) == expected
