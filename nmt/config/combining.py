@@ -186,14 +186,23 @@ def combine_for_start(
         if OmegaConf.is_missing(composed.data, key):
             composed.data[key] = language
     if not training.new_vocabulary:
-        if composed.data.context and not stored.data.context:
-            raise UserError(
-                f"data.context={composed.data.context} needs a tokenizer with a piece for its "
-                f"mark, which {folder} lacks: set training.new_vocabulary=true"
-            )
-        composed.tokenizer = OmegaConf.structured(stored.tokenizer)
+        _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)
+
+
+def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:
+    """Set the tokenizer of another run.
+
+    Raises:
+        UserError: the corpus needs a piece that it lacks.
+    """
+    if composed.data.context and not stored.data.context:
+        raise UserError(
+            f"data.context={composed.data.context} needs a tokenizer with a piece for its mark, "
+            f"which {folder} lacks: set training.new_vocabulary=true"
+        )
+    composed.tokenizer = OmegaConf.structured(stored.tokenizer)
 
 
 def _keep_batches(training: DictConfig, stored: TrainingConfig, keys: Sequence[str]) -> None:

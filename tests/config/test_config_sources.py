@@ -191,7 +191,8 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
         (
             ["data.sources.writen.weight=1"],
             "data.sources.writen has no kind; did you mean 'written'?; a new source needs "
-            "data.sources.writen.kind=KIND, one of phrasebook, patterns, zip, tsv, parallel, same",
+            "data.sources.writen.kind=KIND, one of phrasebook, patterns, zip, tsv, parallel, "
+            "translations, run, same",
         ),
         (
             ["data.sources.written=3"],
