@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,21 +116,16 @@ def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
         printed(evaluate, "--run", tiny_run, "--score", "--unit", "line")
 
 
-def test_contexts_are_read_and_not_scored(tiny_run: Path, tmp_path: Path) -> None:
+def test_contexts_are_read_and_not_scored(
+    tiny_run: Path, context_run: Path, tmp_path: Path
+) -> None:
     """On the split and on files; a run without contexts reads the same sentences alone."""
-    run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
-    config = (run / "config.yaml").read_text(encoding="utf-8")
-    config = config.replace("  context: 0", "  context: 1").replace(
-        "ordered: false", "ordered: true"
-    )
-    (run / "config.yaml").write_text(config, encoding="utf-8")
     out = tmp_path / "scores.json"
     results = []
     for arguments in (
-        ("--run", run, "--compare", tiny_run),
+        ("--run", context_run, "--compare", tiny_run),
         ("--run", tiny_run),
-        ("--run", run, "--score"),
+        ("--run", context_run, "--score"),
         ("--run", tiny_run, "--score"),
     ):
         search = () if "--score" in arguments else ("--beam", "1")

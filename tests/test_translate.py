@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -104,28 +103,21 @@ def test_the_engine_is_chosen_by_what_is_asked_and_said_where_it_is_wanted(
 
 
 def test_lines_are_read_behind_the_lines_before_them(
-    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny_run: Path, context_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
-    config = (run / "config.yaml").read_text(encoding="utf-8")
-    for before, after in (("  context: 0", "  context: 1"), ("ordered: false", "ordered: true")):
-        assert config.count(before) == 1
-        config = config.replace(before, after)
-    (run / "config.yaml").write_text(config, encoding="utf-8")
     path = tmp_path / "in.txt"
     path.write_text("Hoy hace frío.\nSí.\n\nSí.\n", encoding="utf-8")
     options = ("--file", path, "--scores")
-    lines = translated(capsys, "--run", run, *options).splitlines()
+    lines = translated(capsys, "--run", context_run, *options).splitlines()
     plain = translated(capsys, "--run", tiny_run, *options).splitlines()
     assert lines[0] == plain[0]
     assert lines[2:] == plain[2:]
     assert lines[1] != plain[1] == plain[3]
-    translator = Translator.load(run)
+    translator = Translator.load(context_run)
     [[best]] = translator.hypotheses([add_context("Sí.", ["Hoy hace frío."])])
     assert lines[1] == f"{best.score:.4f}\t{best.log_prob:.4f}\t{best.text}"
     # The same within one text, and on standard input.
-    [text] = translated(capsys, "--run", run, "Hoy hace frío. Sí.").splitlines()
+    [text] = translated(capsys, "--run", context_run, "Hoy hace frío. Sí.").splitlines()
     assert text.endswith(best.text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,3 +29,17 @@ def cached_translators(monkeypatch: pytest.MonkeyPatch) -> None:
         return _LOADED[key]
 
     monkeypatch.setattr(Translator, "load", load_once)
+
+
+@pytest.fixture
+def context_run(tiny_run: Path, tmp_path: Path) -> Path:
+    """Return a copy of the tiny run that reads a sentence of context before each sentence."""
+    run = tmp_path / "context_run"
+    shutil.copytree(tiny_run, run)
+    path = run / "config.yaml"
+    _checksum, _, config = path.read_text(encoding="utf-8").partition("\n")
+    for before, after in (("  context: 0", "  context: 1"), ("ordered: false", "ordered: true")):
+        assert config.count(before) == 1
+        config = config.replace(before, after)
+    path.write_text(config, encoding="utf-8")
+    return run

@@ -195,7 +195,7 @@ def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:
     """Set the tokenizer of another run.
 
     Raises:
-        UserError: the corpus needs a piece that it lacks.
+        UserError: the new run has contexts, and the tokenizer has no piece for their mark.
     """
     if composed.data.context and not stored.data.context:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Training sources annotated with translations of their words, as glossaries annotate them."""
+"""Training sources in which translations replace words, as with a glossary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIN_LETTERS = 3
 
 
 class TermAnnotator:
-    """Annotates words of a source with the words of the target that translate them.
+    """Replaces words of a source by the words of the target that translate them.
 
     Args:
         tokenizer: of both sides.
@@ -35,10 +35,10 @@ class TermAnnotator:
         """Return a source with one or two annotations; without any if no words are linked."""
         links = self.link_words(source, target)
         chosen = draw.sample(links, min(len(links), draw.randint(1, _MOST)))
-        return annotate(source, sorted(chosen))
+        return annotate(source, sorted(chosen))[0]
 
-    def link_words(self, source: str, target: str) -> list[tuple[int, str]]:
-        """Return where each linked source word ends, and its translation in the target.
+    def link_words(self, source: str, target: str) -> list[tuple[int, int, str]]:
+        """Return the characters [begin, end) of each linked source word, and its translation.
 
         Words are linked if each is the most probable counterpart of the other.
         """
@@ -52,13 +52,13 @@ class TermAnnotator:
         if (len(rows), len(columns)) != (len(target_ids), len(source_ids)):
             return []
         weights = rows.T @ self._weigh(source_ids, target_ids) @ columns  # [T words, S words]
-        links = []
+        links: list[tuple[int, int, str]] = []
         for number, (begin, end) in enumerate(source_words):
             row = int(weights[:, number].argmax())
             word = target[slice(*target_words[row])]
             is_mutual = int(weights[row].argmax()) == number and weights[row, number] >= _LEAST
             if is_mutual and _is_term(source[begin:end]) and _is_term(word):
-                links.append((end, word))
+                links.append((begin, end, word))
         return links
 
 

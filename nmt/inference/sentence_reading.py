@@ -20,11 +20,19 @@ from nmt.text.spans import (
 from nmt.text.terms import Glossary, TermMatch
 
 
+class MarkedSentence(NamedTuple):
+    """A sentence with slots and annotations: see `nmt.inference.segments.Segment`."""
+
+    text: str
+    spans: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+
+
 class ReadSentence(NamedTuple):
     """A sentence as a model reads it."""
 
     text: str  # cleaned, in the letter case that the model reads
-    kept: Kept  # the text with slots, as many as the tokenizer has, and with annotated terms
+    marked: MarkedSentence  # with as many slots as the tokenizer has
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
 
@@ -68,7 +76,7 @@ class SentenceReader:
             text = self._words.correct(text, [*spans, *terms])
         spans = self.find_spans(text)
         is_copied = not has_letters_outside(text, spans)
-        return ReadSentence(text, self.keep(text, spans), case, is_copied)
+        return ReadSentence(text, self.mark(text, spans), case, is_copied)
 
     def find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them."""
@@ -86,13 +94,15 @@ class SentenceReader:
         words = self._words
         return words is not None and all(word in words.counts for word in term.lower().split())
 
-    def keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
-        """Return a text with slots, as many as the tokenizer has, and with annotated terms."""
-        has_slots = bool(self._slots and spans)
-        kept = keep_spans(text, spans, self._slots) if has_slots else Kept(text, ())
+    def mark(self, text: str, spans: Sequence[tuple[int, int]]) -> MarkedSentence:
+        """Return a text with slots and annotations."""
+        marked = MarkedSentence(text)
+        if self._slots and spans:
+            marked = MarkedSentence(*keep_spans(text, spans, self._slots))
         if self._glossary is None or not self.annotates_terms:
-            return kept
-        return kept._replace(text=self._glossary.annotate(kept.text))
+            return marked
+        annotated, terms = self._glossary.annotate(marked.text)
+        return marked._replace(text=annotated, terms=terms)
 
     def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
         """Return the terms of a text that are not inside of kept spans."""

@@ -14,6 +14,8 @@ from nmt.inference.contract import BeamOptions, Engine, Hypothesis
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
+from nmt.text.annotations import find_annotations
+from nmt.text.spans import SLOTS
 from nmt.text.terms import Glossary, TermMatch
 from nmt.text.words import find_words
 
@@ -74,7 +76,7 @@ class TermForcer:
         outputs = list(outputs)
         if not self._is_hard:
             return outputs
-        lacking = [self._glossary.find(segment.text) for segment in segments]
+        lacking = list(map(self._find_terms, segments))
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
             chosen = self._drop_used(lacking, outputs)
@@ -149,21 +151,35 @@ class TermForcer:
             places.append((_choose_words(by_word), i))
         numbers, i = min(places)
         starts = [words[number][0] for number in numbers] or [len(text)]
-        targets = self._glossary.list_targets(matches[i], segment.text)
+        targets = self._glossary.list_targets(matches[i], segment.written)
         return matches[i], [
             _join(text[:start], target, is_capitalized=start == 0 and text[:1].isupper())
             for start in starts
             for target in targets
         ]
 
+    def _find_terms(self, segment: Segment) -> list[TermMatch]:
+        """Return the terms of `Segment.written` that are not kept spans."""
+        written, origins = segment.expand()
+        return [
+            match
+            for match in self._glossary.find(written)
+            if segment.text[origins[match.begin]] not in SLOTS
+        ]
+
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
+        _, origins = segment.expand()
+        first, last = origins[match.begin], origins[match.end - 1] + 1
+        for begin, end in find_annotations(segment.text):
+            if begin <= first < end:
+                last = end
         spans = self._tokenizer.spans(segment.text)
         before = len(segment.ids) - len(spans)  # tokens of a tag
         return [
             before + i
             for i, (begin, end) in enumerate(spans)
-            if begin < match.end and match.begin < end and before + i >= 0
+            if begin < last and first < end and before + i >= 0
         ]
 
     def _search(

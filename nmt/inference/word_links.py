@@ -135,19 +135,13 @@ def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Spa
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.
     """
-    annotations = find_annotations(segment.text)
-    words = [word for word in find_words(segment.text) if not _find_enclosing(word, annotations)]
-    # The tokens of an annotation belong to the word before it.
-    spans = [
-        (enclosing[0] - 1,) * 2 if (enclosing := _find_enclosing(span, annotations)) else span
-        for span in tokenizer.spans(segment.text)
-    ]
+    words = _join_annotations(find_words(segment.text), find_annotations(segment.text))
+    spans = tokenizer.spans(segment.text)
     tag = len(segment.ids) - len(spans)
     if not words or tag < 0:  # a part of a text that was cut between tokens
         return [], np.zeros((len(segment.ids), 0))
     shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
-    _, all_origins = expand_slots(segment.text, segment.spans)
-    origins = [at for at in all_origins if not _find_enclosing((at, at + 1), annotations)]
+    _, origins = segment.expand()
     written = []
     for begin, end in words:
         first = int(np.searchsorted(origins, begin))
@@ -155,9 +149,13 @@ def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Spa
     return written, shares
 
 
-def _find_enclosing(span: Span, annotations: Sequence[Span]) -> Span | None:
-    """Return the annotation that characters are inside of, if any."""
-    for begin, end in annotations:
-        if begin <= span[0] and span[1] <= end:
-            return begin, end
-    return None
+def _join_annotations(words: Sequence[Span], annotations: Sequence[Span]) -> list[Span]:
+    """Return the words of a source; an annotation is one word."""
+    if not annotations:
+        return list(words)
+    others = [
+        word
+        for word in words
+        if not any(begin < word[1] and word[0] < end for begin, end in annotations)
+    ]
+    return sorted([*others, *annotations])

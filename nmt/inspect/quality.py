@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Listing]:
     """Return the tables of how well confidence tells the quality of test translations."""
+    from nmt.data.contexts import remove_contexts
     from nmt.inference.quality_fitting import (
         change_pairs,
         compare_with_log_probs,
@@ -62,9 +63,10 @@ def tabulate(folder: RunFolder, corpus: Corpus, model: QualityModel) -> list[Lis
 
     translator = Translator.load(folder.path, unit="line")
     sentences, words = [], []
+    bare = remove_contexts(corpus.test, translator.segmenter.tags)  # contexts are not changed
     for name, pairs in (
         ("test", corpus.test),
-        ("changed", change_pairs(corpus.test, random.Random(_SEED))),
+        ("changed", change_pairs(bare, random.Random(_SEED))),
     ):
         samples = observe(translator, pairs, model.lexicon)
         for value, correlation in compare_with_log_probs(model, samples).items():

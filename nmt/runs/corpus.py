@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from nmt.config import DataConfig
+from nmt.config.data import list_tags
 from nmt.config.sources import RUN, resolve_same_sources
 from nmt.data.caching import digest_texts
+from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.evaluation_sets import read_pairs
 from nmt.data.languages import are_variants
@@ -63,7 +65,10 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
             source_view = to_source_view(run_data, pairs)
             if (run_data.target_language, run_data.source_language) == sides != sides[::-1]:
                 source_view = _reverse(source_view)
-            if run_data.languages == config.languages[::-1] != config.languages:
+            is_reversed = run_data.languages == config.languages[::-1] != config.languages
+            if is_reversed or not config.context:
+                pairs = remove_contexts(pairs, list_tags(run_data))
+            if is_reversed:
                 pairs = _reverse(pairs)
         else:
             pairs = read_pairs(path, f"data.tests.{name}")
@@ -84,7 +89,8 @@ def read_run_pairs(
         readers: folders of the runs whose corpora are being read: none may be part of itself.
 
     Returns:
-        Pairs from ``data.source_language`` to ``data.target_language``, by name of the source.
+        Pairs from ``data.source_language`` to ``data.target_language``, without contexts, by name
+        of the source.
 
     Raises:
         UserError: a run or its corpus cannot be read, or it has other languages.
@@ -99,7 +105,8 @@ def read_run_pairs(
         try:
             if run.path.resolve() in readers:
                 raise UserError("it would be part of itself")
-            pairs = read_corpus(run, lambda line: None, readers).train
+            corpus = read_corpus(run, lambda line: None, readers)
+            pairs = remove_contexts(corpus.train, list_tags(run.config.data))
         except UserError as error:
             raise UserError(
                 f"{key}.run={run.path}: its corpus cannot be read ({error}); restore it, or train "

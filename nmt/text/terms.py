@@ -11,7 +11,7 @@ from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from nmt.errors import UserError
-from nmt.text.annotations import annotate, find_annotations
+from nmt.text.annotations import annotate
 
 # Scripts without spaces between words: each of their characters is a token.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -132,13 +132,8 @@ class Glossary:
             raise UserError(f"{path}: {error}") from error
 
     def find(self, text: str) -> list[TermMatch]:
-        """Return the terms of a text, in order; they do not overlap. Annotations have none."""
-        annotations = find_annotations(text)
-        tokens = [
-            token
-            for token in _split(text)
-            if not any(begin <= token.begin < end for begin, end in annotations)
-        ]
+        """Return the terms of a text, in order; they do not overlap."""
+        tokens = _split(text)
         matches = []
         at = 0
         while at < len(tokens):
@@ -161,9 +156,9 @@ class Glossary:
             at += length
         return matches
 
-    def annotate(self, text: str) -> str:
-        """Return a text in which the target of each term stands behind it: `annotate`."""
-        return annotate(text, ((match.end, match.term.target) for match in self.find(text)))
+    def annotate(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return a text with the targets of its terms, and the terms: see `annotate`."""
+        return annotate(text, ((*match[:2], match.term.target) for match in self.find(text)))
 
     def list_targets(self, match: TermMatch, text: str) -> list[str]:
         """Return what a translation may have for a term of a text.

@@ -127,9 +127,8 @@ def choose_terms(
     annotator = TermAnnotator(folder.load_tokenizer(), lexicon.weigh)
     targets: dict[str, Counter[str]] = defaultdict(Counter)
     for source, target in pairs:
-        for end, word in annotator.link_words(source, target):
-            begin = max(source[:end].rfind(" ") + 1, 0)
-            term = source[begin:end].strip("¿¡\"«“'(").lower()
+        for begin, end, word in annotator.link_words(source, target):
+            term = source[begin:end].lower()
             is_plural = term.endswith("s")
             if len(term) >= LEAST_LETTERS and not is_plural and word in nouns:
                 targets[term][word] += 1

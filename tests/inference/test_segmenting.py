@@ -376,6 +376,13 @@ def test_a_sentence_is_read_behind_the_sentences_before_it(marked: Tokenizer, ta
         assert marked.decode([segment.sentence_ids]) == [written.lower()]
 
 
+def test_contexts_are_cleaned(marked: Tokenizer) -> None:
+    segmenter = Segmenter(marked, 63, language="es", context=2)
+    text = add_context("Hace  fri\u0301o. Luis no.", ["Ana\u200b  vi\u0301."])
+    *_, last = read_by(segmenter, marked, text)
+    assert last == f"ana ví. {CONTEXT_MARK} hace frío. {CONTEXT_MARK} luis no."
+
+
 def test_without_a_context_the_ids_are_those_of_the_sentence(marked: Tokenizer) -> None:
     plain, reading = (Segmenter(marked, 63, language="es", context=count) for count in (0, 1))
     first = reading.segment("Ella ríe. Luis no.").segments[0]

@@ -18,8 +18,15 @@ from nmt.config import DataConfig, SourceConfig
 from nmt.data.corpus import Corpus, load_corpus
 from nmt.data.downloading import archive_name
 from nmt.data.splitting import Pair
-from nmt.runs.corpus import has_corpus_changed, make_corpus_record, read_corpus, read_tests
+from nmt.runs.corpus import (
+    has_corpus_changed,
+    make_corpus_record,
+    read_corpus,
+    read_run_pairs,
+    read_tests,
+)
 from nmt.runs.folder import RunFolder
+from nmt.text.context import CONTEXT_MARK
 
 
 @pytest.fixture
@@ -195,3 +202,25 @@ def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
     digests = [train_digest(**each) for each in ({}, {"weight": 2}, {"tag": "<a>"}, {"tag": "<b>"})]
     assert len(set(digests)) == 4
     assert train_digest() == digests[0]
+
+
+def test_pairs_of_a_run_with_contexts_are_read_as_the_new_run_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "lines.tsv").write_text(table(singles(40)), encoding="utf-8")
+    sources = {"lines": SourceConfig("tsv", path=str(tmp_path / "lines.tsv"), ordered=True)}
+    run = make_run(tmp_path, configure(sources, context=1, test=10))
+    bare = set(singles(40))
+    assert CONTEXT_MARK in read_corpus(run, lambda line: None).test[-1].source
+
+    def check(reverse: bool, context: int, has_contexts: bool) -> None:
+        config = configure(path="x", reverse=reverse, context=context, tests={"run": str(run.path)})
+        test = read_tests(config)["run"]
+        assert bare.issuperset(test.source_view)
+        assert any(CONTEXT_MARK in pair.source for pair in test.pairs) is has_contexts
+        assert not any(CONTEXT_MARK in pair.target for pair in test.pairs)
+
+    check(reverse=False, context=1, has_contexts=True)
+    check(reverse=False, context=0, has_contexts=False)
+    check(reverse=True, context=1, has_contexts=False)
+    source = SourceConfig("run", run=str(run.path), split="train")
+    [pairs] = read_run_pairs(configure({"run": source}, context=1)).values()
+    assert bare.issuperset(pairs)
