@@ -90,10 +90,12 @@ def test_it_trains_on_three_pairs_of_the_run_for_each_correction(
     start: Path, table: Path, corrected: Run
 ) -> None:
     corpus = read_corpus(corrected.folder, print)
-    sizes = {source.name: len(source.pairs) * source.repeats for source in corpus.mixture}
-    assert sizes == {"corrections": LEARNED, "general": 3 * LEARNED}
+    corrections, others = corpus.mixture
+    assert (len(corrections.pairs), corrections.repeats, others.repeats) == (LEARNED, 1, 1)
+    assert corpus.lines == LEARNED + 3 * LEARNED
     general = read_corpus(RunFolder.open(start), print)
-    assert set(corpus.mixture[1].pairs) <= set(general.train)
+    assert set(others.pairs) <= set(general.train)
+    assert not {pair.source for pair in others.pairs} & {pair.source for pair in corrections.pairs}
     assert not set(corpus.train) & {*general.dev, *general.test}
 
 
@@ -102,7 +104,7 @@ def test_it_keeps_what_the_run_has_determined(start: Path, corrected: Run) -> No
     assert after.load_tokenizer().fingerprint == before.load_tokenizer().fingerprint
     assert after.config.data.languages == before.config.data.languages
     assert after.config.model.dropout == before.config.model.dropout
-    for key in ("row_lengths", "batch_tokens", "update_tokens", "accumulate"):
+    for key in ("row_lengths", "batch_tokens", "positions_per_update", "accumulate"):
         assert getattr(after.config.training, key) == getattr(before.config.training, key)
     assert Lexicon.load(after.path) is not None
 
