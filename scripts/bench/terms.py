@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from nmt.text.terms import Glossary, Term
 
 DETERMINERS = "a an the my your his her its our their this that".split()
-NOUN_SHARE = 0.25  # of the occurrences of a noun, behind a determiner
-LEAST_COUNT = 3  # occurrences in the training sentences
+NOUN_SHARE = 0.1  # of the occurrences of a noun, behind a determiner
+LEAST_COUNT = 2  # occurrences in the training sentences
 LEAST_LETTERS = 3
 
 
