@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -23,6 +24,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
+_FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
+_LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
+_MOST_ENDING, _LEAST_STEM = 3, 5  # letters in which forms of one word differ, and agree
 _ALPHABET = 64  # letters that a correction may insert
 _MIN_MODELED, _MODELED = 1000, 20_000  # words that the model of spelling is made of
 _FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
@@ -81,7 +85,8 @@ class SourceWords:
         """Return a text in which known words replace unknown ones that resemble them.
 
         A word without its accents gets them back. A word that is one letter, or two swapped ones,
-        away from known words becomes the most frequent of them, unless it may be a name.
+        away from known words becomes the most frequent of them, unless it may be a name: it has a
+        capital, and at the beginning of a sentence it resembles no frequent word.
 
         Args:
             text: a sentence.
@@ -89,8 +94,11 @@ class SourceWords:
         """
         parts, done = [], 0
         for begin, end, begins_sentence in self._find_unknown(text, spans):
-            may_be_name = text[begin].isupper() and not begins_sentence
-            word = self._correct_word(text[begin:end], accents_only=may_be_name)
+            most = len(self.counts)
+            if text[begin].isupper():
+                is_short = end - begin <= _MIN_LETTERS
+                most = _FIRST_WORDS if begins_sentence and not is_short else 0
+            word = self._correct_word(text[begin:end], most)
             parts += [text[done:begin], word]
             done = end
         return "".join([*parts, text[done:]])
@@ -98,8 +106,9 @@ class SourceWords:
     def find_names(self, text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the names that no training source has.
 
-        A capitalized word is a name; at the beginning of a sentence, only if its letters do not
-        look like the language of the sources.
+        A capitalized word is a name. At the beginning of a sentence it is one if its letters do not
+        look like the language of the sources, or if it is short, another word follows and it cannot
+        be another form of a known word.
 
         Args:
             text: a sentence in ordinary letter case, after `correct`.
@@ -109,7 +118,7 @@ class SourceWords:
         for begin, end, begins_sentence in self._find_unknown(text, spans):
             if not text[begin].isupper():
                 continue
-            if begins_sentence and not self._looks_foreign(text[begin:end]):
+            if begins_sentence and not self._begins_with_name(text, begin, end):
                 continue
             if names and text[names[-1][1] : begin] == " ":  # first and family name
                 begin = names.pop()[0]
@@ -128,24 +137,44 @@ class SourceWords:
             if not any(first < end and begin < last for first, last in spans):
                 yield begin, end, bool(_BEGINS_SENTENCE.search(text[:begin]))
 
-    def _correct_word(self, word: str, *, accents_only: bool) -> str:
+    def _correct_word(self, word: str, most: int) -> str:
+        """Return the known word that a word may be.
+
+        Args:
+            word: an unknown word.
+            most: how many of the most frequent words may replace it, other than with its accents.
+        """
         lower = word.lower()
         best = self._by_bare.get(_strip_accents(lower))
-        if best is None and not accents_only:
+        if best is None and most:
             forms = {lower, _strip_accents(lower)}
             edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
             known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
             best = max(known, key=self._rank, default=None)
-            if best is not None and self.counts[best] < _MIN_COUNT:
+            if best is not None and (self.counts[best] < _MIN_COUNT or self._ranks[best] >= most):
                 best = None
         if best is None:
             return word
         return best[0].upper() + best[1:] if word[0].isupper() else best
 
-    def _looks_foreign(self, word: str) -> bool:
-        """Whether the letters of a word are improbable in the language of the sources."""
+    def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
+        """Whether an unknown word that begins a sentence may be a name."""
         if len(self.counts) < _MIN_MODELED:
             return False
+        word = text[begin:end]
+        has_next = _WORD.match(text, end + 1) is not None
+        is_likely = has_next and len(word) <= _LONGEST_NAME and not self._resembles_known(word)
+        return is_likely or self._looks_foreign(word)
+
+    def _resembles_known(self, word: str) -> bool:
+        """Whether a word may be another form of a known one, as Esperaré of esperar."""
+        bare = _strip_accents(word.lower())
+        stem = bare[: max(len(bare) - _MOST_ENDING, _LEAST_STEM)]
+        at = bisect_left(self._sorted, stem)
+        return at < len(self._sorted) and self._sorted[at].startswith(stem)
+
+    def _looks_foreign(self, word: str) -> bool:
+        """Whether the letters of a word are improbable in the language of the sources."""
         letters, pairs, triples = self._spelling
         total = sum(letters.values())
         log_prob = 0.0
@@ -171,6 +200,16 @@ class SourceWords:
             pairs.update(a + b for a, b in pairwise(spelled))
             triples.update(map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False)))
         return letters, pairs, triples
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        """The words without accents, in alphabetical order."""
+        return sorted(self._by_bare)
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        """The words by frequency, the most frequent one first."""
+        return {word: rank for rank, word in enumerate(self.counts)}
 
     @cached_property
     def _by_bare(self) -> Mapping[str, str]:

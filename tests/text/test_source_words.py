@@ -87,6 +87,25 @@ def test_unseen_names(words: SourceWords) -> None:
     assert names(words, "etxeberria") == []
 
 
+def test_names_that_begin_sentences_are_neither_corrected_nor_lost() -> None:
+    lines = [
+        line.split("\t")[0]
+        for path in sorted(phrasebook_dir().glob("*.tsv"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    known = SourceWords.count(lines)
+    for name in ("Hugo", "Mateo", "Iker", "Noelia"):
+        assert name.lower() not in known.counts
+        text = f"{name} no está en casa."
+        assert correct(known, text) == text
+        assert names(known, text) == [name]
+        assert names(known, f"{name}.") == []  # without another word, it may be a command
+    assert correct(known, "Tenog frío.") == "Tengo frío."
+    for word in ("Embarco", "Saludad"):  # forms of known words
+        assert word.lower() not in known.counts
+        assert names(known, f"{word} mañana.") == []
+
+
 def test_at_the_beginning_of_a_sentence_letters_tell_a_name() -> None:
     lines = [
         line.split("\t")[0]
