@@ -183,8 +183,8 @@ def add_terms(parser: argparse._ActionsContainer) -> None:
         "--term-mode",
         choices=("hard", "soft"),
         default="hard",
-        help="hard: force terms that a translation lacks; soft: let the model inflect or leave "
-        "them, which needs a run that was trained with data.noise.terms (%(default)s)",
+        help="hard: use every term; soft: leave out terms that make a translation improbable "
+        "(%(default)s)",
     )
     parser.add_argument(
         "--term-report",

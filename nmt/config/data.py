@@ -15,7 +15,6 @@ from nmt.config.sources import (
     resolve_same_sources,
 )
 from nmt.errors import UserError, suggest
-from nmt.text.annotations import TERM_MARKS
 from nmt.text.context import CONTEXT_MARK
 
 _NAME = re.compile(r"\w+")
@@ -95,9 +94,8 @@ def list_tags(data: DataConfig) -> list[str]:
 
 
 def list_reserved(data: DataConfig) -> list[str]:
-    """Return the words that a tokenizer reserves: tags, and marks of what `data` asks for."""
-    context_marks = [CONTEXT_MARK] if data.context else []
-    return [*list_tags(data), *context_marks, *(TERM_MARKS if data.noise.terms else ())]
+    """Return the words that a tokenizer reserves: tags, and the mark of contexts if needed."""
+    return [*list_tags(data), *([CONTEXT_MARK] if data.context else [])]
 
 
 def check_data(config: DataConfig) -> None:

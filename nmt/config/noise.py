@@ -21,7 +21,6 @@ class NoiseConfig:
     joined: float = MISSING  # two to four pairs are joined, on both sides
     spans: float = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
     quotes: float = MISSING  # on both sides, quotation marks around the sentence
-    terms: float = 0.0  # words are replaced by their translations: see `nmt.text.annotations`
 
     @classmethod
     def off(cls) -> NoiseConfig:

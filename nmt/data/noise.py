@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt.data.term_noise import TermAnnotator, WeighTokens
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.context import CONTEXT_MARK
 from nmt.text.noise import TextNoise
@@ -50,8 +49,6 @@ class BatchNoise:
         tags: words that may begin a source and are not text, such as ``<2en>``. A context is not
             changed either.
         seed: of all draws.
-        weigh: returns how probably each target token translates each source token, [T, S], given
-            ids; None: no rate for ``terms``.
     """
 
     def __init__(
@@ -61,7 +58,6 @@ class BatchNoise:
         languages: tuple[str, str],
         tags: Sequence[str],
         seed: int,
-        weigh: WeighTokens | None = None,
     ) -> None:
         self._rates = {kind: rate for kind, rate in rates.items() if rate}
         self._tokenizer = tokenizer
@@ -69,7 +65,6 @@ class BatchNoise:
         any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
         self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
         self._seed = seed
-        self._annotator = TermAnnotator(tokenizer, weigh) if weigh is not None else None
 
     def change(
         self, pairs: Sequence[PackedPair], length: int, address: Sequence[int]
@@ -115,13 +110,12 @@ class BatchNoise:
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
             return pairs
-        source = " ".join(source.removeprefix(tags[0]) for source in sources)
-        target = " ".join(self._tokenizer.target.decode([pair.target for pair in pairs]))
-        if self._annotator is not None and "terms" in kinds:
-            # Without other changes, which would move the words.
-            source = self._annotator.annotate(source, target, draw)
-        else:
-            source, target = self._text.change(source, target, kinds, draw)
+        source, target = self._text.change(
+            " ".join(source.removeprefix(tags[0]) for source in sources),
+            " ".join(self._tokenizer.target.decode([pair.target for pair in pairs])),
+            kinds,
+            draw,
+        )
         [source_ids] = self._tokenizer.encode([tags[0] + source])
         [target_ids] = self._tokenizer.target.encode([target])
         if not len(source_ids) or not len(target_ids):

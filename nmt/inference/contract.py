@@ -120,8 +120,7 @@ class SearchRequest:
     quality: bool = False  # whether translations get `confidence` and `words`
     words: bool = False  # whether they get `words` in any case: cheaper than confidence
     glossary: Glossary | None = None  # terms that translations use, and report as `terms`
-    # Whether terms are forced where an output lacks them; otherwise the model decides, which needs
-    # a run that was trained with `nmt.config.noise.NoiseConfig.terms`.
+    # Whether terms are used at any cost; otherwise only where the translation stays probable.
     forces_terms: bool = True
 
     def resolve_defaults(self, decoding: DecodingConfig) -> tuple[int, float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,6 @@ MOST_PAIRS = 40_000  # sample size: all 111,000 pairs of Tatoeba give no better 
 _ITERATIONS = 5
 _LEAST = 1e-3  # probabilities below it are dropped
 _SHIFT = 32  # bits of a target id in a key
-
-
-class IdSequences(Protocol):
-    """Ids of sentences, such as a list of arrays or `nmt.data.encoded.Sequences`."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> np.ndarray: ...
 
 
 class Lexicon:
@@ -52,7 +44,9 @@ class Lexicon:
         return np.unique(self._keys & ((1 << _SHIFT) - 1))
 
     @classmethod
-    def train(cls, sources: IdSequences, targets: IdSequences, seed: int = 1) -> Lexicon:
+    def train(
+        cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], seed: int = 1
+    ) -> Lexicon:
         """Learn from pairs of ids without end marks; from a random sample if there are many."""
         chosen = np.arange(len(sources))
         if len(chosen) > MOST_PAIRS:

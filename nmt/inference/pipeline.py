@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Request = SearchRequest | SamplingRequest
 Pending = Callable[[], list[list[Translation]]]  # waits for searches and returns their results
 
+_SOFT_MARGIN = 1.5  # nats by which a soft term may lower the score of a sentence
 _AHEAD = 1  # chunks of a stream that are searched while the one before is waited for
 
 
@@ -148,7 +150,6 @@ class Pipeline:
             quality = self._quality.model if request.quality else None
             finds_words = request.words or quality is not None
             if request.glossary is not None:
-                self._check_terms(request)
                 segmenter = segmenter.with_glossary(request.glossary)
                 terms = TermForcer(
                     request.glossary,
@@ -156,7 +157,7 @@ class Pipeline:
                     self._tokenizer,
                     options,
                     self.output_limit,
-                    is_hard=request.forces_terms,
+                    margin=math.inf if request.forces_terms else _SOFT_MARGIN,
                 )
         plan = _Plan(
             engine, segmenter, options, prefix, ids, options.n_best, quality, finds_words, terms
@@ -165,18 +166,6 @@ class Pipeline:
             return plan
         # How far the hypotheses of a beam agree is a part of confidence.
         return plan._replace(options=options._replace(n_best=options.size))
-
-    def _check_terms(self, request: SearchRequest) -> None:
-        """Check that the model can use annotated terms, if none are forced.
-
-        Raises:
-            UserError: it was not trained to.
-        """
-        if not (request.forces_terms or self._segmenter.annotates_terms):
-            raise UserError(
-                "soft terms need a run that was trained with data.noise.terms=0.1: force them "
-                "(hard terms), or train one"
-            )
 
     def _start(
         self, texts: Sequence[str], request: Request, plan: _Plan, pool: Executor

@@ -21,13 +21,14 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.results import LINE_ENDS
 from nmt.inference.segments import Segment, SegmentedText
-from nmt.inference.sentence_reading import MarkedSentence, SentenceReader
+from nmt.inference.sentence_reading import SentenceReader
 from nmt.text.case import LetterCase
 from nmt.text.context import CONTEXT_MARK, add_context, split_context, to_context
 from nmt.text.sentences import split_sentences
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
+    Kept,
     has_letters_outside,
 )
 from nmt.text.terms import Glossary
@@ -64,7 +65,7 @@ class _Sentence(NamedTuple):
     """A sentence to translate."""
 
     text: str  # of `ReadSentence`, and so on
-    marked: MarkedSentence
+    kept: Kept
     case: LetterCase
     is_copied: bool
     tag: str  # of the text, with the space after it, if any
@@ -119,16 +120,10 @@ class Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
         Terms that are not translated become kept spans if the model does not know their words.
-        Others are annotated if the model was trained with annotations.
         """
         segmenter = copy(self)
         segmenter._reader = SentenceReader(self._tokenizer, self.words, glossary)
         return segmenter
-
-    @property
-    def annotates_terms(self) -> bool:
-        """Whether the model was trained with annotated terms."""
-        return self._reader.annotates_terms
 
     def segment(self, text: str) -> SegmentedText:
         """Return the segments of a text: none if it is empty or only white space."""
@@ -139,7 +134,7 @@ class Segmenter:
         split_texts = [self._split(text) for text in texts]
         sentences = [sentence for sentences, _ in split_texts for sentence in sentences]
         encoded = self._tokenizer.encode(
-            [sentence.tag + sentence.context + sentence.marked.text for sentence in sentences]
+            [sentence.tag + sentence.context + sentence.kept.text for sentence in sentences]
         )
         segments = map(self._cut, sentences, encoded)
         return [
@@ -221,13 +216,13 @@ class Segmenter:
         if len(ids) > self.max_tokens and sentence.context:
             # No room for the context: without it, the sentence may stay in one piece.
             sentence = sentence._replace(context="")
-            [ids] = self._tokenizer.encode([sentence.tag + sentence.marked.text])
+            [ids] = self._tokenizer.encode([sentence.tag + sentence.kept.text])
         if len(ids) <= self.max_tokens or sentence.is_copied:
             before = self._count_before(sentence)
             return [
                 Segment(
                     ids,
-                    *sentence.marked,
+                    *sentence.kept,
                     sentence.space,
                     sentence.case,
                     sentence.is_copied,
@@ -243,8 +238,8 @@ class Segmenter:
             self._has_warned = True
         [tag] = self._tokenizer.encode([sentence.tag.strip()])
         segments = [
-            Segment(np.concatenate([tag, ids]), *marked, case=sentence.case, is_copied=is_copied)
-            for marked, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
+            Segment(np.concatenate([tag, ids]), *kept, case=sentence.case, is_copied=is_copied)
+            for kept, ids, is_copied in self._parts(sentence.text, self.max_tokens - len(tag))
         ]
         return [replace(segments[0], space=sentence.space), *segments[1:]]
 
@@ -255,7 +250,7 @@ class Segmenter:
         [ids] = self._tokenizer.encode([(sentence.tag + sentence.context).rstrip()])
         return len(ids)
 
-    def _parts(self, text: str, room: int) -> Iterator[tuple[MarkedSentence, np.ndarray, bool]]:
+    def _parts(self, text: str, room: int) -> Iterator[tuple[Kept, np.ndarray, bool]]:
         """Yield the parts of a text, their ids, at most ``room``, and whether they are copied."""
         spans = self._reader.find_spans(text) if self._slots else []
         width = _WINDOW * room
@@ -268,15 +263,15 @@ class Segmenter:
                 end = self._longest_fit(window, room)
             part = window[:end].strip()
             part_spans = self._reader.find_spans(part)
-            marked, ids = self._reader.mark(part, part_spans), self._encode(part)
+            kept, ids = self._reader.keep(part, part_spans), self._encode(part)
             begin += end
             is_copied = not has_letters_outside(part, part_spans)
             if len(ids) <= room or is_copied:
-                yield marked, ids, is_copied
+                yield kept, ids, is_copied
                 continue
             # Only a single character, or a span without a slot, can have more tokens than fit.
             for first in range(0, len(ids), room):
-                yield MarkedSentence(part), ids[first : first + room], False
+                yield Kept(part, ()), ids[first : first + room], False
 
     def _longest_fit(self, text: str, room: int) -> int:
         """Return where to cut a text, in characters: the last fitting cut of the best kind."""
@@ -305,7 +300,7 @@ class Segmenter:
     def _encode(self, text: str) -> np.ndarray:
         text = text.strip()
         return self._tokenizer.encode(
-            [self._reader.mark(text, self._reader.find_spans(text)).text]
+            [self._reader.keep(text, self._reader.find_spans(text)).text]
         )[0]
 
 

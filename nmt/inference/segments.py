@@ -11,10 +11,8 @@ import numpy as np
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
-from nmt.inference.alignment import expand_slots
 from nmt.inference.contract import Engine, Hypothesis
 from nmt.inference.results import Translation, join_lines
-from nmt.text.annotations import find_annotations
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
 from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, separate_slots
 
@@ -25,10 +23,8 @@ class Segment:
 
     # int32 [S - 1], without end mark; a tag of the text comes first, and then a context.
     ids: np.ndarray
-    # Cleaned, without the tag; kept spans are replaced by slots, and terms perhaps by annotations.
-    text: str
+    text: str  # cleaned, without the tag; kept spans are replaced by slots
     spans: tuple[str, ...] = ()  # the kept spans, by number of their slot
-    terms: tuple[str, ...] = ()  # what the annotations replace
     space: str = ""  # white space, and marks that are not translated, before it
     case: LetterCase = LetterCase.ORDINARY  # of the source
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
@@ -41,25 +37,8 @@ class Segment:
 
     @property
     def written(self) -> str:
-        """The text with its kept spans and its terms."""
-        return self.expand()[0]
-
-    def expand(self) -> tuple[str, list[int]]:
-        """Return `written`, and for each of its characters the index in `text` that it is from.
-
-        Those of a replaced term are from the beginning of its annotation.
-        """
-        parts, origins = [], []
-        done = 0
-        for (begin, end), term in [
-            *zip(find_annotations(self.text), self.terms, strict=False),
-            ((len(self.text),) * 2, ""),
-        ]:
-            expanded, from_text = expand_slots(self.text[done:begin], self.spans)
-            parts += [expanded, term]
-            origins += [*(done + at for at in from_text), *[begin] * len(term)]
-            done = end
-        return "".join(parts), origins
+        """The text with its kept spans."""
+        return show_spans(self.text, self.spans)
 
 
 class SegmentedText(NamedTuple):

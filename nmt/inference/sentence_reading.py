@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nmt.data.tokenizer import Tokenizer
-from nmt.text.annotations import TERM_MARKS
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
@@ -20,19 +19,11 @@ from nmt.text.spans import (
 from nmt.text.terms import Glossary, TermMatch
 
 
-class MarkedSentence(NamedTuple):
-    """A sentence with slots and annotations: see `nmt.inference.segments.Segment`."""
-
-    text: str
-    spans: tuple[str, ...] = ()
-    terms: tuple[str, ...] = ()
-
-
 class ReadSentence(NamedTuple):
     """A sentence as a model reads it."""
 
     text: str  # cleaned, in the letter case that the model reads
-    marked: MarkedSentence  # with as many slots as the tokenizer has
+    kept: Kept  # the text with slots, as many as the tokenizer has
     case: LetterCase  # of the given sentence
     is_copied: bool  # nothing but kept spans and marks
 
@@ -46,9 +37,6 @@ class SentenceReader:
             names are kept spans. None: not known.
         glossary: whose terms are neither corrected nor kept as names; those that are not translated
             are kept spans if they have unknown words. None: no terms.
-
-    Attributes:
-        annotates_terms: whether the model was trained with annotations, so that terms get them.
     """
 
     def __init__(
@@ -58,7 +46,6 @@ class SentenceReader:
         self._words = words
         self._glossary = glossary
         self._slots = SLOTS[: tokenizer.slots]
-        self.annotates_terms = all(len(ids) == 1 for ids in tokenizer.encode(TERM_MARKS))
 
     def read(self, text: str) -> ReadSentence:
         """Return a cleaned sentence in the letter case that the model reads."""
@@ -76,7 +63,7 @@ class SentenceReader:
             text = self._words.correct(text, [*spans, *terms])
         spans = self.find_spans(text)
         is_copied = not has_letters_outside(text, spans)
-        return ReadSentence(text, self.mark(text, spans), case, is_copied)
+        return ReadSentence(text, self.keep(text, spans), case, is_copied)
 
     def find_spans(self, text: str) -> list[tuple[int, int]]:
         """Return the characters [begin, end) of the kept spans, unseen names among them."""
@@ -94,15 +81,11 @@ class SentenceReader:
         words = self._words
         return words is not None and all(word in words.counts for word in term.lower().split())
 
-    def mark(self, text: str, spans: Sequence[tuple[int, int]]) -> MarkedSentence:
-        """Return a text with slots and annotations."""
-        marked = MarkedSentence(text)
-        if self._slots and spans:
-            marked = MarkedSentence(*keep_spans(text, spans, self._slots))
-        if self._glossary is None or not self.annotates_terms:
-            return marked
-        annotated, terms = self._glossary.annotate(marked.text)
-        return marked._replace(text=annotated, terms=terms)
+    def keep(self, text: str, spans: Sequence[tuple[int, int]]) -> Kept:
+        """Return a text with slots, as many as the tokenizer has."""
+        if not self._slots or not spans:
+            return Kept(text, ())
+        return keep_spans(text, spans, self._slots)
 
     def _find_terms(self, text: str, spans: Sequence[tuple[int, int]]) -> list[TermMatch]:
         """Return the terms of a text that are not inside of kept spans."""

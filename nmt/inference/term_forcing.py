@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,8 +16,6 @@ from nmt.inference.contract import BeamOptions, Engine, Hypothesis
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
-from nmt.text.annotations import find_annotations
-from nmt.text.spans import SLOTS
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
@@ -47,7 +46,8 @@ class TermForcer:
         options: of the search.
         limit_output: returns how many tokens an output may have, given those of its source and of
             what it begins with: see `nmt.inference.pipeline.Pipeline.output_limit`.
-        is_hard: whether terms are forced; otherwise the model decides.
+        margin: how much lower the score of an output with a term may be, in nats; terms that cost
+            more are left out (a soft constraint).
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class TermForcer:
         options: BeamOptions,
         limit_output: Callable[[int, int], int],
         *,
-        is_hard: bool = True,
+        margin: float = math.inf,
     ) -> None:
         self._glossary = glossary
         self._engine = engine
         self._tokenizer = tokenizer
         self._options = options
         self._limit_output = limit_output
-        self._is_hard = is_hard
+        self._margin = margin
 
     def force(
         self, segments: Sequence[Segment], outputs: Sequence[list[Hypothesis]], prefix: str = ""
@@ -81,9 +81,7 @@ class TermForcer:
             UserError: the model has no attention, and some output lacks a term.
         """
         outputs = list(outputs)
-        if not self._is_hard:
-            return outputs
-        lacking = list(map(self._find_terms, segments))
+        lacking = [self._glossary.find(segment.text) for segment in segments]
         begins = [prefix] * len(segments)  # of outputs
         for _ in range(_MOST_TERMS):
             chosen = self._drop_used(lacking, outputs)
@@ -101,7 +99,9 @@ class TermForcer:
                 lacking[i].remove(match)
                 candidates += [_Candidate(i, match.term, text) for text in texts]
             for candidate, hypotheses in self._search(candidates, segments):
-                begins[candidate.number], outputs[candidate.number] = candidate.begin, hypotheses
+                number = candidate.number
+                if hypotheses[0].score >= outputs[number][0].score - self._margin:
+                    begins[number], outputs[number] = candidate.begin, hypotheses
         return outputs
 
     def report(self, segment: Segment, translations: Sequence[Translation]) -> list[Translation]:
@@ -158,35 +158,21 @@ class TermForcer:
             places.append((_choose_words(by_word), i))
         numbers, i = min(places)
         starts = [words[number][0] for number in numbers] or [len(text)]
-        targets = self._glossary.list_targets(matches[i], segment.written)
+        targets = self._glossary.list_targets(matches[i], segment.text)
         return matches[i], [
             _join(text[:start], target, is_capitalized=start == 0 and text[:1].isupper())
             for start in starts
             for target in targets
         ]
 
-    def _find_terms(self, segment: Segment) -> list[TermMatch]:
-        """Return the terms of `Segment.written` that are not kept spans."""
-        written, origins = segment.expand()
-        return [
-            match
-            for match in self._glossary.find(written)
-            if segment.text[origins[match.begin]] not in SLOTS
-        ]
-
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
-        _, origins = segment.expand()
-        first, last = origins[match.begin], origins[match.end - 1] + 1
-        for begin, end in find_annotations(segment.text):
-            if begin <= first < end:
-                last = end
         spans = self._tokenizer.spans(segment.text)
         before = len(segment.ids) - len(spans)  # tokens of a tag
         return [
             before + i
             for i, (begin, end) in enumerate(spans)
-            if begin < last and first < end and before + i >= 0
+            if begin < match.end and match.begin < end and before + i >= 0
         ]
 
     def _search(

@@ -15,7 +15,6 @@ from nmt.inference.alignment import expand_slots, find_owners, match_characters
 from nmt.inference.contract import Engine
 from nmt.inference.results import Translation, Word
 from nmt.inference.segments import Segment
-from nmt.text.annotations import find_annotations
 from nmt.text.spans import SLOTS
 from nmt.text.words import Span, assign_to_words, find_words
 
@@ -135,27 +134,15 @@ def _find_source_words(segment: Segment, tokenizer: Tokenizer) -> tuple[list[Spa
 
     The shares are [S - 1, words]; the tokens of a tag belong to no word.
     """
-    words = _join_annotations(find_words(segment.text), find_annotations(segment.text))
+    words = find_words(segment.text)
     spans = tokenizer.spans(segment.text)
     tag = len(segment.ids) - len(spans)
     if not words or tag < 0:  # a part of a text that was cut between tokens
         return [], np.zeros((len(segment.ids), 0))
     shares = np.concatenate([np.zeros((tag, len(words))), assign_to_words(spans, words)])
-    _, origins = segment.expand()
+    _, origins = expand_slots(segment.text, segment.spans)
     written = []
     for begin, end in words:
         first = int(np.searchsorted(origins, begin))
         written.append((first, int(np.searchsorted(origins, end))))
     return written, shares
-
-
-def _join_annotations(words: Sequence[Span], annotations: Sequence[Span]) -> list[Span]:
-    """Return the words of a source; an annotation is one word."""
-    if not annotations:
-        return list(words)
-    others = [
-        word
-        for word in words
-        if not any(begin < word[1] and word[0] < end for begin, end in annotations)
-    ]
-    return sorted([*others, *annotations])

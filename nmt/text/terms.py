@@ -11,7 +11,6 @@ from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from nmt.errors import UserError
-from nmt.text.annotations import annotate
 
 # Scripts without spaces between words: each of their characters is a token.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -155,10 +154,6 @@ class Glossary:
             matches.append(TermMatch(begin, begin + len(found), term))
             at += length
         return matches
-
-    def annotate(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text with the targets of its terms, and the terms: see `annotate`."""
-        return annotate(text, ((*match[:2], match.term.target) for match in self.find(text)))
 
     def list_targets(self, match: TermMatch, text: str) -> list[str]:
         """Return what a translation may have for a term of a text.

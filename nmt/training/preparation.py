@@ -23,7 +23,6 @@ from nmt.data.splitting import Pair, evenly
 from nmt.data.tokenizer import Tokenizer, load_tokenizer
 from nmt.data.tokenizer_training import list_texts, read_training_log, train_and_save
 from nmt.errors import UserError
-from nmt.inference.lexicon import Lexicon
 from nmt.runs.corpus import read_run_pairs, read_tests
 from nmt.text.source_words import SourceWords
 
@@ -93,10 +92,6 @@ def _plan_prepared(config: Config, corpus: PreparedCorpus, tokenizer: Tokenizer)
             "the weights of another run, set training.new_vocabulary=true"
         )
     positions = config.training.positions_per_update
-    if config.data.noise.terms:
-        raise UserError(
-            "data.noise.terms needs the text of the pairs, which data=prepared lacks: set it to 0"
-        )
     noise = _make_noise(config, tokenizer)
     mixtures = corpus.stage_repeats or (corpus.repeats,)
     return [
@@ -112,29 +107,16 @@ def _plan_stage(config: Config, mixture: Mixture, tokenizer: Tokenizer) -> Batch
     pairs = _fit_contexts(config, list_pairs(mixture), tokenizer)
     encoded = load_encoded(pairs, tokenizer, Path(config.cache_dir))
     encoded.weights = list_weights(mixture)
-    lexicon = None
-    if config.data.noise.terms:
-        lexicon = Lexicon.train(encoded.source, encoded.target, config.seed)
-    noise = _make_noise(config, tokenizer, lexicon)
-    return _check_not_empty(config, _plan_batches(config, encoded, noise))
+    return _check_not_empty(config, _plan_batches(config, encoded, _make_noise(config, tokenizer)))
 
 
-def _make_noise(
-    config: Config, tokenizer: Tokenizer, lexicon: Lexicon | None = None
-) -> BatchNoise | None:
-    """Return what changes training pairs; None if nothing does.
-
-    Args:
-        config: of the run.
-        tokenizer: of the pairs.
-        lexicon: finds the translations of words; None: `NoiseConfig.terms` is 0.
-    """
+def _make_noise(config: Config, tokenizer: Tokenizer) -> BatchNoise | None:
+    """Return what changes training pairs; None if nothing does."""
     noise = config.data.noise
     if not noise.is_on:
         return None
     tags = list_tags(config.data)
-    weigh = None if lexicon is None else lexicon.weigh
-    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed, weigh)
+    return BatchNoise(noise.rates, tokenizer, config.data.languages, tags, config.seed)
 
 
 def _check_not_empty(config: Config, batches: BatchPlan) -> BatchPlan:

@@ -18,13 +18,15 @@ import random
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nmt.data.splitting import Pair
+    from nmt.data.tokenizer import Tokenizer
+    from nmt.inference.lexicon import Lexicon
     from nmt.runs.folder import RunFolder
     from nmt.text.terms import Glossary, Term
 
@@ -32,6 +34,7 @@ DETERMINERS = "a an the my your his her its our their this that".split()
 NOUN_SHARE = 0.1  # of the occurrences of a noun, behind a determiner
 LEAST_COUNT = 2  # occurrences in the training sentences
 LEAST_LETTERS = 3
+LEAST_PROBABILITY = 0.05  # of a translation of a word
 
 
 def main() -> None:
@@ -42,6 +45,7 @@ def main() -> None:
     )
     parser.add_argument("--run", type=Path, default=Path("runs/latest"), help="(%(default)s)")
     parser.add_argument("--terms", type=positive_int, default=500, help="(%(default)s)")
+    parser.add_argument("--split", default="test", help="(%(default)s)")
     parser.add_argument("--rare", action="store_true", help="the least frequent translations")
     parser.add_argument("--examples", type=int, default=0, help="sentences to print that changed")
     parser.add_argument("--seed", type=int, default=1, help="of the choice (%(default)s)")
@@ -68,15 +72,17 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = RunFolder.open(arguments.run)
     corpus = read_corpus(folder, print)
-    pairs = corpus.scored_pairs("test")
+    pairs = corpus.scored_pairs(arguments.split)
     translator = Translator.load(folder.path)
     nouns = list_nouns([pair.target for pair in corpus.train])
     terms = choose_terms(folder, pairs, nouns, arguments)
     glossary = Glossary(terms, folder.config.data.languages)
     print(f"{len(terms)} terms, such as {', '.join(f'{a} → {b}' for a, b, _ in terms[:8])}")
-    ways = {"none": SearchRequest(), "hard": SearchRequest(glossary=glossary)}
-    if translator.segmenter.annotates_terms:
-        ways["soft"] = SearchRequest(glossary=glossary, forces_terms=False)
+    ways = {
+        "none": SearchRequest(),
+        "hard": SearchRequest(glossary=glossary),
+        "soft": SearchRequest(glossary=glossary, forces_terms=False),
+    }
     agreed = [i for i, pair in enumerate(pairs) if agrees(glossary, pair)]
     print("| terms | seconds | used, agreed | BLEU, agreed | used, everywhere | BLEU, everywhere |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
@@ -116,7 +122,6 @@ def choose_terms(
     folder: RunFolder, pairs: Sequence[Pair], nouns: set[str], arguments: argparse.Namespace
 ) -> list[Term]:
     """Return terms of a test split: source words, and the words of references for them."""
-    from nmt.data.term_noise import TermAnnotator
     from nmt.errors import UserError
     from nmt.inference.lexicon import LEXICON_FILE, Lexicon
     from nmt.text.terms import Term
@@ -124,11 +129,11 @@ def choose_terms(
     lexicon = Lexicon.load(folder.path)
     if lexicon is None:
         raise UserError(f"{folder.path} has no {LEXICON_FILE}: train a run, which writes it")
-    annotator = TermAnnotator(folder.load_tokenizer(), lexicon.weigh)
+    tokenizer = folder.load_tokenizer()
     targets: dict[str, Counter[str]] = defaultdict(Counter)
     for source, target in pairs:
-        for begin, end, word in annotator.link_words(source, target):
-            term = source[begin:end].lower()
+        for linked, word in link_words(tokenizer, lexicon, source, target):
+            term = linked.lower()
             is_plural = term.endswith("s")
             if len(term) >= LEAST_LETTERS and not is_plural and word in nouns:
                 targets[term][word] += 1
@@ -139,6 +144,30 @@ def choose_terms(
     chosen = sorted(ranked.items())
     random.Random(arguments.seed).shuffle(chosen)
     return [Term(*pair) for pair in chosen[: arguments.terms]]
+
+
+def link_words(
+    tokenizer: Tokenizer, lexicon: Lexicon, source: str, target: str
+) -> Iterator[tuple[str, str]]:
+    """Yield words that translate each other: each is the most probable counterpart of the other."""
+    import numpy as np
+
+    from nmt.text.words import assign_to_words, find_words
+
+    [source_ids] = tokenizer.encode([source])
+    [target_ids] = tokenizer.target.encode([target])
+    words = find_words(source), find_words(target)
+    sides = zip((tokenizer, tokenizer.target), (source, target), words, strict=True)
+    columns, rows = (assign_to_words(side.spans(text), spans) for side, text, spans in sides)
+    if (len(rows), len(columns)) != (len(target_ids), len(source_ids)):
+        return
+    weights = lexicon.weigh(source_ids, target_ids)
+    means = (rows / np.maximum(rows.sum(0), 1e-9)).T @ weights
+    by_word = means @ (columns / np.maximum(columns.sum(0), 1e-9))  # [target words, source words]
+    for column, (begin, end) in enumerate(words[0]):
+        row = int(by_word[:, column].argmax())
+        if int(by_word[row].argmax()) == column and by_word[row, column] >= LEAST_PROBABILITY:
+            yield source[begin:end], target[slice(*words[1][row])]
 
 
 def agrees(glossary: Glossary, pair: Pair) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.tokenizer import EOS, Tokenizer
 from nmt.data.tokenizer_training import train_tokenizer
-from nmt.errors import UserError
 from nmt.inference.contract import (
     BeamOptions,
     Hypothesis,
@@ -26,11 +24,9 @@ from nmt.inference.contract import (
 )
 from nmt.inference.engines import Engines
 from nmt.inference.results import TermUse
-from nmt.text.annotations import TERM_MARKS
 from nmt.text.source_words import SourceWords
 from nmt.text.terms import Glossary, Term
 
-_ANNOTATION = re.compile("{}.*?{}".format(*TERM_MARKS))
 WORDS = {
     "el": "the",
     "perro": "dog",
@@ -43,22 +39,18 @@ WORDS = {
 }
 
 
-def make_tokenizer(marks: Sequence[str] = ()) -> Tokenizer:
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
     """Return a tokenizer that lower-cases sources, and has three slots."""
     texts = [clean_text(side) for line in corpus_lines(200) for side in line.split("\t")[:2]]
     config = TokenizerConfig("unigram", 500, 0, 0.9998, True, 3)
-    return train_tokenizer(config, [*texts, *WORDS, *WORDS.values()], lambda line: None, marks)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return make_tokenizer()
+    return train_tokenizer(config, [*texts, *WORDS, *WORDS.values()], lambda line: None)
 
 
 class WordByWord:
     """An engine that translates word by word; a prefix stands for as many words as it has.
 
-    It reads every annotation as "pan", and aligns words by number.
+    It aligns words by number.
     """
 
     max_length = 64
@@ -92,7 +84,7 @@ class WordByWord:
         self.searches.append(prefixes)
         outputs = []
         for text, begin, limit in zip(texts, prefixes, limits, strict=True):
-            words = filter(None, map(self.translate, _ANNOTATION.sub("pan", text).split()))
+            words = filter(None, map(self.translate, text.split()))
             translated = " ".join([*begin.split(), *list(words)[len(begin.split()) :]])
             translated = translated[:1].upper() + translated[1:]
             [ids] = self.tokenizer.target.encode([translated])
@@ -226,34 +218,22 @@ def test_where_the_alignment_is_uncertain_several_places_are_tried(tokenizer: To
     assert text == "The devours"
 
 
-def test_soft_terms_need_a_model_that_knows_them(tokenizer: Tokenizer) -> None:
-    with pytest.raises(UserError, match=r"data\.noise\.terms=0\.1"):
-        translate(tokenizer, "el perro", Term("perro", "hound"), forces_terms=False)
-    text, terms, engine = translate(
-        make_tokenizer(TERM_MARKS), "el perro", Term("perro", "hound"), forces_terms=False
+def test_soft_terms_are_left_out_where_they_are_improbable(tokenizer: Tokenizer) -> None:
+    class Reluctant(WordByWord):
+        """It finds outputs with "loaf" improbable."""
+
+        def rate(self, text: str) -> float:
+            return -3.0 if "loaf" in text else -1.0
+
+    terms = Term("perro", "hound"), Term("pan", "loaf")
+    text, uses, _ = translate(
+        tokenizer, "el perro come pan", *terms, kind=Reluctant, forces_terms=False
     )
-    begin, end = TERM_MARKS
-    assert engine.sources == [f"el {begin} hound {end}"]
-    assert not terms[0].is_used
-    assert len(engine.searches) == 1
-    assert text == "The bread"
-
-
-def test_words_come_from_the_terms_and_not_from_their_annotations() -> None:
-    tokenizer = make_tokenizer(TERM_MARKS)
-    engine = WordByWord(tokenizer)
-    translator = Translator(Engines(engine), tokenizer, DECODING, languages=("es", "en"))
-    glossary = Glossary([Term("perro", "hound")], ("es", "en"))
-    request = SearchRequest(glossary=glossary, forces_terms=False, words=True)
-    source = "el perro come 5 pan"
-    [[translation]] = translator.run([source], request)
-    linked = [
-        (translation.text[word.begin : word.end], [source[b:e] for b, e in word.sources])
-        for word in translation.words
-    ]
-    # The first word of an annotation is its mark; what is aligned to it comes from the term.
-    assert linked[:3] == [("The", ["el"]), ("bread", ["perro"]), ("eats", ["perro"])]
-    assert {word for _, words in linked for word in words} <= set(source.split())
+    assert text == "The hound eats bread"
+    assert [use.is_used for use in uses] == [True, False]
+    text, uses, _ = translate(tokenizer, "el perro come pan", *terms, kind=Reluctant)
+    assert text == "The hound eats loaf"
+    assert [use.is_used for use in uses] == [True, True]
 
 
 def test_a_term_that_does_not_fit_is_reported(tokenizer: Tokenizer) -> None:

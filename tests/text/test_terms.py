@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import UserError
-from nmt.text.annotations import find_annotations, remove_annotations
 from nmt.text.terms import Glossary, Term
 
 TERMS = [
@@ -120,19 +119,6 @@ def test_matches_are_in_order_and_do_not_overlap(glossary: Glossary, text: str) 
     for match in glossary.find(text):
         assert end <= match.begin < match.end <= len(text)
         end = match.end
-    annotated, replaced = glossary.annotate(text)
-    assert remove_annotations(annotated, replaced) == text
-    assert len(find_annotations(annotated)) == len(replaced) == len(glossary.find(text))
-
-
-def test_annotations_replace_their_terms(glossary: Glossary) -> None:
-    annotated, replaced = glossary.annotate("El perro y la puerta.")
-    assert annotated == "El \ue009 hound \ue00a y la \ue009 gate \ue00a."
-    assert replaced == ("perro", "puerta")
-    assert [annotated[begin:end] for begin, end in find_annotations(annotated)] == [
-        "\ue009 hound \ue00a",
-        "\ue009 gate \ue00a",
-    ]
 
 
 def test_a_file_has_comments_notes_and_terms_that_stay(tmp_path: Path) -> None:
