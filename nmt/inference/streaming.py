@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from nmt.data.encodings import UTF_8, open_text
 from nmt.data.lines import split_lines
-from nmt.inference.lines import decode_lines, group_arriving, group_lines
+from nmt.inference.lines import decode_line, decode_lines, group_arriving, group_lines
 from nmt.text.context import NO_CONTEXT, PreviousSentences, add_contexts
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def translate_file(
     """
     positions: deque[tuple[int, int]] = deque()  # (lines, bytes) read up to each started chunk
     with path.open("rb") as file, make_progress(is_visible=shows_progress) as progress:
-        lines = decode_lines(split_lines(open_text(file, str(path), encoding)))
-        texts = add_contexts(lines, previous)
-        for _ in islice(texts, done):
+        lines = split_lines(open_text(file, str(path), encoding))
+        for _ in add_contexts(map(decode_line, islice(lines, done)), previous):
             pass
+        texts = add_contexts(decode_lines(lines, first=done + 1), previous)
 
         def chunks() -> Iterator[list[str]]:
             count = done

@@ -1,29 +1,43 @@
 // A translation becomes a field on request; its correction is sent to the service, which keeps it.
 
-// Given a function that finds an element by its id, returns {enable, show}: nothing is shown before
-// enable(language); show(text, translation) says what can be corrected, nothing without a translation.
-export function mountCorrections($) {
-  let shown = null; // {text, translation}
-  let enabled = false;
+class CorrectionField {
+  constructor($) {
+    this.$ = $;
+    this.shown = null; // {text, translation}
+    this.enabled = false;
+    $("correct").addEventListener("click", () => this.begin());
+    $("save-correction").addEventListener("click", () => this.send());
+    $("cancel-correction").addEventListener("click", () => this.finish("", true));
+    $("correction").addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.finish("", true);
+    });
+  }
 
-  function edit(editing) {
+  edit(editing) {
     for (const name of ["correction", "save-correction", "cancel-correction"]) {
-      $(name).hidden = !editing;
+      this.$(name).hidden = !editing;
     }
-    $("correct").hidden = editing;
-    $("target-words").hidden = editing;
+    this.$("correct").hidden = editing;
+    this.$("target-words").hidden = editing;
   }
 
-  function finish(state, focused) {
-    edit(false);
-    $("correction-state").textContent = state;
-    if (focused) $("correct").focus();
+  begin() {
+    this.$("correction").value = this.shown.translation;
+    this.$("correction-state").textContent = "";
+    this.edit(true);
+    this.$("correction").focus();
   }
 
-  async function send() {
-    const sent = shown;
-    const correction = $("correction").value;
-    $("save-correction").disabled = true;
+  finish(state, focused) {
+    this.edit(false);
+    this.$("correction-state").textContent = state;
+    if (focused) this.$("correct").focus();
+  }
+
+  async send() {
+    const sent = this.shown;
+    const correction = this.$("correction").value;
+    this.$("save-correction").disabled = true;
     let problem = "the service does not answer";
     try {
       const response = await fetch("corrections", {
@@ -33,36 +47,31 @@ export function mountCorrections($) {
       });
       problem = response.ok ? "" : (await response.json()).error;
     } catch { /* no answer */ }
-    $("save-correction").disabled = false;
-    if (sent !== shown) return; // another text has been typed meanwhile
-    if (problem) $("correction-state").textContent = `Not saved: ${problem}`;
-    else finish("Correction saved.", true);
+    this.$("save-correction").disabled = false;
+    if (sent !== this.shown) return; // another text has been typed meanwhile
+    if (problem) this.$("correction-state").textContent = `Not saved: ${problem}`;
+    else this.finish("Correction saved.", true);
   }
 
-  $("correct").addEventListener("click", () => {
-    $("correction").value = shown.translation;
-    $("correction-state").textContent = "";
-    edit(true);
-    $("correction").focus();
-  });
-  $("save-correction").addEventListener("click", send);
-  $("cancel-correction").addEventListener("click", () => finish("", true));
-  $("correction").addEventListener("keydown", (event) => {
-    if (event.key === "Escape") finish("", true);
-  });
+  // Shows the button from now on.
+  enable(language) {
+    this.enabled = true;
+    this.$("correction").lang = language;
+    this.$("correcting").hidden = !this.shown;
+  }
 
-  return {
-    enable(language) {
-      enabled = true;
-      $("correction").lang = language;
-      $("correcting").hidden = !shown;
-    },
-    show(text, translation) {
-      const same = shown && shown.text === text && shown.translation === translation;
-      if (same) return; // attention of the same translation has come
-      shown = translation ? { text, translation } : null;
-      finish("", false);
-      $("correcting").hidden = !enabled || !shown;
-    },
-  };
+  // Says what can be corrected; nothing without a translation.
+  show(text, translation) {
+    const { shown } = this;
+    const same = shown && shown.text === text && shown.translation === translation;
+    if (same) return; // attention of the same translation has come
+    this.shown = translation ? { text, translation } : null;
+    this.finish("", false);
+    this.$("correcting").hidden = !this.enabled || !this.shown;
+  }
+}
+
+// Given a function that finds an element by its id, returns the field for corrections.
+export function mountCorrections($) {
+  return new CorrectionField($);
 }

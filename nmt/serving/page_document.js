@@ -32,108 +32,131 @@ function describeLosses({ lost_spans: lost, unaligned, untranslated, terms }) {
   ].filter(Boolean).join(" ");
 }
 
-// Translates the files that a user gives. `introduced` returns a promise of what /info says.
-export function acceptFiles(introduced) {
-  const [choose, input, progress, fileName, bar, count, cancel, outcome] = [
-    "choose", "file", "progress", "file-name", "bar", "count", "cancel", "outcome",
-  ].map((id) => document.getElementById(id));
-  let running = null; // an AbortController
-  let url = "";       // of the last result
-
-  function tell(message, isProblem = false) {
-    outcome.textContent = message;
-    outcome.classList.toggle("problem", isProblem);
+// The fields of the page for files, and the translation that is running.
+class FileTranslation {
+  // `introduced` returns a promise of what /info says.
+  constructor(introduced) {
+    this.introduced = introduced;
+    this.running = null; // an AbortController
+    this.url = "";       // of the last result
+    [
+      this.choose, this.input, this.progress, this.fileName, this.bar, this.count, this.cancel,
+      this.outcome, this.glossary,
+    ] = [
+      "choose", "file", "progress", "file-name", "bar", "count", "cancel", "outcome", "glossary",
+    ].map((id) => document.getElementById(id));
   }
 
-  function advance({ done, total }) {
-    bar.max = Math.max(total, 1);
-    bar.value = done;
-    count.textContent = `${done} of ${total} texts`;
+  tell(message, isProblem = false) {
+    this.outcome.textContent = message;
+    this.outcome.classList.toggle("problem", isProblem);
   }
 
-  function offer({ name, content, ...report }) {
+  advance({ done, total }) {
+    this.bar.max = Math.max(total, 1);
+    this.bar.value = done;
+    this.count.textContent = `${done} of ${total} texts`;
+  }
+
+  // Offers a translated document as a download.
+  offer({ name, content, ...report }) {
     const bytes = Uint8Array.from(atob(content), (sign) => sign.charCodeAt(0));
-    URL.revokeObjectURL(url);
+    URL.revokeObjectURL(this.url);
     // Of a type that no browser opens as a page of this service.
-    url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
+    this.url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
     const link = document.createElement("a");
-    Object.assign(link, { href: url, download: name, textContent: `Download ${name}` });
-    tell("");
-    outcome.append(link, ` (${report.segments} texts). ${describeLosses(report)}`);
+    Object.assign(link, { href: this.url, download: name, textContent: `Download ${name}` });
+    this.tell("");
+    this.outcome.append(link, ` (${report.segments} texts). ${describeLosses(report)}`);
   }
 
-  async function send(file) {
-    const limit = (await introduced())?.limits.max_document;
+  async send(file) {
+    const limit = (await this.introduced())?.limits.max_document;
     if (file.size > limit) {
       const most = Math.floor(limit / 1024).toLocaleString("en");
       throw new Error(`${file.name} is larger than the ${most} KiB allowed`);
     }
-    const glossary = document.getElementById("glossary").value;
+    const glossary = this.glossary.value;
     const query = new URLSearchParams({ name: file.name, ...(glossary && { glossary }) });
+    const { signal } = this.running;
     const response = await fetch(`documents?${query}`, {
       method: "POST",
       headers: { Accept: "text/event-stream" },
       body: file,
-      signal: running.signal,
+      signal,
     }).catch((error) => {
-      throw running.signal.aborted ? error : new Error("the service does not answer");
+      throw signal.aborted ? error : new Error("the service does not answer");
     });
     if (!response.ok) throw new Error((await response.json()).error);
     for await (const { name, content } of readEvents(response.body)) {
-      if (name === "progress") advance(content);
+      if (name === "progress") this.advance(content);
       if (name === "error") throw new Error(content.error);
-      if (name === "document") return offer(content);
+      if (name === "document") return this.offer(content);
     }
     throw new Error("the service stopped");
   }
 
-  async function translate(files) {
+  async translate(files) {
     if (!files.length) return;
-    if (running || files.length > 1) {
-      tell("One file at a time.", true);
+    if (this.running || files.length > 1) {
+      this.tell("One file at a time.", true);
       return;
     }
     const [file] = files;
-    running = new AbortController();
-    tell("");
-    fileName.textContent = file.name;
-    count.textContent = "";
-    bar.removeAttribute("value");
-    progress.hidden = false;
-    choose.disabled = true;
+    this.running = new AbortController();
+    this.tell("");
+    this.fileName.textContent = file.name;
+    this.count.textContent = "";
+    this.bar.removeAttribute("value");
+    this.progress.hidden = false;
+    this.choose.disabled = true;
     try {
-      await send(file);
+      await this.send(file);
     } catch (error) {
-      tell(running.signal.aborted ? "Cancelled." : `Not translated: ${error.message}`,
-        !running.signal.aborted);
+      const { aborted } = this.running.signal;
+      this.tell(aborted ? "Cancelled." : `Not translated: ${error.message}`, !aborted);
     }
-    const hadFocus = document.activeElement === cancel;
-    running = null;
-    progress.hidden = true;
-    choose.disabled = false;
-    if (hadFocus) choose.focus();
+    const hadFocus = document.activeElement === this.cancel;
+    this.running = null;
+    this.progress.hidden = true;
+    this.choose.disabled = false;
+    if (hadFocus) this.choose.focus();
   }
 
-  choose.addEventListener("click", () => input.click());
-  input.addEventListener("change", () => {
-    translate([...input.files]);
-    input.value = ""; // the same file may be chosen again
-  });
-  cancel.addEventListener("click", () => running?.abort());
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-  const mark = (isOver) => document.body.classList.toggle("dropping", isOver);
-  document.addEventListener("dragover", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    mark(true);
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (!event.relatedTarget) mark(false);
-  });
-  document.addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    mark(false);
-    translate([...event.dataTransfer.files]);
-  });
+  // Takes files that are chosen.
+  listen() {
+    this.choose.addEventListener("click", () => this.input.click());
+    this.input.addEventListener("change", () => {
+      this.translate([...this.input.files]);
+      this.input.value = ""; // the same file may be chosen again
+    });
+    this.cancel.addEventListener("click", () => this.running?.abort());
+  }
+
+  // Takes files that are dropped anywhere on the page.
+  listenForDrops() {
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    const mark = (isOver) => document.body.classList.toggle("dropping", isOver);
+    document.addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      mark(true);
+    });
+    document.addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) mark(false);
+    });
+    document.addEventListener("drop", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      mark(false);
+      this.translate([...event.dataTransfer.files]);
+    });
+  }
+}
+
+// Translates the files that a user gives. `introduced` returns a promise of what /info says.
+export function acceptFiles(introduced) {
+  const translation = new FileTranslation(introduced);
+  translation.listen();
+  translation.listenForDrops();
 }

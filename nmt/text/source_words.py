@@ -6,30 +6,23 @@ kept span, since the model can neither translate nor spell it.
 
 from __future__ import annotations
 
-import math
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from unicodedata import combining, normalize
 
 from nmt.errors import UserError
+from nmt.text.known_words import KnownWords
 
 WORDS_FILE = "source_words.tsv"
 MAX_WORDS = 100_000  # the most frequent ones are kept
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(\[—–-]*$")
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
-_MIN_COUNT = 10  # occurrences of a correction: a rare word is seldom the right one
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
-_MOST_ENDING, _LEAST_STEM = 3, 5  # letters in which forms of one word differ, and agree
-_ALPHABET = 64  # letters that a correction may insert
-_MIN_MODELED, _MODELED = 1000, 20_000  # words that the model of spelling is made of
-_FOREIGN = -2.8  # nats per letter below which an unknown word does not look like its language
+_MIN_MODELED = 1000  # words, below which they do not tell what is usual
 
 
 class SourceWords:
@@ -98,7 +91,7 @@ class SourceWords:
             if text[begin].isupper():
                 is_short = end - begin <= _MIN_LETTERS
                 most = _FIRST_WORDS if begins_sentence and not is_short else 0
-            word = self._correct_word(text[begin:end], most)
+            word = self._known.correct(text[begin:end], most)
             parts += [text[done:begin], word]
             done = end
         return "".join([*parts, text[done:]])
@@ -137,115 +130,15 @@ class SourceWords:
             if not any(first < end and begin < last for first, last in spans):
                 yield begin, end, bool(_BEGINS_SENTENCE.search(text[:begin]))
 
-    def _correct_word(self, word: str, most: int) -> str:
-        """Return the known word that a word may be.
-
-        Args:
-            word: an unknown word.
-            most: how many of the most frequent words may replace it, other than with its accents.
-        """
-        lower = word.lower()
-        best = self._by_bare.get(_strip_accents(lower))
-        if best is None and most:
-            forms = {lower, _strip_accents(lower)}
-            edits = {edit for form in forms for edit in _list_edits(form, self._alphabet)}
-            known = (self._by_bare[edit] for edit in edits if edit in self._by_bare)
-            best = max(known, key=self._rank, default=None)
-            if best is not None and (self.counts[best] < _MIN_COUNT or self._ranks[best] >= most):
-                best = None
-        if best is None:
-            return word
-        return best[0].upper() + best[1:] if word[0].isupper() else best
-
     def _begins_with_name(self, text: str, begin: int, end: int) -> bool:
         """Whether an unknown word that begins a sentence may be a name."""
         if len(self.counts) < _MIN_MODELED:
             return False
         word = text[begin:end]
         has_next = _WORD.match(text, end + 1) is not None
-        is_likely = has_next and len(word) <= _LONGEST_NAME and not self._resembles_known(word)
-        return is_likely or self._looks_foreign(word)
-
-    def _resembles_known(self, word: str) -> bool:
-        """Whether a word may be another form of a known one, as Esperaré of esperar."""
-        bare = _strip_accents(word.lower())
-        stem = bare[: max(len(bare) - _MOST_ENDING, _LEAST_STEM)]
-        at = bisect_left(self._sorted, stem)
-        return at < len(self._sorted) and self._sorted[at].startswith(stem)
-
-    def _looks_foreign(self, word: str) -> bool:
-        """Whether the letters of a word are improbable in the language of the sources."""
-        letters, pairs, triples = self._spelling
-        total = sum(letters.values())
-        log_prob = 0.0
-        spelled = _spell(word.lower())
-        for first, second, third in zip(spelled, spelled[1:], spelled[2:], strict=False):
-            # Each count is smoothed by the distribution of the shorter context.
-            prob = (letters[third] + 1) / (total + len(letters) + 1)
-            for count, context in (
-                (pairs[second + third], letters[second]),
-                (triples[first + second + third], pairs[first + second]),
-            ):
-                prob = (count + 5 * prob) / (context + 5)
-            log_prob += math.log(prob)
-        return log_prob / (len(spelled) - 2) < _FOREIGN
+        is_likely = has_next and len(word) <= _LONGEST_NAME and not self._known.resembles(word)
+        return is_likely or self._known.looks_foreign(word)
 
     @cached_property
-    def _spelling(self) -> tuple[Counter[str], Counter[str], Counter[str]]:
-        """Letters, pairs and triples of letters of the most frequent words."""
-        letters, pairs, triples = Counter[str](), Counter[str](), Counter[str]()
-        for word in list(self.counts)[:_MODELED]:
-            spelled = _spell(word)
-            letters.update(spelled)
-            pairs.update(a + b for a, b in pairwise(spelled))
-            triples.update(map("".join, zip(spelled, spelled[1:], spelled[2:], strict=False)))
-        return letters, pairs, triples
-
-    @cached_property
-    def _sorted(self) -> list[str]:
-        """The words without accents, in alphabetical order."""
-        return sorted(self._by_bare)
-
-    @cached_property
-    def _ranks(self) -> Mapping[str, int]:
-        """The words by frequency, the most frequent one first."""
-        return {word: rank for rank, word in enumerate(self.counts)}
-
-    @cached_property
-    def _by_bare(self) -> Mapping[str, str]:
-        """Word without accents -> the most frequent known word that it may be."""
-        words: dict[str, str] = {}
-        for word in self.counts:
-            bare = _strip_accents(word)
-            words[bare] = max(words.get(bare, word), word, key=self._rank)
-        return words
-
-    def _rank(self, word: str) -> tuple[int, str]:
-        return self.counts[word], word
-
-    @cached_property
-    def _alphabet(self) -> str:
-        letters = Counter("".join(self._by_bare))
-        return "".join(letter for letter, _ in letters.most_common(_ALPHABET) if letter.isalpha())
-
-
-def _spell(word: str) -> str:
-    return f"^^{word}$"
-
-
-def _strip_accents(word: str) -> str:
-    if word.isascii():
-        return word
-    return "".join(sign for sign in normalize("NFD", word) if not combining(sign))
-
-
-def _list_edits(word: str, alphabet: str) -> Iterator[str]:
-    """Yield what one missing, additional, wrong or swapped letter makes of a word."""
-    for i in range(len(word) + 1):
-        before, after = word[:i], word[i:]
-        yield from (before + letter + after for letter in alphabet)
-        if after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in alphabet)
-        if len(after) > 1:
-            yield before + after[1] + after[0] + after[2:]
+    def _known(self) -> KnownWords:
+        return KnownWords(self.counts)
