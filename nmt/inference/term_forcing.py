@@ -23,21 +23,25 @@ _MOST_TERMS = 8  # of a segment: each that is forced costs another search
 _ALIGNED = 0.5  # words with this share of the largest weight belong to the same translation
 _CERTAIN = 0.2  # weight of an alignment below which other places are tried
 _PLACES = 3
+# Nats by which the old rest of a translation is preferred: after words that a model does not know,
+# its own continuations are poor.
+_KEPT_REST = 4.0
 
 
 class _Candidate(NamedTuple):
     number: int  # index of a segment
     term: Term
     begin: str  # what its output may begin with: up to the end of the term
+    rest: str | None = None  # what then follows; None: what the model finds
 
 
 class TermForcer:
     """Searches again where an output lacks the target of a term.
 
     The new output begins with the old one up to the word that is aligned to the term, and the
-    target of the term (a hard constraint). Where the alignment is uncertain or the number of the
-    target is, several beginnings are tried, and the most probable output is kept. Terms are forced
-    one by one, from left to right.
+    target of the term (a hard constraint); what follows is what the model finds, or the old rest.
+    Where the alignment is uncertain or the number of the target is, several beginnings are tried,
+    and the most probable output is kept. Terms are forced one by one, from left to right.
 
     Args:
         glossary: the terms.
@@ -97,7 +101,7 @@ class TermForcer:
                     segments[i], outputs[i][0], lacking[i], begins[i], weights
                 )
                 lacking[i].remove(match)
-                candidates += [_Candidate(i, match.term, text) for text in texts]
+                candidates += [_Candidate(i, match.term, *text) for text in texts]
             for candidate, hypotheses in self._search(candidates, segments):
                 number = candidate.number
                 if hypotheses[0].score >= outputs[number][0].score - self._margin:
@@ -137,8 +141,8 @@ class TermForcer:
         matches: Sequence[TermMatch],
         begin: str,
         weights: NDArray[np.float32],
-    ) -> tuple[TermMatch, list[str]]:
-        """Return the term that comes first in a translation, and texts up to its end.
+    ) -> tuple[TermMatch, list[tuple[str, str | None]]]:
+        """Return the term that comes first in a translation, texts up to its end, and rests.
 
         Args:
             segment: the source.
@@ -156,14 +160,17 @@ class TermForcer:
                 float(to_term[owners[first] : owners[last - 1] + 1].mean()) for first, last in words
             ]
             places.append((_choose_words(by_word), i))
-        numbers, i = min(places)
-        starts = [words[number][0] for number in numbers] or [len(text)]
-        targets = self._glossary.list_targets(matches[i], segment.text)
-        return matches[i], [
-            _join(text[:start], target, is_capitalized=start == 0 and text[:1].isupper())
-            for start in starts
-            for target in targets
-        ]
+        found, i = min(places)
+        texts: list[tuple[str, str | None]] = []
+        for target in self._glossary.list_targets(matches[i], segment.text):
+            for first, last in found or [(len(words), len(words))]:
+                start = words[first][0] if first < len(words) else len(text)
+                capital = start == 0 and text[:1].isupper()
+                begin = _join(text[:start], target, is_capitalized=capital)
+                texts.append((begin, None))
+                if len(found) == 1:  # the old translation with the term in place of the word
+                    texts.append((begin, text[words[last][1] :]))
+        return matches[i], texts
 
     def _find_columns(self, segment: Segment, match: TermMatch) -> list[int]:
         """Return the indices of the source tokens of a term."""
@@ -184,13 +191,17 @@ class TermForcer:
             candidates: some for each segment.
             segments: all segments.
         """
-        encoded = self._tokenizer.target.encode([each.begin for each in candidates])
+        texts = [each.begin + (each.rest or "") for each in candidates]
+        encoded = self._tokenizer.target.encode(texts)
         sentences = [segments[each.number].sentence_ids for each in candidates]
         limits = [
             self._limit_output(len(sentence), len(ids))
             for sentence, ids in zip(sentences, encoded, strict=True)
         ]
         fitting = [n for n, ids in enumerate(encoded) if len(ids) < limits[n]]
+        for n, candidate in enumerate(candidates):
+            if candidate.rest is not None:
+                limits[n] = len(encoded[n]) + 1  # only the end mark follows
         if not fitting:
             return []
         prefix = np.full((len(fitting), max(len(encoded[n]) for n in fitting)), -1, np.int32)
@@ -207,7 +218,9 @@ class TermForcer:
         for n, hypotheses in zip(fitting, results, strict=True):
             number = candidates[n].number
             ranked = self._rank(hypotheses, candidates[n].term)
-            if ranked and (number not in best or ranked[0].score > best[number][1][0].score):
+            if ranked and (
+                number not in best or _rate(candidates[n], ranked) > _rate(*best[number])
+            ):
                 best[number] = candidates[n], ranked
         return list(best.values())
 
@@ -219,8 +232,13 @@ class TermForcer:
         return [hypotheses[n] for n in order]
 
 
-def _choose_words(weights: Sequence[float]) -> list[int]:
-    """Return the indices of words before which a term may belong, the most likely one first.
+def _rate(candidate: _Candidate, hypotheses: Sequence[Hypothesis]) -> float:
+    """Return by how much a candidate is preferred."""
+    return hypotheses[0].score + _KEPT_REST * (candidate.rest is not None)
+
+
+def _choose_words(weights: Sequence[float]) -> list[tuple[int, int]]:
+    """Return words whose place a term may take, first and last of each, the most likely one first.
 
     Args:
         weights: of the alignment of each word to the term.
@@ -228,11 +246,14 @@ def _choose_words(weights: Sequence[float]) -> list[int]:
     order = sorted(range(len(weights)), key=lambda number: -weights[number])
     if not order:
         return []
-    number, least = order[0], _ALIGNED * weights[order[0]]
-    while number and weights[number - 1] >= least:  # words of the same translation
-        number -= 1
+    first = last = order[0]
+    least = _ALIGNED * weights[first]
+    while first and weights[first - 1] >= least:  # words of the same translation
+        first -= 1
+    while last + 1 < len(weights) and weights[last + 1] >= least:
+        last += 1
     others = [] if weights[order[0]] >= _CERTAIN else order[1:_PLACES]
-    return [number, *(other for other in others if other != number)]
+    return [(first, last), *((other, other) for other in others if other != first)]
 
 
 def _join(begin: str, target: str, *, is_capitalized: bool) -> str:

@@ -65,6 +65,9 @@ class WordByWord:
     def translate(self, word: str) -> str:
         return WORDS.get(word.lower(), word)
 
+    def continue_after(self, begin: str, words: Sequence[str]) -> list[str]:
+        return list(words[len(begin.split()) :])
+
     def rate(self, text: str) -> float:
         return 0.0 if "hounds" in text else -1.0
 
@@ -84,8 +87,8 @@ class WordByWord:
         self.searches.append(prefixes)
         outputs = []
         for text, begin, limit in zip(texts, prefixes, limits, strict=True):
-            words = filter(None, map(self.translate, text.split()))
-            translated = " ".join([*begin.split(), *list(words)[len(begin.split()) :]])
+            words = list(filter(None, map(self.translate, text.split())))
+            translated = " ".join([*begin.split(), *self.continue_after(begin, words)])
             translated = translated[:1].upper() + translated[1:]
             [ids] = self.tokenizer.target.encode([translated])
             assert len(ids) < limit
@@ -132,7 +135,7 @@ def test_a_term_takes_the_place_of_the_word_that_is_aligned_to_it(tokenizer: Tok
     text, terms, engine = translate(tokenizer, "el perro come pan", Term("perro", "hound"))
     assert text == "The hound eats bread"
     assert terms == (TermUse("perro", "hound", True),)
-    assert engine.searches == [[""], ["The hound"]]
+    assert engine.searches == [[""], ["The hound", "The hound eats bread"]]
 
 
 def test_a_term_that_the_model_uses_by_itself_costs_no_search(tokenizer: Tokenizer) -> None:
@@ -147,7 +150,11 @@ def test_several_terms_come_in_the_order_of_the_translation(tokenizer: Tokenizer
     text, uses, engine = translate(tokenizer, "el perro come pan y corre", *terms)
     assert text == "The hound eats loaf and runs"
     assert [use.is_used for use in uses] == [True] * 3
-    assert engine.searches == [[""], ["The hound"], ["The hound eats loaf"]]
+    assert engine.searches == [
+        [""],
+        ["The hound", "The hound eats bread and runs"],
+        ["The hound eats loaf", "The hound eats loaf and runs"],
+    ]
 
 
 def test_a_term_at_the_beginning_gets_a_capital(tokenizer: Tokenizer) -> None:
@@ -192,9 +199,24 @@ def test_without_a_slot_a_kept_term_is_forced(tokenizer: Tokenizer) -> None:
 def test_of_both_numbers_the_more_probable_one_is_taken(tokenizer: Tokenizer) -> None:
     """The engine prefers outputs with "hounds"."""
     text, terms, engine = translate(tokenizer, "el perros come", Term("perro", "hound"))
-    assert engine.searches[1] == ["The hounds", "The hound"]
+    assert engine.searches[1] == ["The hounds", "The hounds eats", "The hound", "The hound eats"]
     assert text == "The hounds eats"
     assert [term.is_used for term in terms] == [True]
+
+
+def test_the_old_rest_is_kept_where_the_model_loses_its_place(tokenizer: Tokenizer) -> None:
+    class Lost(WordByWord):
+        """It goes on for too long behind a term, and finds that a little more probable."""
+
+        def rate(self, text: str) -> float:
+            return -1.0 if text.endswith("bread the") else -2.0
+
+        def continue_after(self, begin: str, words: Sequence[str]) -> list[str]:
+            return [*super().continue_after(begin, words), *["the"] * (begin == "The hound")]
+
+    text, _, engine = translate(tokenizer, "el perro come pan", Term("perro", "hound"), kind=Lost)
+    assert engine.searches[1] == ["The hound", "The hound eats bread"]
+    assert text == "The hound eats bread"
 
 
 def test_where_the_alignment_is_uncertain_several_places_are_tried(tokenizer: Tokenizer) -> None:
