@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+PATIENCE = 60_000  # ms to wait for a browser, on a busy machine
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 # Sizes of a tiny transformer.
 SMALL = {"d_model": 16, "num_heads": 2, "ffn_width": 24, "encoder_layers": 1, "decoder_layers": 1}
 # Everything else of a tiny transformer.

@@ -116,7 +116,7 @@ class Segmenter:
         self._reader = SentenceReader(tokenizer, words)
         self._has_warned = False
 
-    def with_glossary(self, glossary: Glossary | None) -> Segmenter:
+    def with_glossary(self, glossary: Glossary) -> Segmenter:
         """Return a segmenter that neither corrects nor keeps the words of a glossary's terms.
 
         Terms that are not translated become kept spans if the model does not know their words.

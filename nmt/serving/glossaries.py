@@ -17,7 +17,7 @@ def read_glossaries(folder: Path, languages: tuple[str, str]) -> dict[str, Gloss
     """Return the glossaries of a folder, by file name without its ending.
 
     Raises:
-        UserError: the folder has none, or one is invalid.
+        UserError: the folder holds no glossary, or an invalid one.
     """
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
@@ -29,7 +29,7 @@ def choose_glossary(glossaries: Mapping[str, Glossary], name: str | None) -> Glo
     """Return the glossary of a request; None if it names none.
 
     Raises:
-        HTTPException: 422 if there is no such glossary.
+        HTTPException: 422 if the name is unknown.
     """
     if not name:
         return None

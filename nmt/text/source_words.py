@@ -22,7 +22,7 @@ _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?…:«“\"(\[—–-])[\s¿¡«“\"'(
 _MIN_LETTERS = 3  # of words that are corrected: nearly every shorter string is a word
 _FIRST_WORDS = 1000  # that an unknown word with a capital may be, at the beginning of a sentence
 _LONGEST_NAME = 9  # letters of a first name that looks like a word of the language
-_MIN_MODELED = 1000  # words, below which they do not tell what is usual
+_MIN_MODELED = 1000  # words; with fewer, spelling and names cannot be judged
 
 
 class SourceWords:

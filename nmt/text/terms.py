@@ -16,7 +16,7 @@ from nmt.errors import UserError
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
 _COMMENT = "#"
-_MIN_LETTERS = 3  # of a singular: mes is no plural of me
+_MIN_LETTERS = 3  # of a singular, so that mes is not a plural of me
 _LOSES_ACCENT = re.compile("[áéíóú][ns]$")  # canción, inglés
 # Language -> endings of singular and plural. In these languages words with equal stems are often
 # different nouns, such as puerto and puerta, so only the number may differ.
@@ -219,7 +219,7 @@ def _make_forms(code: str) -> Callable[[str], frozenset[str]]:
 
 
 def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield what may be the singular of a word, which loses an accent: cancion of canciones."""
+    """Yield possible singulars of a word; an accent may be lost, as in cancion of canciones."""
     if _LOSES_ACCENT.search(word):
         yield "".join(sign for sign in normalize("NFD", word) if not combining(sign))
     for singular, plural in endings:
@@ -228,7 +228,7 @@ def _list_singulars(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[s
 
 
 def _list_plurals(word: str, endings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield what may be the plural of a word."""
+    """Yield possible plurals of a word."""
     for singular, plural in endings:
         if word.endswith(singular) and not word.endswith(plural):
             yield word.removesuffix(singular) + plural

@@ -7,32 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CHROMIUM
+from conftest import PATIENCE, needs_chromium
 from fake_service import Running, serving
 
 api = pytest.importorskip("playwright.sync_api")
 
-PATIENCE = 60_000  # ms, on a busy machine
-pytestmark = [
-    pytest.mark.xdist_group("serving"),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytest_plugins = ("browsers",)
+pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Running]:
     with serving() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api.expect.set_options(timeout=PATIENCE)
-    with api.sync_playwright() as playwright:
-        # No sandbox: as root, in a container, there is none.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CHROMIUM
+from conftest import PATIENCE, needs_chromium
 from fake_attention import SENTENCES, SOURCE, STEPS, TARGET, attention, log, log_runs
 from matplotlib import colormaps
 from tensorboard.program import TensorBoard
@@ -23,21 +23,8 @@ ROOT = Path(__file__).parents[2]
 BEFORE, OLD, NEW = (
     f"{name}/logs" for name in ("2025-12-31_before", "2026-01-01_old", "2026-01-02_new")
 )
-PATIENCE = 60_000  # ms, on a busy machine
-pytestmark = [
-    pytest.mark.xdist_group("attention viewer"),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api.expect.set_options(timeout=PATIENCE)
-    with api.sync_playwright() as playwright:
-        # No sandbox: as root, in a container, there is none.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+pytest_plugins = ("browsers",)
+pytestmark = [pytest.mark.xdist_group("attention viewer"), needs_chromium]
 
 
 def ours(message: Any) -> bool:
