@@ -18,7 +18,7 @@ shift 2
 bash "$root/scripts/setup.sh"
 cd "$root"
 python="$root/.venv/bin/python"
-corpus=(data=tsv "data.sources.pairs.path=$pairs")
+corpus=(data=files "data.sources.pairs.path=$pairs")
 
 train() { # train NAME overrides: start a run, or resume an interrupted one
   local runs="$folder/$1"
@@ -48,6 +48,6 @@ translate back back 2
 more=()
 for kind in forward back; do
   source="data.sources.translated_$kind"
-  more+=("$source.kind=tsv" "$source.path=$folder/$kind.tsv" "$source.split=train")
+  more+=("$source.kind=files" "$source.path=$folder/$kind.tsv" "$source.split=train")
 done
 train diversified "${more[@]}" "$@"

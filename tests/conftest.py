@@ -130,8 +130,8 @@ def tiny_overrides(folder: Path, lines: int = 200) -> list[str]:
     corpus = folder / "corpus.tsv"
     corpus.write_text("\n".join(corpus_lines(lines)) + "\n", encoding="utf-8")
     return [
-        "data=tsv",
-        f"data.path={corpus}",
+        "data=files",
+        f"data.train={corpus}",
         "data.source_language=es",
         "data.target_language=en",
         "data.dev=16",

@@ -20,13 +20,13 @@ from nmt.runs.resuming import job_config
 # Overrides that incomplete files require, as their first line says.
 LANGUAGES = ("data.source_language=es", "data.target_language=en")
 COMPLETION = {
-    "data=tsv": ["data.path=corpus.tsv", *LANGUAGES],
+    "data=files": ["data.train=corpus.tsv", *LANGUAGES],
     "data=opus": ["data.archive=en-es.txt.zip", *LANGUAGES],
     "data=prepared": ["data.prepared=folder"],
-    "data=corrections": ["data.path=corrections.tsv", "training.start_from=run", *LANGUAGES],
-    "data=parallel": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
+    "data=corrections": ["data.train=corrections.tsv", "training.start_from=run", *LANGUAGES],
+    "data=files": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
     "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
-    "experiment=verses_20m": ["data.path=chapters.tsv"],
+    "experiment=verses_20m": ["data.train=chapters.tsv"],
 }
 # Values that tests rely on, independent of later tuning of conf/.
 PINNED = (

@@ -34,7 +34,7 @@ def write_corpus(folder: Path, lines: int) -> Path:
 def overrides(folder: Path, corpus: Path) -> list[str]:
     return [
         f"output={folder}",
-        f"data.path={corpus}",
+        f"data.train={corpus}",
         *LANGUAGES,
         "data.dev=16",
         "data.test=16",
@@ -82,7 +82,7 @@ def test_errors_are_one_line(folder: Path, wrong: str, complaint: str) -> None:
         if "path" not in override
     ]
     if wrong != "data=phrasebook":
-        arguments.append(f"data.path={folder.parent / 'corpus.tsv'}")
+        arguments.append(f"data.train={folder.parent / 'corpus.tsv'}")
     done = command("nmt.prepare", *arguments, wrong)
     assert done.returncode == 2
     [line] = done.stderr.decode().splitlines()

@@ -22,8 +22,8 @@ WRONG = {
     "modle=small": "'modle'; did you mean 'model'?",
     "model.d_model=wide": "'model.d_model'",
     "model.num_heads=7": "model.d_model=128 must be divisible by model.num_heads=7",
-    f"data.path=x data=tsv {' '.join(LANGUAGES)}": "data.path=x does not exist",
-    "data.path=x data=tsv": "as in data.source_language=de data.target_language=en",
+    f"data.train=x data=files {' '.join(LANGUAGES)}": "data.train=x does not exist",
+    "data.train=x data=files": "as in data.source_language=de data.target_language=en",
     "data=tatoeba data.archive=climbing.zip": "points outside",
     "training.resume=no/such/run": "run no/such/run does not exist",
     "training.learning_rate=nan": "training.learning_rate must be finite, got nan",
@@ -120,7 +120,7 @@ def test_digits_are_reversed(tmp_path: Path) -> None:
     corpus.write_text("".join(f"{a}\t{b}\n" for a, b in rows), encoding="utf-8")
     # Every number of the test split is new; few palindromes link pairs.
     done = command(
-        "nmt.train", "data=tsv", f"data.path={corpus}", "data.dev=100", "data.test=500",
+        "nmt.train", "data=files", f"data.train={corpus}", "data.dev=100", "data.test=500",
         "data.source_language=es", "data.target_language=en",
         "model=tiny", "model.encoder_layers=2", "model.decoder_layers=2",
         "training.max_minutes=null", "training.max_steps=3000", "training.batch_tokens=1024",

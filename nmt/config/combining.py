@@ -17,12 +17,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.command_line import open_data_schema
+from nmt.config.data import PASSED_ON, guess_languages
 from nmt.config.files import from_composed
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import RUN
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
-from nmt.config.upgrades import LATER_KEYS
+from nmt.config.upgrades import LATER_KEYS, upgrade_data
 from nmt.errors import UserError, suggest
 
 # Keys that a resumed run may change: limits, intervals, paths, search. Any other key would make it
@@ -31,7 +32,7 @@ _CHANGEABLE_ON_RESUME = re.compile(
     r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_\w+"
     r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
     r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
-    r"|data\.prepared|data\.(sources\.\w+\.)?(archive|path|source_path|target_path|run)"
+    r"|data\.prepared|data\.sources\.\w+\.(archive|path|run)"
 )
 
 # Model keys that a run starting from another may change: those without effect on weight shapes.
@@ -68,6 +69,12 @@ def combine_for_resume(
     combined.data.rejected_file = None
     keys = _list_overridden_keys(overrides)
     for key in keys:
+        if key.removeprefix("data.") in PASSED_ON:
+            names = ", ".join(stored.data.sources)
+            raise UserError(
+                f"{key}: of a resumed run, name the source, as in data.sources.NAME.path; {folder} "
+                f"has {names}"
+            )
         if not _CHANGEABLE_ON_RESUME.fullmatch(key):
             raise UserError(
                 f"a resumed run keeps its {key}: {folder} holds its configuration; start a new run "
@@ -106,7 +113,7 @@ def apply_prepared(
         UserError: an override contradicts the prepared corpus.
     """
     keys = _list_overridden_keys(overrides)
-    stored_data = LATER_KEYS["data"] | dict(stored["data"]) | {"prepared": folder}
+    stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
     data = cast(DictConfig, OmegaConf.merge(open_data_schema(), stored_data))
     for key in keys:
         if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
@@ -182,9 +189,14 @@ def combine_for_start(
             )
     composed.model = model
     languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
-    for key, language in zip(("source_language", "target_language"), languages, strict=True):
+    guessed = guess_languages(
+        *(OmegaConf.to_object(composed.data)[key] for key in ("train", "columns"))
+    )
+    for key, language, guess in zip(
+        ("source_language", "target_language"), languages, guessed, strict=True
+    ):
         if OmegaConf.is_missing(composed.data, key):
-            composed.data[key] = language
+            composed.data[key] = guess or language
     if not training.new_vocabulary:
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)

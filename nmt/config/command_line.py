@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,32 +19,29 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
-from nmt.config.data import DataConfig
+from nmt.config.data import ComposedDataConfig, DataConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, Config, list_sibling_keys
 from nmt.errors import UserError, exit_on_user_error, fail, fail_if_fixable, suggest
 
-
-@dataclass
-class _OpenData(DataConfig):
-    """The schema while composing: any name makes a source, or a test set."""
-
-    sources: dict[str, Any] = field(default_factory=dict)
-    tests: dict[str, Any] = field(default_factory=dict)
+# Keys of `conf/data/files.yaml` whose values are names, separated by commas.
+_FILES = re.compile(
+    r"^(\+{0,2}data\.(?:train|dev|test|columns)=)([^\s,'\"{}\[\]][^'\"{}\[\]]*,[^'\"{}\[\]]+)$"
+)
 
 
 @dataclass
 class _OpenConfig(Config):
     """The schema of ``nmt.train`` while composing; `files.from_composed` checks the sources."""
 
-    data: DataConfig = field(default_factory=_OpenData)
+    data: DataConfig = field(default_factory=ComposedDataConfig)
 
 
 @dataclass
 class _OpenPreparation(PreparationConfig):
     """The schema of ``nmt.prepare`` while composing."""
 
-    data: DataConfig = field(default_factory=_OpenData)
+    data: DataConfig = field(default_factory=ComposedDataConfig)
 
 
 @cache  # the store belongs to the process
@@ -59,7 +57,7 @@ def register_schemas() -> None:
 
 def open_data_schema() -> DictConfig:
     """Return the schema of the ``data`` group with any names of sources and tests."""
-    return _allow_any_names(OmegaConf.structured(_OpenData))
+    return _allow_any_names(OmegaConf.structured(ComposedDataConfig))
 
 
 def _allow_any_names(data: DictConfig) -> DictConfig:
@@ -76,6 +74,7 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
         job: called with the composed configuration.
     """
     register_schemas()
+    sys.argv[1:] = join_files(sys.argv[1:])
     # Hydra raises instead of printing and exiting with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     decorate = hydra.main(
@@ -112,6 +111,16 @@ def convert_hydra_errors() -> Iterator[None]:
         raise UserError(
             f"{explain_hydra_error(error)}; the groups are {groups}: choose as in model=small"
         ) from error
+
+
+def join_files(overrides: Sequence[str]) -> list[str]:
+    """Return overrides in which ``data.train=a.es,b.en`` is a list, but in a sweep.
+
+    Outside of sweeps, Hydra refuses a comma: it separates the choices of a sweep.
+    """
+    if any(re.fullmatch(r"-m|--multirun|hydra\.mode=MULTIRUN", each) for each in overrides):
+        return list(overrides)
+    return [_FILES.sub(r"\1[\2]", each) for each in overrides]
 
 
 def _raised_in(error: BaseException, package: str) -> bool:
@@ -153,4 +162,4 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
     """
     register_schemas()
     with initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
-        return compose("train", list(overrides))
+        return compose("train", join_files(overrides))

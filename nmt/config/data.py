@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_choice
 from nmt.config.noise import NoiseConfig, check_noise
 from nmt.config.sources import (
+    FILES,
     SOURCE_KINDS,
     SPLITS,
     SourceConfig,
@@ -18,6 +20,7 @@ from nmt.errors import UserError, suggest
 from nmt.text.context import CONTEXT_MARK
 
 _NAME = re.compile(r"\w+")
+_TAG = re.compile(r"[a-z]{2}([-_]\w+)?")  # of three letters are also .txt and .src
 
 
 @dataclass
@@ -47,16 +50,6 @@ class DataConfig:
     stages: list[StageConfig] = MISSING  # one after the other; empty: a single stage
 
     prepared: str | None = None  # a folder of nmt.prepare, which determines the sources
-
-    # Short forms for a key of the only source that has it; null in a finished configuration.
-    archive: str | None = None
-    url: str | None = None
-    opus: str | None = None
-    sha256: str | None = None
-    path: str | None = None
-    columns: list[int] | None = None
-    source_path: str | None = None
-    target_path: str | None = None
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
     context: int = MISSING  # previous sentences of ordered sources that stand before each source
@@ -88,6 +81,78 @@ class DataConfig:
         return languages[::-1] if self.reverse else languages
 
 
+@dataclass
+class ComposedDataConfig(DataConfig):
+    """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on.
+
+    Any name makes a source, or a test set.
+    """
+
+    sources: dict[str, Any] = field(default_factory=dict)
+    tests: dict[str, Any] = field(default_factory=dict)
+    train: Any = None  # a file of pairs, or two aligned files: see `SourceConfig.path`
+    columns: Any = None  # of these files: see `SourceConfig.columns`
+    # As `DataConfig`, or files like those of `train`.
+    dev: Any = MISSING
+    test: Any = MISSING
+    archive: str | None = None  # these four: see `SourceConfig`
+    url: str | None = None
+    opus: str | None = None
+    sha256: str | None = None
+
+
+PASSED_ON = ("train", "columns", "archive", "url", "opus", "sha256")  # keys of `conf/data` only
+
+
+def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
+    """Return a composed and resolved group in the form of `DataConfig`.
+
+    Files of dev and test become sources.
+
+    Args:
+        data: the group.
+        sources: its sources as YAML before interpolations were resolved.
+
+    Raises:
+        UserError: a key has a value that no source reads.
+    """
+    data = data | {"sources": dict(data["sources"])}
+    for split in ("dev", "test"):
+        path = data.get(split)
+        if isinstance(path, str | list) and path != MISSING:
+            if split in data["sources"]:
+                raise UserError(f"data.{split}={path}: there is a source '{split}' already")
+            columns = data.get("columns")
+            data["sources"][split] = {"kind": FILES, "split": split, "path": path} | {
+                "columns": columns[:2] if isinstance(columns, list) else columns
+            }
+            data[split] = 0
+            sources += "${data.columns}"
+    for key in PASSED_ON:
+        value = data.pop(key, None)
+        if value is not None and f"${{data.{key}}}" not in sources:
+            corpus = "files" if key in ("train", "columns") else "tatoeba"
+            raise UserError(
+                f"data.{key}={value}: no source of data={data['name']} reads it; choose "
+                f"data={corpus}, for example"
+            )
+    return data
+
+
+def guess_languages(train: Any, columns: Any) -> list[str | None]:
+    """Return the languages that two aligned files or two columns are named by, or None for each.
+
+    >>> guess_languages(["train.es", "train.pt-BR.gz"], None)
+    ['es', 'pt-BR']
+    >>> guess_languages("pairs.jsonl", ["translation.es", "translation.en"])
+    ['es', 'en']
+    """
+    names = train if isinstance(train, list) else columns if isinstance(columns, list) else []
+    endings = [re.sub(r"\.(gz|bz2|xz|zst)$", "", str(name)).split(".")[-1] for name in names[:2]]
+    tags = [ending if _TAG.fullmatch(ending) else None for ending in endings]
+    return tags if len(tags) == 2 else [None, None]
+
+
 def list_tags(data: DataConfig) -> list[str]:
     """Return the distinct tags of all sources, in alphabetical order."""
     return sorted({source.tag for source in data.sources.values() if source.tag is not None})
@@ -109,7 +174,9 @@ def check_data(config: DataConfig) -> None:
             return  # the prepared folder has them
         if config.name == "prepared":
             raise UserError("data=prepared needs data.prepared=FOLDER, made by nmt.prepare")
-        raise UserError("data.sources is empty: choose a corpus, such as data=tsv data.path=FILE")
+        raise UserError(
+            "data.sources is empty: choose a corpus, such as data=files data.train=FILE"
+        )
     for name, source in config.sources.items():
         check_choice(f"data.sources.{name}.kind", source.kind, SOURCE_KINDS)
     config = resolve_same_sources(config)

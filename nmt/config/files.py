@@ -15,18 +15,21 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config.checks import check_choice
+from nmt.config.data import ComposedDataConfig, guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.noise import NoiseConfig
 from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
 from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_sibling_keys
-from nmt.config.sources import SHORT_KEYS, SOURCE_KINDS, SourceConfig, expand_short_keys
+from nmt.config.sources import SOURCE_KINDS, SourceConfig, locate_at_opus
 from nmt.config.tokenizer import resolve_tokenizer
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
 
 MAX_YAML_DEPTH = 16  # nested nodes; a configuration uses four
 
-_GROUPS = GROUPS | {"prepare": PrepareConfig}  # of training and of preparation
+_LANGUAGES = ("source_language", "target_language")
+# Of training and of preparation, while they are composed.
+_GROUPS = GROUPS | {"prepare": PrepareConfig, "data": ComposedDataConfig}
 
 
 def conf_dir() -> Path:
@@ -45,7 +48,7 @@ def from_composed(composed: DictConfig) -> Config:
     """
     check_keys(composed)
     config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
-    config.data = expand_short_keys(config.data)
+    config.data = locate_at_opus(config.data)
     config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_config(config)
     return config
@@ -55,7 +58,7 @@ def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     """Resolve, convert and check a configuration of ``nmt.prepare``: see `from_composed`."""
     check_keys(composed, PreparationConfig)
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
-    config.data = expand_short_keys(config.data)
+    config.data = locate_at_opus(config.data)
     config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_preparation(config)
     return config
@@ -64,9 +67,13 @@ def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
 def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     """Return a composed configuration as an object of the schema."""
     try:
-        _resolve_languages(composed.get("data"))
+        data = composed.get("data")
+        _resolve_languages(data)
+        sources = OmegaConf.to_yaml(data.sources) if isinstance(data, DictConfig) else ""
         OmegaConf.resolve(composed)
-        values = OmegaConf.to_container(composed)
+        values = cast(dict[str, Any], OmegaConf.to_container(composed))
+        if isinstance(data, DictConfig) and isinstance(data.sources, DictConfig):
+            values["data"] = pass_on(values["data"], sources)
         # Merged with the schema again: composed sources have any form, and may lack keys.
         typed = cast(DictConfig, OmegaConf.merge(schema, values))
         missing = sorted(OmegaConf.missing_keys(typed))
@@ -78,7 +85,9 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
 
 
 def _resolve_languages(data: Any) -> None:
-    """Check that both languages are named; restore Norwegian, ``no``, which YAML reads as False.
+    """Set languages that the names of files or columns tell; check that both are named.
+
+    Norwegian, ``no``, which YAML reads as False, is restored.
 
     Raises:
         UserError: a language is missing or not a tag.
@@ -86,7 +95,10 @@ def _resolve_languages(data: Any) -> None:
     if not isinstance(data, DictConfig):
         return  # the merge with the schema reports the wrong type
     missing = []
-    for key, example in (("source_language", "de"), ("target_language", "en")):
+    guessed = guess_languages(*(OmegaConf.to_object(data).get(key) for key in ("train", "columns")))
+    for key, example, guess in zip(_LANGUAGES, ("de", "en"), guessed, strict=True):
+        if OmegaConf.is_missing(data, key) and guess is not None:
+            data[key] = guess
         value = None if OmegaConf.is_missing(data, key) else data.get(key)
         if str(value) == "False":
             data[key] = "no"
@@ -234,9 +246,6 @@ def _check_plain_values(text: str) -> None:
 def to_yaml(config: Config) -> str:
     """Return the configuration as YAML."""
     plain = asdict(config)
-    for key in SHORT_KEYS:
-        if plain["data"][key] is None:  # always so in a checked configuration
-            del plain["data"][key]
     if config.data.prepared is None:
         del plain["data"]["prepared"]
     return OmegaConf.to_yaml(OmegaConf.create(plain))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_choice
@@ -13,22 +12,11 @@ from nmt.errors import UserError, suggest
 if TYPE_CHECKING:
     from nmt.config.data import DataConfig
 
-PATTERNS, RUN, SAME, TRANSLATIONS = "patterns", "run", "same", "translations"
-SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", "tsv", "parallel", TRANSLATIONS, RUN, SAME)
+FILES, PATTERNS, RUN, SAME, TRANSLATIONS = "files", "patterns", "run", "same", "translations"
+SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", FILES, TRANSLATIONS, RUN, SAME)
 SPLITS = ("shares", "train", "dev", "test")
-
-# Keys of a source that may be given to the group itself, ``data.path=FILE``, and then belong to
-# its only source of a kind that has them.
-SHORT_KEYS = {
-    "archive": ("zip",),
-    "url": ("zip",),
-    "opus": ("zip",),
-    "sha256": ("zip",),
-    "path": ("tsv", TRANSLATIONS),
-    "columns": ("tsv", TRANSLATIONS, "zip", "phrasebook", PATTERNS),
-    "source_path": ("parallel",),
-    "target_path": ("parallel",),
-}
+_ZIP_KEYS = ("archive", "url", "opus", "sha256")
+_FILE_KEYS = ("path", "columns", "pairs", "members", "run", *_ZIP_KEYS)
 _OPUS = "https://object.pouta.csc.fi"
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -39,8 +27,8 @@ class SourceConfig:
 
     # phrasebook: the embedded sentences | patterns: the embedded pairs generated from patterns
     # | zip: an archive, zip or .tgz, with one text file of pairs, or two aligned ones
-    # | tsv: one table | parallel: two aligned files
-    # | translations: a table, or a file of TMX, XLIFF or PO; the last translation of a text counts
+    # | files: a file of pairs, or two aligned files
+    # | translations: the same, and the last translation of a text counts
     # | run: training pairs of another run; with a weight, as many of them as it allows
     # | same: the files of another source, used a second time with other settings
     kind: str = MISSING
@@ -51,13 +39,13 @@ class SourceConfig:
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: not checked
     # zip: endings of the names of two aligned files in it, source and target; null: one table
     members: list[str] | None = None
-    # tsv, translations: a file, or a file name pattern; a table is plain, .gz, .bz2 or .xz
-    path: str | None = None
-    # All but parallel: source, target column from 0; the embedded corpus has Spanish, English. An
-    # optional third one, for zip and tsv, holds the weight of a pair in the loss, usually 1.
-    columns: list[int] = field(default_factory=lambda: [0, 1])
-    source_path: str | None = None  # parallel: line-aligned files, or file name patterns
-    target_path: str | None = None
+    # files, translations: a file, or two aligned ones, source then target; names may be patterns.
+    # Its name tells the format; an unknown one is a table with TAB between its columns.
+    path: Any = None
+    # Source and target column, by number from 0 or by name; an optional third one holds the weight
+    # of a pair in the loss, usually 1. null: the columns named by the languages, else [0, 1]; the
+    # embedded corpus has Spanish, English.
+    columns: list[Any] | None = None
     pairs: int = 0  # patterns: how many, from the first
     run: str | None = None  # run: its folder
     of: str | None = None  # same: name of the other source
@@ -75,48 +63,42 @@ class SourceConfig:
     document_column: int | None = None
 
 
-def source_key(sources: Mapping[str, SourceConfig], name: str, key: str) -> str:
-    """Return the shortest configuration key that sets a key of a source, for messages."""
-    kinds = SHORT_KEYS.get(key, ())
-    is_unique = sum(source.kind in kinds for source in sources.values()) == 1
-    has_short = is_unique and sources[name].kind in kinds
-    return f"data.{key}" if has_short else f"data.sources.{name}.{key}"
+def source_key(name: str, key: str) -> str:
+    """Return the shortest configuration key that sets a key of a source, for messages.
+
+    The files of ``conf/data`` pass short keys on to a source ``pairs``; `data.dev` and `data.test`
+    may be files.
+    """
+    if key == "path" and name in ("pairs", "dev", "test"):
+        return "data.train" if name == "pairs" else f"data.{name}"
+    if key in _ZIP_KEYS and name == "pairs":
+        return f"data.{key}"
+    return f"data.sources.{name}.{key}"
 
 
-def expand_short_keys(data: DataConfig) -> DataConfig:
-    """Return the configuration with each short key moved to its source.
+def list_paths(source: SourceConfig) -> list[str]:
+    """Return the names or patterns of a source's files: none, one, or two that are aligned."""
+    return [source.path] if isinstance(source.path, str) else list(source.path or ())
+
+
+def locate_at_opus(data: DataConfig) -> DataConfig:
+    """Return the configuration with the address of every source that is named as at OPUS.
 
     Raises:
-        UserError: no source has such a key, or several have.
+        UserError: a name is not a corpus and its version.
     """
     sources = dict(data.sources)
-    for key, kinds in SHORT_KEYS.items():
-        value = getattr(data, key)
-        if value is None:
-            continue
-        names = [name for name, source in sources.items() if source.kind in kinds]
-        if not names:
-            other = "tatoeba" if kinds[0] == "zip" else kinds[0]
-            raise UserError(
-                f"data.{key}={value}: no source of data={data.name} has this key; choose "
-                f"data={other}, for example"
-            )
-        if len(names) > 1:
-            longer = " or ".join(f"data.sources.{name}.{key}" for name in names)
-            raise UserError(f"data.{key}={value}: several sources have this key; write {longer}")
-        sources[names[0]] = replace(sources[names[0]], **{key: value})
     for name, source in sources.items():
         if source.opus is not None:
             url = _locate_at_opus(data, source, name)
             members = source.members or [f".{data.source_language}", f".{data.target_language}"]
             sources[name] = replace(source, opus=None, url=url, members=members)
-    unset: dict[str, Any] = dict.fromkeys(SHORT_KEYS)
-    return replace(data, sources=sources, **unset)
+    return replace(data, sources=sources)
 
 
 def _locate_at_opus(data: DataConfig, source: SourceConfig, name: str) -> str:
     """Return the address of a corpus at OPUS, which sorts the two languages alphabetically."""
-    key = f"{source_key(data.sources, name, 'opus')}={source.opus}"
+    key = f"{source_key(name, 'opus')}={source.opus}"
     if source.url is not None:
         raise UserError(f"{key} contradicts its url {source.url}: leave one of them out")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus or ""):
@@ -145,13 +127,12 @@ def resolve_same_sources(data: DataConfig) -> DataConfig:
         if other.kind == SAME:
             raise UserError(f"{key}={source.of}: that source has no files of its own")
         default = SourceConfig(kind=SAME)
-        file_keys = ("pairs", "members", "run", *SHORT_KEYS)
-        for file_key in file_keys:
+        for file_key in _FILE_KEYS:
             if getattr(source, file_key) != getattr(default, file_key):
                 raise UserError(
                     f"data.sources.{name}.{file_key}: leave it out, {source.of} determines it"
                 )
-        files = {file_key: getattr(other, file_key) for file_key in file_keys}
+        files = {file_key: getattr(other, file_key) for file_key in _FILE_KEYS}
         sources[name] = replace(source, of=None, kind=other.kind, **files)
     return replace(data, sources=sources)
 
@@ -165,16 +146,7 @@ def check_source(config: DataConfig, name: str) -> None:
     source, key = config.sources[name], f"data.sources.{name}"
     check_choice(f"{key}.split", source.split, SPLITS)
     _check_files(config, name)
-    columns = source.columns
-    if len(columns) not in (2, 3) or min(columns) < 0 or len(set(columns)) < len(columns):
-        raise UserError(
-            f"{source_key(config.sources, name, 'columns')}={columns}: give two different column "
-            "numbers, source then target, counted from 0; optionally a third one for weights"
-        )
-    if source.kind == PATTERNS and max(columns) > 1:
-        raise UserError(f"{key}.columns={columns}: generated pairs have the columns 0 and 1")
-    if len(columns) == 3 and source.split in ("dev", "test"):
-        raise UserError(f"{key}.columns={columns}: only training pairs have weights")
+    _check_columns(source, key)
     check_at_least(f"{key}.pairs", source.pairs, 0)
     if source.pairs and source.kind != PATTERNS:
         raise UserError(f"{key}.pairs needs kind={PATTERNS}, got kind={source.kind}")
@@ -183,20 +155,43 @@ def check_source(config: DataConfig, name: str) -> None:
     check_above_zero(f"{key}.weight", source.weight, ", or null")
     if source.document_column is not None:
         check_at_least(f"{key}.document_column", source.document_column, 0)
-        if source.kind not in ("tsv", "zip") or source.members or not source.ordered:
+        if source.kind not in (FILES, "zip") or source.members or not source.ordered:
             raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
 
 
+def _check_columns(source: SourceConfig, key: str) -> None:
+    columns = source.columns
+    if columns is None:
+        return
+    is_valid = all(isinstance(each, str) or (type(each) is int and each >= 0) for each in columns)
+    if not is_valid or len(columns) not in (2, 3) or len(set(columns)) < len(columns):
+        raise UserError(
+            f"{key}.columns={columns}: give two different columns, source then target, by name or "
+            "by number from 0; optionally a third one for weights"
+        )
+    if source.kind in ("phrasebook", PATTERNS) and set(columns) != {0, 1}:
+        raise UserError(f"{key}.columns={columns}: the embedded corpus has the columns 0 and 1")
+    if len(columns) == 3 and source.split in ("dev", "test"):
+        raise UserError(f"{key}.columns={columns}: only training pairs have weights")
+
+
 def _check_files(config: DataConfig, name: str) -> None:
     """Check that a source has the files of its kind, and no others."""
-    source, sources = config.sources[name], config.sources
-    for key in ("archive", "url", "sha256", "path", "source_path", "target_path"):
-        if getattr(source, key) and source.kind not in SHORT_KEYS[key]:
+    source = config.sources[name]
+    for key in ("archive", "url", "sha256", "path"):
+        kinds = (FILES, TRANSLATIONS) if key == "path" else ("zip",)
+        if getattr(source, key) and source.kind not in kinds:
             raise UserError(
-                f"data.sources.{name}.{key} needs kind={SHORT_KEYS[key][0]}, got kind={source.kind}"
+                f"data.sources.{name}.{key} needs kind={kinds[0]}, got kind={source.kind}"
             )
+    paths = list_paths(source)
+    if not all(isinstance(path, str) for path in paths) or len(paths) > 2:
+        raise UserError(
+            f"{source_key(name, 'path')}={source.path}: give a file of pairs, or two aligned "
+            "files, source then target"
+        )
     members = source.members
     if members is not None:
         key = f"data.sources.{name}.members"
@@ -206,26 +201,19 @@ def _check_files(config: DataConfig, name: str) -> None:
             raise UserError(f"{key}={members}: give the endings of two names, source then target")
     if source.sha256 and not _SHA256.fullmatch(source.sha256):
         raise UserError(
-            f"{source_key(sources, name, 'sha256')} must be the 64 hexadecimal digits that "
+            f"{source_key(name, 'sha256')} must be the 64 hexadecimal digits that "
             f"sha256sum prints, got {source.sha256}"
         )
     if source.url and not source.url.lower().startswith(("http://", "https://")):
         raise UserError(
-            f"{source_key(sources, name, 'url')} must begin with http:// or https://, got "
-            f"{source.url}: give a local file with {source_key(sources, name, 'archive')}=FILE"
+            f"{source_key(name, 'url')} must begin with http:// or https://, got "
+            f"{source.url}: give a local file with {source_key(name, 'archive')}=FILE"
         )
     if source.run and source.kind != RUN:
         raise UserError(f"data.sources.{name}.run needs kind={RUN}, got kind={source.kind}")
     if source.kind == RUN and not source.run:
         raise UserError(f"source '{name}' needs data.sources.{name}.run=RUN, the folder of a run")
-    required = {
-        "tsv": ("path",),
-        TRANSLATIONS: ("path",),
-        "parallel": ("source_path", "target_path"),
-        "zip": ("archive",),
-    }
-    keys = required.get(source.kind, ()) if not source.url else ()
-    if not all(getattr(source, key) for key in keys):
-        subject = f"data={config.name}" if len(sources) == 1 else f"source '{name}'"
-        settings = " and ".join(f"{source_key(sources, name, key)}=FILE" for key in keys)
-        raise UserError(f"{subject} needs {settings}")
+    required = {FILES: "path", TRANSLATIONS: "path", "zip": "archive"}.get(source.kind)
+    if required and not source.url and not getattr(source, required):
+        subject = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
+        raise UserError(f"{subject} needs {source_key(name, required)}=FILE")

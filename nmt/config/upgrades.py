@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nmt.config.noise import NoiseConfig
-from nmt.config.sources import PATTERNS, SHORT_KEYS
+from nmt.config.sources import FILES, PATTERNS
 from nmt.errors import UserError
 
 # Keys that older runs lack, with the value that reproduces their behaviour.
@@ -47,11 +47,15 @@ _LATER_TRANSFORMER_KEYS: dict[str, Any] = {
 }
 
 # Keys of the ``data`` group in version 0.1, which had one corpus and no sources.
-_SINGLE_CORPUS_KEYS = ("kind", "patterns", "pattern_share", *SHORT_KEYS)
+_FILE_KEYS = ("archive", "url", "opus", "sha256", "path", "columns", "source_path", "target_path")
+_SINGLE_CORPUS_KEYS = ("kind", "patterns", "pattern_share", *_FILE_KEYS)
 
 # Keys of older versions -> what to write today.
 RENAMED_KEYS = {
-    "data.kind": "data.sources.NAME.kind (or choose a corpus: data=tsv)",
+    "data.kind": "data.sources.NAME.kind (or choose a corpus: data=files)",
+    "data.path": "data.train (or data.sources.NAME.path)",
+    "data.source_path": "data.train=SOURCE_FILE,TARGET_FILE",
+    "data.target_path": "data.train=SOURCE_FILE,TARGET_FILE",
     "data.patterns": "data.sources.patterns.pairs",
     "data.pattern_share": "data.sources.patterns.weight and data.sources.written.weight",
 }
@@ -69,23 +73,22 @@ def list_later_keys(stored: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``data`` group of an older run in today's form.
 
-    Version 0.1 had one corpus and no sources; 0.2 called the kind ``patterns`` ``grammar``.
+    Version 0.1 had one corpus and no sources; 0.2 had the kinds ``grammar``, ``tsv`` and
+    ``parallel``.
 
     Raises:
         UserError: a stored value is invalid.
     """
     if isinstance(stored.get("sources"), dict):
-        return {**stored, "sources": _rename_grammar(stored["sources"])}
+        return {**stored, "sources": _rename_kinds(stored["sources"])}
     if "sources" in stored or "kind" not in stored:
         return dict(stored)
     corpus = str(stored["kind"])
     kind = "zip" if corpus == "tatoeba" else corpus
     source = {"kind": kind} | {
-        key: stored[key]
-        for key, kinds in SHORT_KEYS.items()
-        if kind in kinds and stored.get(key) is not None
+        key: stored[key] for key in _FILE_KEYS if stored.get(key) is not None
     }
-    sources = {"pairs": source}
+    sources = _rename_kinds({"pairs": source})
     if corpus == "phrasebook":
         sources = {"written": source}
         if stored.get("patterns"):
@@ -103,10 +106,17 @@ def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
     return data | {"name": corpus, "sources": sources}
 
 
-def _rename_grammar(sources: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {
-        name: source | {"kind": PATTERNS}
-        if isinstance(source, dict) and source.get("kind") == "grammar"
-        else source
-        for name, source in sources.items()
-    }
+def _rename_kinds(sources: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return sources with today's kinds; two aligned files are one list of them."""
+    renamed = {}
+    for name, source in sources.items():
+        if isinstance(source, dict):
+            paths = [source.get("source_path"), source.get("target_path")]
+            kinds = {"grammar": PATTERNS, "tsv": FILES, "parallel": FILES}
+            kind = source.get("kind")
+            source = {k: v for k, v in source.items() if k not in ("source_path", "target_path")}
+            source["kind"] = kinds.get(kind, kind)
+            if kind == "parallel":
+                source["path"] = paths
+        renamed[name] = source
+    return renamed

@@ -219,6 +219,6 @@ def _choose_member(key: str, path: Path, names: Sequence[str], ending: str | Non
         names = f" ({', '.join(chosen[:3])})" if chosen else ""
         raise UserError(
             f"{key}={path} holds {len(chosen) or 'no'} text files{names}, where one of sentence "
-            "pairs is expected, such as spa.txt: unpack it and use data=tsv data.path=FILE"
+            "pairs is expected, such as spa.txt: unpack it and use data=files data.train=FILE"
         )
     return chosen[0]

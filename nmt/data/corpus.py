@@ -235,7 +235,7 @@ class _CorpusFilter:
         source = self._config.sources[name]
         is_training = source.split in ("shares", "train")
         accepted = self._accepted.setdefault((source.tag, source.reverse), set())
-        weights = self.weights.setdefault(name, {}) if len(source.columns) > 2 else None
+        weights = self.weights.setdefault(name, {}) if len(source.columns or ()) > 2 else None
         lines_of = self._lines_of.setdefault(name, {})
         pairs = []
         lines_before, rejected_before = self.lines, self.rejected.copy()
@@ -365,7 +365,7 @@ def _read_patterns(sources: Mapping[str, SourceConfig]) -> PairsBySource:
     """Return the generated pairs of every source of kind patterns."""
     return {
         name: [
-            Pair(*(pair[column] for column in source.columns))
+            Pair(*(pair[column] for column in source.columns or (0, 1)))
             for pair in read_patterns(source.pairs, f"data.sources.{name}.pairs")
         ]
         for name, source in sources.items()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.reading import Line, Row, parse_row
@@ -44,7 +44,9 @@ def choose_length_ratio(
     return ratio, rows
 
 
-def _measure_length_ratio(rows: Iterator[Row], columns: list[int]) -> tuple[float, Iterator[Row]]:
+def _measure_length_ratio(
+    rows: Iterator[Row], columns: Sequence[Any] | None
+) -> tuple[float, Iterator[Row]]:
     """Return the median of target characters by source characters, and the same rows.
 
     It depends on the first rows only, and so not on how the others are cut into shards.
@@ -95,7 +97,7 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     return pair
 
 
-def find_corrected(rows: Sequence[Row], columns: Sequence[int]) -> set[int]:
+def find_corrected(rows: Sequence[Row], columns: Sequence[Any] | None) -> set[int]:
     """Return the indices of rows whose source has another translation in a later row."""
     corrected: set[int] = set()
     last: dict[str, int] = {}

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
-from nmt.config.sources import TRANSLATIONS, SourceConfig, source_key
+from nmt.config.sources import FILES, TRANSLATIONS, SourceConfig, list_paths, source_key
 from nmt.data.archives import (
     DAMAGE,
     GZIP,
@@ -111,19 +111,19 @@ def read_rows(
         if not files:
             raise UserError(
                 f"no embedded corpus in {phrasebook_dir()}: reinstall nmt, or choose "
-                "data=tsv data.path=FILE"
+                "data=files data.train=FILE"
             )
         for path in files:
             yield from _number(path.name, _file_lines(path, "phrasebook", on_open))
     elif source.kind == "zip":
-        key = source_key(sources, name, "archive")
+        key = source_key(name, "archive")
         sha256 = source.sha256.lower() if source.sha256 else None
         if source.url and not source.archive:
             opened: AbstractContextManager[Archive] = fetch_archive(
                 source.url, cache_dir, key, log, keep=not read_only, sha256=sha256
             )
         else:
-            opened = _open_archive(_source_files(sources, name, "archive")[0], key)
+            opened = _open_archive(_matching_files(source.archive or "", key)[0], key)
         with opened as archive:
             if sha256 not in (None, archive.sha256):
                 raise UserError(
@@ -132,23 +132,30 @@ def read_rows(
                 )
             hashes[name] = archive.sha256
             yield from _archive_rows(archive, key, source.members, on_open)
-    elif source.kind in ("tsv", TRANSLATIONS):
-        yield from _table_rows(sources, name, languages, on_open)
-    elif source.kind == "parallel":
-        yield from _aligned_rows(sources, name, on_open)
+    elif source.kind in (FILES, TRANSLATIONS):
+        yield from _file_rows(source, source_key(name, "path"), languages, on_open)
     else:
         raise ValueError(f"sources of kind {source.kind} have no lines")
 
 
-def _table_rows(
-    sources: Mapping[str, SourceConfig], name: str, languages: tuple[str, str], on_open: OnOpen
+def _file_rows(
+    source: SourceConfig, key: str, languages: tuple[str, str], on_open: OnOpen
 ) -> Iterator[Row]:
-    key = source_key(sources, name, "path")
-    for path in _source_files(sources, name, "path"):
-        if sources[name].kind == TRANSLATIONS and is_bilingual(path):
-            yield from _bilingual_rows(path, key, languages)
+    """Yield the rows of files of pairs, or of aligned files."""
+    sides = [_matching_files(path, key) for path in list_paths(source)]
+    if len(sides) == 2 and len(sides[0]) != len(sides[1]):
+        raise UserError(
+            f"{key} names {len(sides[0])} source files and {len(sides[1])} target files: each "
+            "needs the other that translates it"
+        )
+    for paths in zip(*sides, strict=True):
+        if len(paths) == 2:
+            lines = [_file_lines(path, key, on_open) for path in paths]
+            yield from _align(str(paths[0]), str(paths[1]), *lines)
+        elif is_bilingual(paths[0]):
+            yield from _bilingual_rows(paths[0], key, languages)
         else:
-            yield from _number(str(path), _file_lines(path, key, on_open))
+            yield from _number(str(paths[0]), _file_lines(paths[0], key, on_open))
 
 
 def _bilingual_rows(path: Path, key: str, languages: tuple[str, str]) -> Iterator[Row]:
@@ -180,28 +187,10 @@ def _archive_rows(
     yield from _align(names[0], names[1], sides[0], sides[1])
 
 
-def _aligned_rows(sources: Mapping[str, SourceConfig], name: str, on_open: OnOpen) -> Iterator[Row]:
-    source_paths = _source_files(sources, name, "source_path")
-    target_paths = _source_files(sources, name, "target_path")
-    keys = [source_key(sources, name, key) for key in ("source_path", "target_path")]
-    if len(source_paths) != len(target_paths):
-        raise UserError(
-            f"{keys[0]} names {len(source_paths)} files and {keys[1]} {len(target_paths)}: each "
-            "needs the other that translates it"
-        )
-    for paths in zip(source_paths, target_paths, strict=True):
-        sides = [_file_lines(path, key, on_open) for path, key in zip(paths, keys, strict=True)]
-        yield from _align(str(paths[0]), str(paths[1]), sides[0], sides[1])
-
-
-def _source_files(sources: Mapping[str, SourceConfig], name: str, key: str) -> list[Path]:
-    """Return the files that a key of a source names, directly or by a pattern."""
-    value = getattr(sources[name], key)
-    if not value:
-        raise UserError(f"no file to read: give {source_key(sources, name, key)}=FILE")
-    files = matching_files(value)
+def _matching_files(name: str, key: str) -> list[Path]:
+    files = matching_files(name)
     if not files:
-        raise UserError(f"{source_key(sources, name, key)}={value}: no file has such a name")
+        raise UserError(f"{key}={name}: no file has such a name")
     return files
 
 
@@ -216,17 +205,18 @@ def matching_files(name: str) -> list[Path]:
     return sorted(path.parent.glob(path.name))
 
 
-def parse_row(row: Row, columns: Sequence[int]) -> Line:
+def parse_row(row: Row, columns: Sequence[int] | None) -> Line:
     """Decode a row.
 
     Args:
         row: one line of a table, or two aligned lines.
-        columns: of a table: source, target and optionally weight, from 0.
+        columns: of a table: source, target and optionally weight, from 0; None: 0 and 1.
     """
     if len(row.lines) == 2:
         (source, source_fault), (target, target_fault) = map(_decode, row.lines)
         fault = source_fault or target_fault
         return Line(row.file, row.number, f"{source}\t{target}", (source, target), fault)
+    columns = columns or (0, 1)
     raw, fault = _decode(row.lines[0])
     if fault is None and "\r" in raw:
         fault = JOINED

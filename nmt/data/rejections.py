@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 
-from nmt.config.sources import SHORT_KEYS, source_key
+from nmt.config.sources import FILES, TRANSLATIONS, list_paths
 from nmt.data.filtering import DUPLICATE
 from nmt.data.reading import Line, matching_files
 from nmt.errors import UserError, attach_filename
@@ -62,8 +62,8 @@ def check_accepted(
     reason, count = rejected.most_common(1)[0]
     if pairs and reason == DUPLICATE:
         return
-    key = f"{source_key(config.sources, name, 'columns')} and "
-    columns = key if config.sources[name].kind in SHORT_KEYS["columns"] else ""
+    has_columns = config.sources[name].kind in (FILES, TRANSLATIONS, "zip")
+    columns = f"data.sources.{name}.columns and " if has_columns else ""
     message = (
         f"{which}: {f'only {pairs:,}' if pairs else 'none'} of the {lines:,} lines read is usable, "
         f"most often because of '{reason}' ({count:,}): check {columns}the length limits, or see "
@@ -91,7 +91,7 @@ def open_rejected_file(config: DataConfig, path: Path | None) -> Iterator[TextIO
         return
     path = path.expanduser()
     for source in config.sources.values():
-        for name in (source.path, source.source_path, source.target_path, source.archive):
+        for name in (*list_paths(source), source.archive):
             if name and any(_is_same_file(path, file) for file in matching_files(name)):
                 raise UserError(
                     f"data.rejected_file={path} would overwrite the corpus: name another file"

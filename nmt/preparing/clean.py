@@ -167,7 +167,7 @@ def clean_shard(
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
-    has_weights = len(source.columns) > 2
+    has_weights = len(source.columns or ()) > 2
     files = list(dict.fromkeys(block.file for block in blocks))
     pairs: list[Pair] = []
     numbers: list[int] = []

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import flatten
+from nmt.config.sources import list_paths
 from nmt.data.caching import digest_texts
 from nmt.data.corpus import EvaluationSet
 from nmt.data.prepared import BEGUN_FILE
@@ -70,7 +71,7 @@ def list_files(config: PreparationConfig) -> list[Path]:
     """Return the existing files of all sources; reading a source reports missing ones."""
     paths: list[Path] = []
     for source in config.data.sources.values():
-        for name in (source.path, source.source_path, source.target_path, source.archive):
+        for name in (*list_paths(source), source.archive):
             paths += [path for path in matching_files(name) if path.is_file()] if name else []
     return list(dict.fromkeys(paths))
 

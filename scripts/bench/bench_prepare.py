@@ -290,7 +290,7 @@ def measure(arguments: argparse.Namespace) -> None:
         flush=True,
     )
     overrides = [
-        f"data.path={folder}/corpus-*.tsv.gz",
+        f"data.train={folder}/corpus-*.tsv.gz",
         "data.source_language=es",
         "data.target_language=en",
         f"+data.tests.tested={folder}/tested.tsv",

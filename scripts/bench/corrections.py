@@ -116,7 +116,7 @@ def learn(start: Path, table: Path, overrides: Sequence[str]) -> Path:
     """Train a run that starts from another one on a table of corrections; return its folder."""
     from nmt import fit
 
-    corrections = ("data=corrections", f"data.path={table}")
+    corrections = ("data=corrections", f"data.train={table}")
     return fit([f"training.start_from={start}", *corrections, *overrides]).path
 
 

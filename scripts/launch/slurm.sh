@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train on several machines of a SLURM cluster, with one process per machine that has all of its GPUs:
-#   sbatch --nodes=4 scripts/launch/slurm.sh data=tsv data.path=/shared/corpus.tsv \
+#   sbatch --nodes=4 scripts/launch/slurm.sh data=files data.train=/shared/corpus.tsv \
 #     data.source_language=de data.target_language=en model=base
 # The arguments are overrides of nmt.train. The checkout, its .venv, the corpus and runs/ must be on a
 # file system that all machines share. Two minutes before its time limit, the job saves and is requeued;

@@ -48,10 +48,10 @@ OF_SOURCES = [
     ("invalid name 'a b'", sources(**{"a b": TSV})),
     ("invalid name ''", sources(**{"": TSV})),
     *[("data.sources.one.kind", sources(one={"kind": kind})) for kind in ("tatoebe", "", "clean")],
-    ("data=phrasebook needs data.path=FILE", sources(one={"kind": "tsv"})),
-    ("data=phrasebook needs data.path=FILE", sources(one=TSV | {"path": ""})),
+    ("data=phrasebook needs data.train=FILE", sources(one={"kind": "tsv"})),
+    ("data=phrasebook needs data.train=FILE", sources(one=TSV | {"path": ""})),
     ("source 'two' needs data.sources.two.path=FILE", sources(one=TSV, two={"kind": "tsv"})),
-    ("source 'two' needs data.path=FILE", sources(one=PARALLEL, two={"kind": "tsv"})),
+    ("source 'two' needs data.train=FILE", sources(one=PARALLEL, two={"kind": "tsv"})),
     ("needs data.source_path=FILE and data", sources(one=PARALLEL | {"source_path": None})),
     ("and data.target_path=FILE", sources(one=PARALLEL | {"target_path": None})),
     ("needs data.archive=FILE", sources(one={"kind": "zip"})),
@@ -70,7 +70,7 @@ OF_SOURCES = [
         )
         for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
     ],
-    ("data.sources.one.path needs kind=tsv", sources(one=ZIP | {"path": "a"})),
+    ("data.sources.one.path needs kind=files", sources(one=ZIP | {"path": "a"})),
     ("one.source_path needs kind=parallel", sources(one=ZIP | {"source_path": "a"})),
     ("one.target_path needs kind=parallel", sources(one=TSV | {"target_path": "a"})),
     (

@@ -16,7 +16,7 @@ from nmt.runs.resuming import job_config
 
 pytestmark = pytest.mark.xdist_group("configurations")
 
-TSV = ("data=tsv", *LANGUAGES, "data.sources.pairs.path=a.tsv")
+TSV = ("data=files", *LANGUAGES, "data.sources.pairs.path=a.tsv")
 
 
 class Run:
@@ -125,12 +125,12 @@ def test_several_changes_at_once(run: Run) -> None:
 
 
 def test_corpus_files_may_have_moved(tmp_path: Path) -> None:
-    run = Run(tmp_path / "runs" / "one", "data=tsv", *LANGUAGES, "data.path=old.tsv")
-    changes = differences(run.config, run.resume("data.path=new.tsv"))
+    run = Run(tmp_path / "runs" / "one", "data=files", *LANGUAGES, "data.train=old.tsv")
+    changes = differences(run.config, run.resume("data.train=new.tsv"))
     assert changes == {"training.resume": str(run.path), "data.sources.pairs.path": "new.tsv"}
     run = Run(
         tmp_path / "runs" / "two",
-        "data=parallel",
+        "data=files",
         *LANGUAGES,
         "data.source_path=a",
         "data.target_path=b",
@@ -144,11 +144,11 @@ def test_corpus_files_may_have_moved(tmp_path: Path) -> None:
 
 
 def test_files_of_several_sources_may_have_moved(tmp_path: Path) -> None:
-    verses = "data.sources.verses={kind: tsv, path: b.tsv, weight: 2}"
+    verses = "data.sources.verses={kind: files, path: b.tsv, weight: 2}"
     run = Run(tmp_path / "runs" / "one", *TSV, verses)
     changes = differences(run.config, run.resume("data.sources.verses.path=c.tsv"))
     assert changes == {"training.resume": str(run.path), "data.sources.verses.path": "c.tsv"}
-    message = complaint(lambda: run.resume("data.path=c.tsv"))
+    message = complaint(lambda: run.resume("data.train=c.tsv"))
     assert "write data.sources.pairs.path or data.sources.verses.path" in message
     message = complaint(lambda: run.resume("data.sources.verse.path=c.tsv"))
     assert message == f"{run.path} has no source 'verse'; did you mean 'verses'?"
@@ -166,7 +166,7 @@ def test_a_resumed_run_writes_rejected_lines_only_where_an_override_says(tmp_pat
     ("override", "key"),
     [
         ("data.sources.pairs.weight=2", "data.sources.pairs.weight"),
-        ("+data.sources.verses.kind=tsv", "data.sources.verses.kind"),
+        ("+data.sources.verses.kind=files", "data.sources.verses.kind"),
         ("data.sources.pairs.tag=a", "data.sources.pairs.tag"),
         ("~data.sources.pairs", "~data.sources.pairs"),
         ("seed=6", "seed"),
@@ -283,7 +283,7 @@ def test_a_run_that_keeps_a_tokenizer_without_the_mark_of_contexts_has_none(
 def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "one", "data=tatoeba")
     start = f"training.start_from={run.path}"
-    corpus = ("data=tsv", "data.path=a.tsv")
+    corpus = ("data=files", "data.train=a.tsv")
     assert job(start, *corpus).data.languages == ("es", "en")
     assert job(start, *corpus, "data.reverse=true").data.languages == ("es", "en")
     named = job(start, *corpus, "data.source_language=ca", "data.target_language=en")
@@ -293,7 +293,7 @@ def test_a_run_that_starts_from_another_has_its_languages_by_default(tmp_path: P
 def test_a_run_that_learns_corrections_trains_as_the_other_did(tmp_path: Path) -> None:
     shape = ("training.row_lengths=[32,64]", "training.batch_tokens=256", "training.accumulate=2")
     run = Run(tmp_path / "one", "data=tatoeba", "model.dropout=0.2", *shape)
-    overrides = ("data=corrections", "data.path=a.tsv", f"training.start_from={run.path}")
+    overrides = ("data=corrections", "data.train=a.tsv", f"training.start_from={run.path}")
     config = job(*overrides)
     assert config.data.sources["general"].run == str(run.path)
     assert config.data.languages == ("es", "en")

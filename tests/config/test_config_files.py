@@ -170,7 +170,7 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
     ("changes", "fragment"),
     [
         ({"kind": "tsv", "path": "a", "pth": "b"}, "'data.pth'; did you mean 'data.path'?"),
-        ({"kind": "tsv"}, "data=tsv needs data.path=FILE"),
+        ({"kind": "tsv"}, "data=files needs data.train=FILE"),
         ({"kind": "tsvv", "path": "a"}, "data.sources.pairs.kind must be one of"),
         ({"path": "a"}, "unknown configuration key 'data.pattern"),
         (
@@ -221,7 +221,7 @@ def test_sources_that_were_edited_badly(
 
 def test_a_short_key_in_a_file_belongs_to_its_source(default: Config, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    tsv = configured("data=tsv", "data.path=a.tsv", *LANGUAGES)
+    tsv = configured("data=files", "data.train=a.tsv", *LANGUAGES)
     files.save(tsv, path)
     text = path.read_text(encoding="utf-8")
     assert "\n  path:" not in text

@@ -24,25 +24,25 @@ def sources(*overrides: str) -> dict[str, SourceConfig]:
 
 
 OPUS = "https://object.pouta.csc.fi"
-TSV = ("data=tsv", *LANGUAGES, "data.sources.pairs.path=a.tsv")
-VERSES = SourceConfig(kind="tsv", path="b.tsv", weight=2.0)
+TSV = ("data=files", *LANGUAGES, "data.sources.pairs.path=a.tsv")
+VERSES = SourceConfig(kind="files", path="b.tsv", weight=2.0)
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
-        [f"data.sources.verses.{key}" for key in ("kind=tsv", "path=b.tsv", "weight=2")],
-        [f"+data.sources.verses.{key}" for key in ("kind=tsv", "path=b.tsv", "weight=2")],
-        ["data.sources.verses={kind: tsv, path: b.tsv, weight: 2}"],
-        ["+data.sources.verses={kind: tsv, path: b.tsv}", "data.sources.verses.weight=2"],
-        ["+data.sources={verses: {kind: tsv, path: b.tsv, weight: 2}}"],
+        [f"data.sources.verses.{key}" for key in ("kind=files", "path=b.tsv", "weight=2")],
+        [f"+data.sources.verses.{key}" for key in ("kind=files", "path=b.tsv", "weight=2")],
+        ["data.sources.verses={kind: files, path: b.tsv, weight: 2}"],
+        ["+data.sources.verses={kind: files, path: b.tsv}", "data.sources.verses.weight=2"],
+        ["+data.sources={verses: {kind: files, path: b.tsv, weight: 2}}"],
     ],
     ids=lambda overrides: overrides[0],
 )
 def test_a_source_is_added_by_its_name(overrides: list[str]) -> None:
     verses_added = sources(*TSV, *overrides)
     assert list(verses_added) == ["pairs", "verses"]
-    assert verses_added == {"pairs": SourceConfig(kind="tsv", path="a.tsv"), "verses": VERSES}
+    assert verses_added == {"pairs": SourceConfig(kind="files", path="a.tsv"), "verses": VERSES}
 
 
 def test_keys_of_sources_are_set_by_name() -> None:
@@ -60,22 +60,22 @@ def test_the_command_at_the_head_of_a_file_is_true() -> None:
     command = " ".join(line.strip("# \\") for line in head[3:7])
     data = compose_config(shlex.split(command)).data
     assert list(data.sources) == ["pairs", "verses"]
-    assert data.sources["pairs"] == SourceConfig(kind="tsv", path="FILE", weight=1.0)
+    assert data.sources["pairs"] == SourceConfig(kind="files", path="FILE", weight=1.0)
     assert data.sources["verses"] == SourceConfig(
-        kind="tsv", path="FILE", weight=2.0, tag="<verse>"
+        kind="files", path="FILE", weight=2.0, tag="<verse>"
     )
 
 
 @pytest.mark.parametrize(
     ("overrides", "key", "value"),
     [
-        (["data=tsv", *LANGUAGES, "data.path=a.tsv"], "path", "a.tsv"),
-        (["data=tsv", *LANGUAGES, "data.path=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
+        (["data=files", *LANGUAGES, "data.train=a.tsv"], "path", "a.tsv"),
+        (["data=files", *LANGUAGES, "data.train=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
         (["data=tatoeba", "data.archive=a.zip"], "archive", "a.zip"),
         (["data=tatoeba", "data.url=http://a/b.zip"], "url", "http://a/b.zip"),
         (["data=tatoeba", f"data.sha256={'a' * 64}"], "sha256", "a" * 64),
         (
-            ["data=parallel", *LANGUAGES, "data.source_path=a", "data.target_path=b"],
+            ["data=files", *LANGUAGES, "data.source_path=a", "data.target_path=b"],
             "source_path",
             "a",
         ),
@@ -90,13 +90,13 @@ def test_a_short_key_belongs_to_the_one_source_that_has_it(
 
 
 def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> None:
-    with_verses = sources("data.path=a.tsv", "data.sources.verses.kind=tsv")
+    with_verses = sources("data.train=a.tsv", "data.sources.verses.kind=files")
     assert [source.path for source in with_verses.values()] == [None, None, "a.tsv"]
 
 
 @pytest.mark.parametrize("experiment", ["bit", "both_directions"])
 @pytest.mark.parametrize(
-    "corpus", [["data.archive=a.zip"], ["data=tsv", *LANGUAGES, "data.path=a.tsv"]]
+    "corpus", [["data.archive=a.zip"], ["data=files", *LANGUAGES, "data.train=a.tsv"]]
 )
 def test_a_corpus_is_named_once_for_both_directions(experiment: str, corpus: list[str]) -> None:
     data = configured(f"experiment={experiment}", *corpus).data
@@ -136,8 +136,8 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.opus=TED2020/v1 contradicts its url https://a.org/b.zip: leave one of them out",
         ),
         (
-            ["data=tsv", *LANGUAGES, "data.path=a", "data.sources.verses={kind: tsv, path: b}"],
-            "data.path=a: several sources have this key; write data.sources.pairs.path or "
+            ["data=files", *LANGUAGES, "data.train=a", "data.sources.verses={kind: files, path: b}"],
+            "data.train=a: several sources have this key; write data.sources.pairs.path or "
             "data.sources.verses.path",
         ),
         (
@@ -146,14 +146,14 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.sources.written.columns or data.sources.patterns.columns",
         ),
         (
-            ["data.path=a"],
-            "data.path=a: no source of data=phrasebook has this key; choose data=tsv, for example",
+            ["data.train=a"],
+            "data.train=a: no source of data=phrasebook has this key; choose data=files, for example",
         ),
         (
-            ["data=tsv", *LANGUAGES, "data.path=a", "data.archive=b"],
-            "data.archive=b: no source of data=tsv has this key; choose data=tatoeba, for example",
+            ["data=files", *LANGUAGES, "data.train=a", "data.archive=b"],
+            "data.archive=b: no source of data=files has this key; choose data=tatoeba, for example",
         ),
-        (["data=tsv", *LANGUAGES], "data=tsv needs data.path=FILE"),
+        (["data=files", *LANGUAGES], "data=files needs data.train=FILE"),
         (
             ["data.sources.turned={kind: same, of: writen}"],
             "data.sources.turned.of=writen: no such source; did you mean 'written'?",
@@ -171,11 +171,11 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.sources.turned.path: leave it out, written determines it",
         ),
         (
-            ["data.sources.turned={kind: tsv, of: written, path: a.tsv}"],
-            "data.sources.turned.of needs kind=same, got kind=tsv",
+            ["data.sources.turned={kind: files, of: written, path: a.tsv}"],
+            "data.sources.turned.of needs kind=same, got kind=files",
         ),
         (
-            ["data=tsv", *LANGUAGES, "data.sources.verses={kind: tsv, path: b}"],
+            ["data=files", *LANGUAGES, "data.sources.verses={kind: files, path: b}"],
             "source 'pairs' needs data.sources.pairs.path=FILE",
         ),
         (
@@ -184,7 +184,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "'data.sources.written.weight'?",
         ),
         (
-            ["data.sources.verses={kind: tsv, pth: b}"],
+            ["data.sources.verses={kind: files, pth: b}"],
             "unknown configuration key 'data.sources.verses.pth'; did you mean "
             "'data.sources.verses.path'?",
         ),
@@ -205,13 +205,13 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "be converted to Float",
         ),
         (
-            ["data.sources.a-b={kind: tsv, path: b}"],
+            ["data.sources.a-b={kind: files, path: b}"],
             "data.sources: invalid name 'a-b': use letters, digits and _",
         ),
         (
-            ["data.kind=tsv"],
+            ["data.kind=files"],
             "unknown configuration key 'data.kind'; write data.sources.NAME.kind (or choose a "
-            "corpus: data=tsv)",
+            "corpus: data=files)",
         ),
         (
             ["data.patterns=0"],
@@ -238,12 +238,12 @@ UNNAMED = "does not name its languages: set BCP 47 tags, as in"
     ("overrides", "expected"),
     [
         (
-            ["data=tsv", "data.path=a.tsv"],
-            f"data=tsv {UNNAMED} data.source_language=de data.target_language=en",
+            ["data=files", "data.train=a.tsv"],
+            f"data=files {UNNAMED} data.source_language=de data.target_language=en",
         ),
         (
-            ["data=parallel", "data.source_path=a", "data.target_path=b", LANGUAGES[0]],
-            f"data=parallel {UNNAMED} data.target_language=en",
+            ["data=files", "data.source_path=a", "data.target_path=b", LANGUAGES[0]],
+            f"data=files {UNNAMED} data.target_language=en",
         ),
         (
             ["data=opus", "data.opus=TED2020/v1", "data.source_language=", LANGUAGES[1]],
@@ -275,7 +275,7 @@ def test_norwegian_is_a_language_in_yaml_too(tmp_path: Path) -> None:
     assert config.data.languages == ("no", "en")
     files.save(config, tmp_path / "config.yaml")
     assert files.load(tmp_path / "config.yaml") == config
-    named = compose_config(["data=tsv", "data.path=a", "data.source_language=no", LANGUAGES[1]])
+    named = compose_config(["data=files", "data.train=a", "data.source_language=no", LANGUAGES[1]])
     assert named.data.languages == ("no", "en")
     opus = ["data=opus", "data.opus=TED2020/v1", "data.source_language=no", LANGUAGES[1]]
     assert compose_config(opus).data.sources["pairs"].members == [".no", ".en"]

@@ -78,7 +78,7 @@ def test_a_file_that_is_not_what_it_should_be(
     path = tmp_path / name
     path.write_bytes(content)
     message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
-    assert message.startswith(f"data.path={path} {expected}")
+    assert message.startswith(f"data.train={path} {expected}")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str, expected: str) -> N
     (tmp_path / "folder").mkdir()
     path = tmp_path / name
     message = complaint(lambda: load_corpus(configure(path=str(path)), cache_dir=tmp_path))
-    assert message.startswith(f"data.path={path} {expected.format(folder=tmp_path)}")
+    assert message.startswith(f"data.train={path} {expected.format(folder=tmp_path)}")
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
         complaint(lambda: load_corpus(configure(path=str(packed)), cache_dir=tmp_path)),
     ]
     archive = f"data.archive={tmp_path / 'spa-eng.zip'}"
-    names = archive, archive, f"data.path={packed}"
+    names = archive, archive, f"data.train={packed}"
     for message, name in zip(messages, names, strict=True):
         assert message.startswith(f"{name} is rejected, its ")
         assert "bytes unpack to more than" in message
@@ -484,8 +484,8 @@ def test_the_longest_line(tmp_path: Path, over: int, end: str, split: str) -> No
     other = tmp_path / "other.tsv"
     other.write_text("sol\tsun\n")
     sources = {
-        "one": SourceConfig(kind="tsv", path=str(path), split=split),
-        "two": SourceConfig(kind="tsv", path=str(other)),
+        "one": SourceConfig(kind="files", path=str(path), split=split),
+        "two": SourceConfig(kind="files", path=str(other)),
     }
     accepted = int(end.count("\n") == 2)
     config = configure(sources, max_characters=2 * LONGEST_LINE, max_length_ratio=LONGEST_LINE)

@@ -24,7 +24,7 @@ Pairs = list[tuple[str, str]]
 def source(folder: Path, name: str, pairs: Pairs, **settings: Any) -> SourceConfig:
     path = folder / f"{name}.tsv"
     path.write_text(table(pairs), encoding="utf-8")
-    return SourceConfig(kind="tsv", path=str(path), **settings)
+    return SourceConfig(kind="files", path=str(path), **settings)
 
 
 def load(sources: dict[str, SourceConfig], rejected: Path | None = None, **changes: Any) -> Corpus:
@@ -209,7 +209,7 @@ def test_nothing_is_left_to_train_on(tmp_path: Path) -> None:
         "news": source(tmp_path, "news", [("¡Sol!", "Sun?")], split="test"),
     }
     message = complaint(lambda: load(sources))
-    assert message.startswith("data=tsv: nothing is left to train on, every pair shares a side")
+    assert message.startswith("data=files: nothing is left to train on, every pair shares a side")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_source_without_a_usable_line_is_named(
     (tmp_path / "verses.tsv").write_text(lines)
     sources = {
         "talk": source(tmp_path, "talk", [*singles(3), ("malo", "")]),
-        "verses": SourceConfig(kind="tsv", path=str(tmp_path / "verses.tsv"), split=split),
+        "verses": SourceConfig(kind="files", path=str(tmp_path / "verses.tsv"), split=split),
     }
     assert expected in complaint(lambda: load(sources))
 
@@ -239,8 +239,8 @@ def test_a_missing_file_is_named_by_its_long_key_where_the_short_one_will_not_do
     talk = source(tmp_path, "talk", singles(3))
     gone = str(tmp_path / "gone")
     for sources, key in [
-        ({"talk": talk, "gone": SourceConfig(kind="tsv", path=gone)}, "data.sources.gone.path"),
-        ({"gone": SourceConfig(kind="tsv", path=gone)}, "data.path"),
+        ({"talk": talk, "gone": SourceConfig(kind="files", path=gone)}, "data.sources.gone.path"),
+        ({"gone": SourceConfig(kind="files", path=gone)}, "data.path"),
         ({"talk": talk, "gone": SourceConfig(kind="zip", archive=gone)}, "data.archive"),
     ]:
         message = complaint(lambda sources=sources: load(sources))  # type: ignore[misc]

@@ -87,18 +87,18 @@ def test_files_of_translators_are_read_too(tmp_path: Path) -> None:
     assert load(str(path)).train == [Pair("Guardar", "Save")]
     path.write_text('msgid ""\nmsgstr "Language: de\\n"\n', encoding="utf-8")
     message = complaint(lambda: load(str(path)))
-    assert message.startswith(f"data.path={path}: its target language is de")
+    assert message.startswith(f"data.train={path}: its target language is de")
     gone = tmp_path / "gone.tmx"
     assert "does not exist" in complaint(lambda: load(str(gone)))
 
 
-CORRECTIONS = ("data=corrections", "data.path=c.tsv")
+CORRECTIONS = ("data=corrections", "data.train=c.tsv")
 
 
 def test_no_correction_is_rejected_for_its_length(tmp_path: Path) -> None:
     long = " ".join(f"palabra{number}" for number in range(500))
     table = write_table(tmp_path, f"{long}\tshort", f"x\t{long} two", "a\tb")
-    overrides = ("data=corrections", f"data.path={table}", "training.start_from=run", *LANGUAGES)
+    overrides = ("data=corrections", f"data.train={table}", "training.start_from=run", *LANGUAGES)
     config = configured(*overrides)
     assert len(load_corpus(config.data, cache_dir=tmp_path).mixture[0].pairs) == 3
 
@@ -126,8 +126,8 @@ def test_corrections_need_the_run_that_they_correct() -> None:
     ("overrides", "message"),
     [
         (("data.sources.a.kind=run",), "source 'a' needs data.sources.a.run=RUN"),
-        (("data.sources.a.kind=tsv", "data.sources.a.run=x"), "run needs kind=run, got kind=tsv"),
-        (("data.sources.a.kind=translations",), "needs data.path=FILE"),
+        (("data.sources.a.kind=files", "data.sources.a.run=x"), "run needs kind=run, got kind=files"),
+        (("data.sources.a.kind=translations",), "needs data.train=FILE"),
     ],
 )
 def test_incomplete_sources_say_what_they_need(overrides: Sequence[str], message: str) -> None:

@@ -97,7 +97,7 @@ def prepare_overrides(folder: Path) -> Prepared:
     from nmt.config.schema import list_keys
 
     keys = [*list_keys(), "data.sources.written.weight", "data.sources.new.kind", "hydra.run.dir"]
-    lines = ["\n".join([*TSV, "data.path=a.tsv"]), "model=small\n~data.dev"]
+    lines = ["\n".join([*TSV, "data.train=a.tsv"]), "model=small\n~data.dev"]
     lines += ["seed=1,2", "+a.b=1", "seed=[1"]
     lines += ["training.resume=latest", "data@x=tsv", "'a'=b", "=", "a=${b}"]
     rng = random.Random(1)

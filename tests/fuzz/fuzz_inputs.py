@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-TSV = ("data=tsv", "data.source_language=es", "data.target_language=en")
+TSV = ("data=files", "data.source_language=es", "data.target_language=en")
 LONGEST_INPUT = 4096  # bytes
 SHORT_LINE = 64  # bytes; the longest line, so that inputs can exceed it
 TEXTS = (
@@ -110,4 +110,4 @@ def compose_table_config(folder: Path) -> Any:
     """Return a checked configuration whose corpus is a table."""
     from nmt.runs.resuming import compose_config
 
-    return compose_config([f"runs_dir={folder}", *TSV, "data.path=a.tsv", "model=small"])
+    return compose_config([f"runs_dir={folder}", *TSV, "data.train=a.tsv", "model=small"])

@@ -250,8 +250,8 @@ def test_tags_and_languages_of_a_configuration_reach_the_parts_of_a_long_text(
 ) -> None:
     config = compose_config(
         [
-            "data=tsv",
-            "data.path=a.tsv",
+            "data=files",
+            "data.train=a.tsv",
             "data.source_language=es",
             "data.target_language=zh",
             "data.sources.pairs.tag='<2zh>'",

@@ -276,8 +276,8 @@ def test_duplicates_keep_the_first_across_sources(tmp_path: Path) -> None:
     for name, of in (("one", pairs[:4]), ("two", pairs[2:])):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in of))
     sources = {
-        "one": SourceConfig(kind="tsv", path=str(tmp_path / "one.tsv")),
-        "two": SourceConfig(kind="tsv", path=str(tmp_path / "two.tsv"), weight=2.0),
+        "one": SourceConfig(kind="files", path=str(tmp_path / "one.tsv")),
+        "two": SourceConfig(kind="files", path=str(tmp_path / "two.tsv"), weight=2.0),
         "back": SourceConfig(kind="same", of="one", reverse=True, tag="<back>"),
     }
     corpus = prepared(plan(tmp_path, data=configure(sources), shard_lines=3))
@@ -293,7 +293,7 @@ def test_weights_of_sources_are_for_training_to_choose(tmp_path: Path) -> None:
     for name, of in (("one", singles(9)[:6]), ("two", singles(9)[6:])):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in of))
     sources = {
-        name: SourceConfig(kind="tsv", path=str(tmp_path / f"{name}.tsv"))
+        name: SourceConfig(kind="files", path=str(tmp_path / f"{name}.tsv"))
         for name in ("one", "two")
     }
     config = plan(tmp_path, data=configure(sources))
@@ -314,8 +314,8 @@ def test_files_of_dev_and_test_are_not_chosen_from(tmp_path: Path) -> None:
     (tmp_path / "all.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs))
     (tmp_path / "dev.tsv").write_text("Frase 3!\tother\nx\t" + "y " * 300 + "\n")
     sources = {
-        "all": SourceConfig(kind="tsv", path=str(tmp_path / "all.tsv")),
-        "dev": SourceConfig(kind="tsv", path=str(tmp_path / "dev.tsv"), split="dev"),
+        "all": SourceConfig(kind="files", path=str(tmp_path / "all.tsv")),
+        "dev": SourceConfig(kind="files", path=str(tmp_path / "dev.tsv"), split="dev"),
     }
     corpus = prepared(plan(tmp_path, data=configure(sources, dev=5, test=4)))
     assert corpus.dev[0] == Pair("Frase 3!", "other")

@@ -75,7 +75,7 @@ class Job:
             return [*folders, "training.resume=latest", limit]
         shutil.rmtree(self.folder / "runs", ignore_errors=True)
         return [
-            *(*folders, "data=tsv", f"data.path={self.corpus}", "data.dev=40", "data.test=40"),
+            *(*folders, "data=files", f"data.train={self.corpus}", "data.dev=40", "data.test=40"),
             *("data.source_language=es", "data.target_language=en"),
             *("model=tiny", "model.dropout=0.1", "model.attention_dropout=0.1"),
             *("tokenizer.vocabulary_size=600", "training.batch_tokens=256"),

@@ -108,8 +108,8 @@ def train(folder: Path, corpus: Path, updates: int) -> subprocess.Popen[str]:
         overrides.append("training.resume=latest")
     else:
         shutil.rmtree(runs, ignore_errors=True)
-        overrides += ["data=tsv", "data.source_language=es", "data.target_language=en"]
-        overrides += [f"data.path={corpus}", "data.dev=40", "data.test=40"]
+        overrides += ["data=files", "data.source_language=es", "data.target_language=en"]
+        overrides += [f"data.train={corpus}", "data.dev=40", "data.test=40"]
         overrides += ["model=tiny", "model.dropout=0.1", "tokenizer.vocabulary_size=600"]
         overrides += ["training.batch_tokens=256", "training.max_minutes=null"]
         overrides += [f"training.max_steps={updates}", "training.evaluate_every=20"]

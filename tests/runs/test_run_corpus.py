@@ -56,7 +56,7 @@ def test_a_run_from_elsewhere_cannot_have_files_written(tmp_path: Path, site: Si
     (tmp_path / "other.tsv").write_text("solo\nfrase 1\tsentence 1\n")
     sources = {
         "fetched": SourceConfig(kind="zip", url=site.url, columns=[1, 0]),
-        "other": SourceConfig(kind="tsv", path=str(tmp_path / "other.tsv")),
+        "other": SourceConfig(kind="files", path=str(tmp_path / "other.tsv")),
     }
     data = configure(sources, rejected_file=str(tmp_path / "precious.txt"))
     run = make_run(tmp_path, data, cache_dir=tmp_path / "cache")
@@ -95,8 +95,8 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
     path = tmp_path / "pairs.tsv"
     path.write_text(table(singles(40)))
     both = {
-        "there": SourceConfig(kind="tsv", path=str(path), tag="<2en>", split="test"),
-        "back": SourceConfig(kind="tsv", path=str(path), tag="<2es>", reverse=True, split="train"),
+        "there": SourceConfig(kind="files", path=str(path), tag="<2en>", split="test"),
+        "back": SourceConfig(kind="files", path=str(path), tag="<2es>", reverse=True, split="train"),
     }
     tested = dict(both)
     (tmp_path / "some.tsv").write_text(table(singles(10)))
@@ -108,7 +108,7 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
         *(Pair(f"<2en> {source}", target) for source, target in singles(10)),
         *(Pair(f"<2es> {target}", source) for source, target in singles(20)[10:]),
     ]
-    plain = SourceConfig(kind="tsv", path=str(path))
+    plain = SourceConfig(kind="files", path=str(path))
     turned = {"source_language": "en", "target_language": "es"}
     for changes in (
         {},
@@ -130,8 +130,8 @@ def test_a_table_with_tags_is_left_out_of_training_too(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text(table(singles(10)))
     path = str(tmp_path / "pairs.tsv")
     sources = {
-        "there": SourceConfig(kind="tsv", path=path, tag="<2en>"),
-        "back": SourceConfig(kind="tsv", path=path, tag="<2es>", reverse=True),
+        "there": SourceConfig(kind="files", path=path, tag="<2en>"),
+        "back": SourceConfig(kind="files", path=path, tag="<2es>", reverse=True),
     }
     data = configure(sources, tests={"mine": str(tmp_path / "tests.tsv")})
     corpus = load_corpus(data, cache_dir=tmp_path, tests=read_tests(data))
@@ -195,7 +195,7 @@ def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
     paths[1].write_text("sol\tsun\n")
 
     def train_digest(**changes: Any) -> str:
-        one, two = (SourceConfig(kind="tsv", path=str(path), weight=1) for path in paths)
+        one, two = (SourceConfig(kind="files", path=str(path), weight=1) for path in paths)
         data = configure({"one": one, "two": replace(two, **changes)})
         return make_corpus_record(load_corpus(data, cache_dir=tmp_path))["digests"]["train"]  # type: ignore
 

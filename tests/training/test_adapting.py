@@ -323,7 +323,7 @@ def test_several_tests_are_scored_before_and_after(
     shop: Workshop, general: Run, tmp_path: Path
 ) -> None:
     """What is learned and what is forgotten stand in one table, and nothing of it is trained on."""
-    corpus = next(one for one in shop.overrides if one.startswith("data.path=")).split("=", 1)[1]
+    corpus = next(one for one in shop.overrides if one.startswith("data.train=")).split("=", 1)[1]
     lines = Path(corpus).read_text(encoding="utf-8").splitlines()
     held_out = tmp_path / "held_out.tsv"
     held_out.write_text("\n".join(lines[:10]) + "\nno pair\n", encoding="utf-8")

@@ -82,7 +82,7 @@ DEV = [Pair(text * number, "x") for number in (3, 1, 8, 2, 9) for text in ("a", 
         (["data=phrasebook"], list(SPANISH_PROBES)),
         (["data=phrasebook", "data.reverse=true"], ["aa", "bbb"]),
         (["data=tatoeba"], ["aa", "bbb"]),
-        (["data=tsv", "data.path=a", *LANGUAGES], ["aa", "bbb"]),
+        (["data=files", "data.train=a", *LANGUAGES], ["aa", "bbb"]),
     ],
 )
 def test_probes_are_sentences_of_the_corpus(overrides: list[str], probes: list[str]) -> None:

@@ -146,8 +146,8 @@ def learn(digits: Path, task: str, *overrides: str) -> Any:
     """Train on a task; return the run."""
     return fit(
         [
-            *("data=tsv", "data.source_language=es", "data.target_language=en"),
-            *(f"data.path={digits / task}.tsv", "data.dev=100", "data.test=200"),
+            *("data=files", "data.source_language=es", "data.target_language=en"),
+            *(f"data.train={digits / task}.tsv", "data.dev=100", "data.test=200"),
             *("tokenizer.vocabulary_size=300", "model=tiny", f"runs_dir={digits / 'runs'}"),
             *(f"cache_dir={digits / 'cache'}", "training.batch_tokens=1024"),
             *("training.row_lengths=[32]", "training.learning_rate=2e-3"),

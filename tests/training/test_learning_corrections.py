@@ -47,7 +47,7 @@ def learn(start: Path, table: Path, *overrides: str, shown: io.StringIO | None =
         [
             f"training.start_from={start}",
             "data=corrections",
-            f"data.path={table}",
+            f"data.train={table}",
             f"runs_dir={folder / 'runs'}",
             f"cache_dir={folder / 'cache'}",
             "training.jit_compile=off",

@@ -118,7 +118,7 @@ def test_tags_of_sources_are_pieces_of_the_tokenizer(tmp_path: Path) -> None:
         (SourcePairs("pairs", texts, 1, is_read=True),), dev=[], test=[], rejected={}, lines=40
     )
     plain = prepare_tokenizer(config, corpus, console())
-    sources = {"pairs": SourceConfig(kind="tsv", path="a.tsv", tag="<2en>")}
+    sources = {"pairs": SourceConfig(kind="files", path="a.tsv", tag="<2en>")}
     tagged = replace(config, data=replace(config.data, sources=sources))
     tokenizer = prepare_tokenizer(tagged, corpus, console())
     assert tokenizer.fingerprint != plain.fingerprint

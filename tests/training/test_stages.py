@@ -31,7 +31,7 @@ def sources(folder: Path) -> list[str]:
     other.write_text("\n".join(weighed) + "\n", encoding="utf-8")
     return [
         f"data.sources.pairs.path={one}",
-        "data.sources.other.kind=tsv",
+        "data.sources.other.kind=files",
         f"data.sources.other.path={other}",
         "data.sources.other.columns=[0,1,2]",
         "data.sources.other.split=train",
@@ -56,7 +56,7 @@ def test_a_run_that_is_stopped_in_a_stage_ends_as_if_it_had_not_been(
 ) -> None:
     stages = f"data.stages=[{{weights:{{other:0}},{until}}},{{weights:{{pairs:1,other:3}}}}]"
     given = [*sources(tmp_path), *FEW, stages]
-    kept = [one for one in shop.overrides if not one.startswith("data.path=")]
+    kept = [one for one in shop.overrides if not one.startswith("data.train=")]
     plain, shop.overrides = shop.overrides, kept
     try:
         with shop.keeping():

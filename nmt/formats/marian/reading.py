@@ -210,7 +210,7 @@ def _translate_config(
     source, target = languages or _find_languages(folder)
     config = compose_config(
         [
-            *("data=tsv", f"data.path={_NO_CORPUS}", "model=marian"),
+            *("data=files", f"data.train={_NO_CORPUS}", "model=marian"),
             *(f"data.source_language={source}", f"data.target_language={target}"),
             *(f"model.{key}={value}" for key, value in model.items()),
             *([f"decoding.beam_size={beam}"] if type(beam) is int and beam > 0 else []),
