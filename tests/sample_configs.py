@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from nmt.config import Config
-from nmt.config.command_line import register_schemas
+from nmt.config.command_line import join_files, register_schemas
 from nmt.config.files import conf_dir, from_composed
 from nmt.runs.resuming import job_config
 
@@ -24,8 +24,7 @@ COMPLETION = {
     "data=opus": ["data.archive=en-es.txt.zip", *LANGUAGES],
     "data=prepared": ["data.prepared=folder"],
     "data=corrections": ["data.train=corrections.tsv", "training.start_from=run", *LANGUAGES],
-    "data=files": ["data.source_path=a.es", "data.target_path=a.en", *LANGUAGES],
-    "experiment=paper_base": ["data.source_path=a.en", "data.target_path=a.de"],
+    "experiment=paper_base": ["data.train=a.en,a.de"],
     "experiment=verses_20m": ["data.train=chapters.tsv"],
 }
 # Values that tests rely on, independent of later tuning of conf/.
@@ -61,7 +60,7 @@ def composed(*overrides: str) -> DictConfig:
     files = [override for override in overrides if _selects_file(override)]
     config = copy.deepcopy(compose_once(*files))
     others = OverridesParser.create().parse_overrides(
-        [override for override in overrides if override not in files]
+        join_files([override for override in overrides if override not in files])
     )
     ConfigLoaderImpl._apply_overrides_to_config(others, config)
     return config

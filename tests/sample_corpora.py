@@ -28,15 +28,15 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
     """Return a configuration that rejects little and uses everything for training.
 
     Args:
-        sources: sources by name; None: one source of kind tsv.
+        sources: sources by name; None: one source of kind files.
         changes: keys of the group, and of that one source.
     """
     source_changes = {key: changes.pop(key) for key in SOURCE_KEYS & changes.keys()}
     values: dict[str, Any] = {
-        "name": source_changes.get("kind", "tsv"),
+        "name": source_changes.get("kind", "files"),
         "source_language": "es",
         "target_language": "en",
-        "sources": sources or {"pairs": SourceConfig(**({"kind": "tsv"} | source_changes))},
+        "sources": sources or {"pairs": SourceConfig(**({"kind": "files"} | source_changes))},
         "min_words": 1,
         "max_words": 100,
         "max_characters": 800,

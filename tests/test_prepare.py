@@ -79,7 +79,7 @@ def test_errors_are_one_line(folder: Path, wrong: str, complaint: str) -> None:
     arguments = [
         override
         for override in overrides(folder, folder.parent / "corpus.tsv")
-        if "path" not in override
+        if "data.train" not in override
     ]
     if wrong != "data=phrasebook":
         arguments.append(f"data.train={folder.parent / 'corpus.tsv'}")
@@ -94,7 +94,7 @@ def test_a_run_takes_what_is_settled(folder: Path) -> None:
         ["data=prepared", f"data.prepared={folder}", "data.sources.pairs.weight=2"]
     )
     assert config.data.prepared == str(folder)
-    assert config.data.name == "tsv"
+    assert config.data.name == "files"
     assert config.data.dev == 16
     assert config.data.sources["pairs"].weight == 2
     assert config.tokenizer.vocabulary_size == 500

@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.config.command_line import open_data_schema
-from nmt.config.data import PASSED_ON, guess_languages
+from nmt.config.data import guess_languages
 from nmt.config.files import from_composed
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import RUN
@@ -34,6 +34,12 @@ _CHANGEABLE_ON_RESUME = re.compile(
     r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
     r"|data\.prepared|data\.sources\.\w+\.(archive|path|run)"
 )
+
+# Short keys of files that may have moved, as `conf/data` passes them on.
+_PASSED_ON = {
+    "data.train": "data.sources.pairs.path",
+    "data.archive": "data.sources.pairs.archive",
+}
 
 # Model keys that a run starting from another may change: those without effect on weight shapes.
 _CHANGEABLE_ON_START = re.compile(
@@ -69,19 +75,15 @@ def combine_for_resume(
     combined.data.rejected_file = None
     keys = _list_overridden_keys(overrides)
     for key in keys:
-        if key.removeprefix("data.") in PASSED_ON:
-            names = ", ".join(stored.data.sources)
-            raise UserError(
-                f"{key}: of a resumed run, name the source, as in data.sources.NAME.path; {folder} "
-                f"has {names}"
-            )
+        value = OmegaConf.select(composed, key)
+        key = _PASSED_ON.get(key, key)
         if not _CHANGEABLE_ON_RESUME.fullmatch(key):
             raise UserError(
                 f"a resumed run keeps its {key}: {folder} holds its configuration; start a new run "
                 "to change it"
             )
         _check_source_exists(key, combined.data.sources, folder)
-        OmegaConf.update(combined, key, OmegaConf.select(composed, key))
+        OmegaConf.update(combined, key, value)
     _keep_update_size(combined.training, stored.training, keys)
     combined.training.resume = str(folder)
     return from_composed(combined)
@@ -189,9 +191,7 @@ def combine_for_start(
             )
     composed.model = model
     languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
-    guessed = guess_languages(
-        *(OmegaConf.to_object(composed.data)[key] for key in ("train", "columns"))
-    )
+    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(composed.data)))
     for key, language, guess in zip(
         ("source_language", "target_language"), languages, guessed, strict=True
     ):

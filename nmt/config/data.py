@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,14 +140,18 @@ def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
     return data
 
 
-def guess_languages(train: Any, columns: Any) -> list[str | None]:
-    """Return the languages that two aligned files or two columns are named by, or None for each.
+def guess_languages(data: Mapping[str, Any]) -> list[str | None]:
+    """Return the languages by which two aligned files or two columns are named, or None for each.
 
-    >>> guess_languages(["train.es", "train.pt-BR.gz"], None)
+    >>> guess_languages({"train": ["train.es", "train.pt-BR.gz"]})
     ['es', 'pt-BR']
-    >>> guess_languages("pairs.jsonl", ["translation.es", "translation.en"])
+    >>> guess_languages({"train": "pairs.jsonl", "columns": ["translation.es", "translation.en"]})
     ['es', 'en']
+
+    Args:
+        data: a composed group.
     """
+    train, columns = data.get("train"), data.get("columns")
     names = train if isinstance(train, list) else columns if isinstance(columns, list) else []
     endings = [re.sub(r"\.(gz|bz2|xz|zst)$", "", str(name)).split(".")[-1] for name in names[:2]]
     tags = [ending if _TAG.fullmatch(ending) else None for ending in endings]

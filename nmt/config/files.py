@@ -69,10 +69,11 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     try:
         data = composed.get("data")
         _resolve_languages(data)
-        sources = OmegaConf.to_yaml(data.sources) if isinstance(data, DictConfig) else ""
+        has_sources = isinstance(data, DictConfig) and isinstance(data.get("sources"), DictConfig)
+        sources = OmegaConf.to_yaml(data.sources) if has_sources else ""
         OmegaConf.resolve(composed)
         values = cast(dict[str, Any], OmegaConf.to_container(composed))
-        if isinstance(data, DictConfig) and isinstance(data.sources, DictConfig):
+        if has_sources:
             values["data"] = pass_on(values["data"], sources)
         # Merged with the schema again: composed sources have any form, and may lack keys.
         typed = cast(DictConfig, OmegaConf.merge(schema, values))
@@ -95,7 +96,7 @@ def _resolve_languages(data: Any) -> None:
     if not isinstance(data, DictConfig):
         return  # the merge with the schema reports the wrong type
     missing = []
-    guessed = guess_languages(*(OmegaConf.to_object(data).get(key) for key in ("train", "columns")))
+    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
     for key, example, guess in zip(_LANGUAGES, ("de", "en"), guessed, strict=True):
         if OmegaConf.is_missing(data, key) and guess is not None:
             data[key] = guess

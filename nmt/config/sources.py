@@ -69,8 +69,8 @@ def source_key(name: str, key: str) -> str:
     The files of ``conf/data`` pass short keys on to a source ``pairs``; `data.dev` and `data.test`
     may be files.
     """
-    if key == "path" and name in ("pairs", "dev", "test"):
-        return "data.train" if name == "pairs" else f"data.{name}"
+    if key == "path" and name in ("pairs", "corrections", "dev", "test"):
+        return f"data.{name if name in SPLITS else 'train'}"
     if key in _ZIP_KEYS and name == "pairs":
         return f"data.{key}"
     return f"data.sources.{name}.{key}"

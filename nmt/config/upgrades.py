@@ -47,8 +47,16 @@ _LATER_TRANSFORMER_KEYS: dict[str, Any] = {
 }
 
 # Keys of the ``data`` group in version 0.1, which had one corpus and no sources.
-_FILE_KEYS = ("archive", "url", "opus", "sha256", "path", "columns", "source_path", "target_path")
-_SINGLE_CORPUS_KEYS = ("kind", "patterns", "pattern_share", *_FILE_KEYS)
+_FILE_KEYS = {  # of each kind of corpus
+    "zip": ("archive", "url", "columns"),
+    "tsv": ("path", "columns"),
+    "parallel": ("source_path", "target_path"),
+    "phrasebook": ("columns",),
+}
+_SINGLE_CORPUS_KEYS = {
+    *("kind", "patterns", "pattern_share"),
+    *(key for keys in _FILE_KEYS.values() for key in keys),
+}
 
 # Keys of older versions -> what to write today.
 RENAMED_KEYS = {
@@ -85,10 +93,9 @@ def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
         return dict(stored)
     corpus = str(stored["kind"])
     kind = "zip" if corpus == "tatoeba" else corpus
-    source = {"kind": kind} | {
-        key: stored[key] for key in _FILE_KEYS if stored.get(key) is not None
-    }
-    sources = _rename_kinds({"pairs": source})
+    keys = [key for key in _FILE_KEYS.get(kind, ()) if stored.get(key) is not None]
+    source = {"kind": kind} | {key: stored[key] for key in keys}
+    sources = {"pairs": source}
     if corpus == "phrasebook":
         sources = {"written": source}
         if stored.get("patterns"):
@@ -103,7 +110,7 @@ def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
                 "weight": share,
             }
     data = {key: value for key, value in stored.items() if key not in _SINGLE_CORPUS_KEYS}
-    return data | {"name": corpus, "sources": sources}
+    return data | {"name": corpus, "sources": _rename_kinds(sources)}
 
 
 def _rename_kinds(sources: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -115,7 +122,8 @@ def _rename_kinds(sources: Mapping[Any, Any]) -> dict[Any, Any]:
             kinds = {"grammar": PATTERNS, "tsv": FILES, "parallel": FILES}
             kind = source.get("kind")
             source = {k: v for k, v in source.items() if k not in ("source_path", "target_path")}
-            source["kind"] = kinds.get(kind, kind)
+            if kind in kinds:
+                source["kind"] = kinds[kind]
             if kind == "parallel":
                 source["path"] = paths
         renamed[name] = source

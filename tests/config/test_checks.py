@@ -37,26 +37,26 @@ def sources(**of: dict[str, Any]) -> dict[str, Any]:
     return {"data.sources": {name: SourceConfig(**keys) for name, keys in of.items()}}
 
 
-TSV = {"kind": "tsv", "path": "x.tsv"}
+TSV = {"kind": "files", "path": "x.tsv"}
 OTHER = TSV | {"path": "y.tsv"}
 ZIP = {"kind": "zip", "url": "http://one/a.zip"}
 PATTERNS = {"kind": "patterns", "split": "train", "pairs": 9}
-PARALLEL = {"kind": "parallel", "source_path": "a.es", "target_path": "a.en"}
+PARALLEL = {"kind": "files", "path": ["a.es", "a.en"]}
 
 OF_SOURCES = [
     ("data.sources is empty", sources()),
     ("invalid name 'a b'", sources(**{"a b": TSV})),
     ("invalid name ''", sources(**{"": TSV})),
     *[("data.sources.one.kind", sources(one={"kind": kind})) for kind in ("tatoebe", "", "clean")],
-    ("data=phrasebook needs data.train=FILE", sources(one={"kind": "tsv"})),
-    ("data=phrasebook needs data.train=FILE", sources(one=TSV | {"path": ""})),
-    ("source 'two' needs data.sources.two.path=FILE", sources(one=TSV, two={"kind": "tsv"})),
-    ("source 'two' needs data.train=FILE", sources(one=PARALLEL, two={"kind": "tsv"})),
-    ("needs data.source_path=FILE and data", sources(one=PARALLEL | {"source_path": None})),
-    ("and data.target_path=FILE", sources(one=PARALLEL | {"target_path": None})),
-    ("needs data.archive=FILE", sources(one={"kind": "zip"})),
+    ("data=phrasebook needs data.sources.one.path=FILE", sources(one={"kind": "files"})),
+    ("data=phrasebook needs data.train=FILE", sources(pairs=TSV | {"path": ""})),
+    ("source 'two' needs data.sources.two.path=FILE", sources(one=TSV, two={"kind": "files"})),
+    ("source 'pairs' needs data.train=FILE", sources(one=PARALLEL, pairs={"kind": "files"})),
+    ("data.sources.one.path=['a', 'b', 'c']: give", sources(one=TSV | {"path": ["a", "b", "c"]})),
+    ("data.sources.one.path=['a', 1]: give", sources(one=TSV | {"path": ["a", 1]})),
+    ("needs data.archive=FILE", sources(pairs={"kind": "zip"})),
     *[
-        ("data.columns=[", sources(one=TSV | {"columns": columns}))
+        ("data.sources.one.columns=[", sources(one=TSV | {"columns": columns}))
         for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1])
     ],
     ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
@@ -71,8 +71,6 @@ OF_SOURCES = [
         for url in ("file:///etc/passwd", "ftp://host/a.zip", "a.zip", "//host/a.zip")
     ],
     ("data.sources.one.path needs kind=files", sources(one=ZIP | {"path": "a"})),
-    ("one.source_path needs kind=parallel", sources(one=ZIP | {"source_path": "a"})),
-    ("one.target_path needs kind=parallel", sources(one=TSV | {"target_path": "a"})),
     (
         "data.sources.one.split must be one of",
         sources(one=TSV | {"split": "all"}),
@@ -95,7 +93,7 @@ OF_SOURCES = [
     *[("data.sources.one.tag", sources(one=TSV | {"tag": tag})) for tag in ("", " ", "a b", "a ")],
     ("data.sources.one.sha256 needs kind=zip", sources(one=TSV | {"sha256": "a" * 64})),
     *[
-        ("data.sha256 must be the 64 hexadecimal digits", sources(one=ZIP | {"sha256": wrong}))
+        ("data.sha256 must be the 64 hexadecimal digits", sources(pairs=ZIP | {"sha256": wrong}))
         for wrong in ("a" * 63, "a" * 65, "g" * 64)
     ],
 ]
@@ -187,7 +185,7 @@ def test_a_wrong_value_is_named(default: Config, culprit: str, changes: dict[str
     [
         ({"model.activation": "swigl"}, "did you mean 'swiglu'?"),
         ({"training.precision": "float_32"}, "did you mean 'float32'?"),
-        (sources(one={"kind": "paralel"}), "did you mean 'parallel'?"),
+        (sources(one={"kind": "flies"}), "did you mean 'files'?"),
         (sources(one=TSV | {"split": "tets"}), "did you mean 'test'?"),
     ],
 )
@@ -202,7 +200,7 @@ def test_a_misspelt_choice_is_corrected(
     [
         sources(one=TSV | {"columns": [7, 2]}),
         sources(one=PARALLEL),
-        sources(one=PARALLEL, two=PARALLEL | {"source_path": "b", "target_path": "c"}),
+        sources(one=PARALLEL, two=PARALLEL | {"path": ["b", "c"]}),
         sources(one=TSV, two=ZIP, three={"kind": "zip", "archive": "a.zip"}),
         sources(one=ZIP, two=ZIP, three=ZIP | {"url": "http://two/a.zip", "archive": "here"}),
         sources(one=ZIP, two=ZIP | {"url": "http://one/b.zip"}),

@@ -47,7 +47,7 @@ def test_a_misspelling_is_corrected(override: str, expected: str) -> None:
         ("seed=1.5", ["configuration key 'seed'"]),
         ("training.row_lengths=64", ["configuration key 'training.row_lengths'"]),
         ("training.row_lengths=[64,abc]", ["configuration key 'training.row_lengths", "abc"]),
-        ("data.columns=[a,b]", ["configuration key 'data.columns"]),
+        ("data.columns=[a,b]", ["data.columns=['a', 'b']: no source of data=phrasebook reads it"]),
         ("model.d_model.x=1", ["model.d_model"]),
         ("dataa.name=tsv", ["unknown configuration key 'dataa", "did you mean 'data"]),
         ("~model.d_model", ["model.d_model"]),

@@ -11,8 +11,9 @@ from sample_configs import LANGUAGES, configured, job
 from sample_corpora import complaint
 
 from nmt.config import SourceConfig, files
-from nmt.config.command_line import convert_hydra_errors
-from nmt.config.sources import SHORT_KEYS, resolve_same_sources
+from nmt.config.command_line import convert_hydra_errors, join_files
+from nmt.config.data import guess_languages
+from nmt.config.sources import resolve_same_sources
 from nmt.runs.resuming import compose_config
 
 pytestmark = pytest.mark.xdist_group("configurations")
@@ -56,8 +57,8 @@ def test_keys_of_sources_are_set_by_name() -> None:
 
 
 def test_the_command_at_the_head_of_a_file_is_true() -> None:
-    head = (files.conf_dir() / "data" / "tsv.yaml").read_text(encoding="utf-8").splitlines()
-    command = " ".join(line.strip("# \\") for line in head[3:7])
+    head = (files.conf_dir() / "data" / "files.yaml").read_text(encoding="utf-8").splitlines()
+    command = " ".join(line.strip("# \\") for line in head[5:9])
     data = compose_config(shlex.split(command)).data
     assert list(data.sources) == ["pairs", "verses"]
     assert data.sources["pairs"] == SourceConfig(kind="files", path="FILE", weight=1.0)
@@ -72,26 +73,65 @@ def test_the_command_at_the_head_of_a_file_is_true() -> None:
         (["data=files", *LANGUAGES, "data.train=a.tsv"], "path", "a.tsv"),
         (["data=files", *LANGUAGES, "data.train=a.tsv", "data.columns=[1,0]"], "columns", [1, 0]),
         (["data=tatoeba", "data.archive=a.zip"], "archive", "a.zip"),
-        (["data=tatoeba", "data.url=http://a/b.zip"], "url", "http://a/b.zip"),
+        (["data=opus", *LANGUAGES, "data.url=http://a/b.zip"], "url", "http://a/b.zip"),
         (["data=tatoeba", f"data.sha256={'a' * 64}"], "sha256", "a" * 64),
-        (
-            ["data=files", *LANGUAGES, "data.source_path=a", "data.target_path=b"],
-            "source_path",
-            "a",
-        ),
+        (["data=opus", *LANGUAGES, "data.opus=A/v1"], "members", [".es", ".en"]),
+        (["data=files", *LANGUAGES, "data.train=[a,b]"], "path", ["a", "b"]),
+        (["data=files", *LANGUAGES, "data.train=a b.es,b.en"], "path", ["a b.es", "b.en"]),
+        (["data=files", "data.train=a.tsv", "data.columns=es,en"], "columns", ["es", "en"]),
     ],
 )
-def test_a_short_key_belongs_to_the_one_source_that_has_it(
+def test_files_of_a_group_pass_short_keys_on_to_their_source(
     overrides: list[str], key: str, value: Any
 ) -> None:
-    data = configured(*overrides).data
-    assert getattr(data.sources["pairs"], key) == value
-    assert all(getattr(data, short) is None for short in SHORT_KEYS)
+    assert getattr(compose_config(overrides).data.sources["pairs"], key) == value
 
 
-def test_a_short_key_belongs_to_the_one_source_of_its_kind_among_others() -> None:
-    with_verses = sources("data.train=a.tsv", "data.sources.verses.kind=files")
-    assert [source.path for source in with_verses.values()] == [None, None, "a.tsv"]
+def test_dev_and_test_may_be_files() -> None:
+    data = configured(
+        *("data=files", "data.train=[a.es,a.en]", "data.dev=[b.es,b.en]", "data.test=c.tsv"),
+    ).data
+    assert [(name, each.split, each.path) for name, each in data.sources.items()] == [
+        ("pairs", "shares", ["a.es", "a.en"]),
+        ("dev", "dev", ["b.es", "b.en"]),
+        ("test", "test", "c.tsv"),
+    ]
+    assert (data.dev, data.test) == (0, 0)
+    assert [each.split for each in sources("data=tatoeba", "data.test=c.tsv").values()] == [
+        "shares",
+        "test",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("train", "columns", "expected"),
+    [
+        (["a.de", "b.fr"], None, ["de", "fr"]),
+        (["a.pt-BR.gz", "x/b.zh_Hant.zst"], None, ["pt-BR", "zh_Hant"]),
+        (["a.src", "b.en"], None, [None, "en"]),
+        (["de", "fr"], None, ["de", "fr"]),
+        ("a.jsonl", ["translation.de", "translation.en"], ["de", "en"]),
+        ("a.tsv", [1, 0], [None, None]),
+        ("a.de", None, [None, None]),
+        (["a.txt", "b.tgt"], None, [None, None]),
+    ],
+)
+def test_names_of_files_and_columns_tell_languages(
+    train: Any, columns: Any, expected: list[str | None]
+) -> None:
+    assert guess_languages({"train": train, "columns": columns}) == expected
+
+
+def test_a_comma_joins_files_but_in_a_sweep() -> None:
+    overrides = ["data.train=a.es,a.en", "data.columns=es,en", "seed=1,2", "data.dev=[a,b]"]
+    assert join_files(overrides) == [
+        "data.train=[a.es,a.en]",
+        "data.columns=[es,en]",
+        "seed=1,2",
+        "data.dev=[a,b]",
+    ]
+    for sweep in ("-m", "--multirun", "hydra.mode=MULTIRUN"):
+        assert join_files([*overrides, sweep]) == [*overrides, sweep]
 
 
 @pytest.mark.parametrize("experiment", ["bit", "both_directions"])
@@ -136,22 +176,21 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
             "data.opus=TED2020/v1 contradicts its url https://a.org/b.zip: leave one of them out",
         ),
         (
-            ["data=files", *LANGUAGES, "data.train=a", "data.sources.verses={kind: files, path: b}"],
-            "data.train=a: several sources have this key; write data.sources.pairs.path or "
-            "data.sources.verses.path",
-        ),
-        (
             ["data.columns=[1,0]"],
-            "data.columns=[1, 0]: several sources have this key; write "
-            "data.sources.written.columns or data.sources.patterns.columns",
+            "data.columns=[1, 0]: no source of data=phrasebook reads it; choose data=files, for "
+            "example",
         ),
         (
             ["data.train=a"],
-            "data.train=a: no source of data=phrasebook has this key; choose data=files, for example",
+            "data.train=a: no source of data=phrasebook reads it; choose data=files, for example",
         ),
         (
             ["data=files", *LANGUAGES, "data.train=a", "data.archive=b"],
-            "data.archive=b: no source of data=files has this key; choose data=tatoeba, for example",
+            "data.archive=b: no source of data=files reads it; choose data=tatoeba, for example",
+        ),
+        (
+            ["data.dev=a", "data.sources.dev={kind: files, path: b}"],
+            "data.dev=a: there is a source 'dev' already",
         ),
         (["data=files", *LANGUAGES], "data=files needs data.train=FILE"),
         (
@@ -176,7 +215,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
         ),
         (
             ["data=files", *LANGUAGES, "data.sources.verses={kind: files, path: b}"],
-            "source 'pairs' needs data.sources.pairs.path=FILE",
+            "source 'pairs' needs data.train=FILE",
         ),
         (
             ["data.sources.written.wieght=1"],
@@ -191,7 +230,7 @@ def test_a_corpus_of_opus_is_named_by_corpus_version_and_pair() -> None:
         (
             ["data.sources.writen.weight=1"],
             "data.sources.writen has no kind; did you mean 'written'?; a new source needs "
-            "data.sources.writen.kind=KIND, one of phrasebook, patterns, zip, tsv, parallel, "
+            "data.sources.writen.kind=KIND, one of phrasebook, patterns, zip, files, "
             "translations, run, same",
         ),
         (
@@ -242,7 +281,7 @@ UNNAMED = "does not name its languages: set BCP 47 tags, as in"
             f"data=files {UNNAMED} data.source_language=de data.target_language=en",
         ),
         (
-            ["data=files", "data.source_path=a", "data.target_path=b", LANGUAGES[0]],
+            ["data=files", "data.train=a,b", LANGUAGES[0]],
             f"data=files {UNNAMED} data.target_language=en",
         ),
         (
@@ -264,7 +303,7 @@ def test_the_corpora_that_come_with_the_program_name_theirs() -> None:
 
 def test_norwegian_is_a_language_in_yaml_too(tmp_path: Path) -> None:
     yaml = (
-        "defaults: [tsv, _self_]\nsource_language: no\ntarget_language: {}\n"
+        "defaults: [files, _self_]\nsource_language: no\ntarget_language: {}\n"
         "sources: {{pairs: {{path: a}}}}\n"
     )
     (tmp_path / "data").mkdir()

@@ -114,7 +114,7 @@ def test_a_context_needs_an_ordered_source() -> None:
 
 @pytest.mark.parametrize("changes", [{"ordered": False}, {"kind": "phrasebook", "path": None}])
 def test_a_column_of_documents_needs_an_ordered_table(changes: dict[str, Any]) -> None:
-    settings = {"kind": "tsv", "path": "x", "ordered": True, "document_column": 2} | changes
+    settings = {"kind": "files", "path": "x", "ordered": True, "document_column": 2} | changes
     sources = {"pairs": SourceConfig(**settings)}
     assert "document_column" in complaint(lambda: check_data(configure(sources)))
 

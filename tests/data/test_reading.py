@@ -100,20 +100,6 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str, expected: str) -> N
     assert message.startswith(f"data.train={path} {expected.format(folder=tmp_path)}")
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"kind": "tsv"}, "data.path"),
-        ({"kind": "parallel"}, "data.source_path"),
-        ({"kind": "parallel", "source_path": "x"}, "data.target_path"),
-        ({"kind": "zip"}, "data.archive"),
-    ],
-)
-def test_no_file_configured(tmp_path: Path, changes: dict[str, Any], key: str) -> None:
-    message = complaint(lambda: load_corpus(configure(**changes), cache_dir=tmp_path))
-    assert message == f"no file to read: give {key}=FILE"
-
-
 # --- Parallel files ---------------------------------------------------------------------------
 
 
@@ -122,9 +108,7 @@ def load_parallel(tmp_path: Path, source: bytes, target: bytes, **changes: Any) 
     (tmp_path / "corpus.en.gz").write_bytes(gzip.compress(target, mtime=0))
     rejected_file = changes.pop("rejected_file", None)
     config = configure(
-        kind="parallel",
-        source_path=str(tmp_path / "corpus.es"),
-        target_path=str(tmp_path / "corpus.en.gz"),
+        path=[str(tmp_path / "corpus.es"), str(tmp_path / "corpus.en.gz")],
         **changes,
     )
     return load_corpus(config, cache_dir=tmp_path / "cache", rejected_file=rejected_file)
@@ -158,9 +142,9 @@ def test_parallel_files_of_different_length(tmp_path: Path, source: int, target:
 def test_parallel_names_the_key_of_the_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "corpus.es"
     path.write_text("sol\n")
-    config = configure(kind="parallel", source_path=str(path), target_path=str(path) + "x")
+    config = configure(path=[str(path), str(path) + "x"])
     message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
-    assert message == f"data.target_path={path}x does not exist; did you mean 'corpus.es'?"
+    assert message == f"data.train={path}x does not exist; did you mean 'corpus.es'?"
 
 
 # --- Line ends --------------------------------------------------------------------------------
@@ -177,7 +161,7 @@ def test_a_file_without_line_feeds_ends_its_lines_with_carriage_returns(
     pack = {"gz": gzip.compress, "zip": lambda content: zipped({"spa.txt": content.decode()})}
     pack["tgz"] = lambda content: tarred({"spa.txt": content.decode()})
     path.write_bytes(pack.get(kind, bytes)(OLD_MAC))
-    key, source_kind = ("path", "tsv") if kind in ("plain", "gz") else ("archive", "zip")
+    key, source_kind = ("path", "files") if kind in ("plain", "gz") else ("archive", "zip")
     config = configure(kind=source_kind, **{key: str(path)})
     rejected = tmp_path / "rejected.tsv"
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
@@ -449,7 +433,7 @@ def test_a_huge_line_is_one_rejection_in_constant_memory(
 ) -> None:
     path, rejected = tmp_path / name, tmp_path / "rejected.tsv"
     write(path)
-    config = configure(kind="zip" if key == "archive" else "tsv", **{key: str(path)})
+    config = configure(kind="zip" if key == "archive" else "files", **{key: str(path)})
     corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
     assert corpus.train == [Pair("sol", "sun"), Pair("mar", "sea")]
     assert corpus.rejected == {"line over 1 MiB": 1, "missing column": 1}
@@ -464,7 +448,7 @@ def test_huge_lines_of_parallel_files(tmp_path: Path, peak: Callable[[], int]) -
     paths = [tmp_path / "corpus.es", tmp_path / "corpus.en"]
     write_plain(paths[0])
     paths[1].write_text("the sun\nlong\nmoon\nthe sea\n")
-    config = configure(kind="parallel", source_path=str(paths[0]), target_path=str(paths[1]))
+    config = configure(path=[str(path) for path in paths])
     corpus = load_corpus(config, cache_dir=tmp_path)
     assert corpus.train[1:] == [Pair("luna", "moon"), Pair("mar sea", "the sea")]
     assert corpus.rejected == {"line over 1 MiB": 1}

@@ -240,8 +240,8 @@ def test_a_missing_file_is_named_by_its_long_key_where_the_short_one_will_not_do
     gone = str(tmp_path / "gone")
     for sources, key in [
         ({"talk": talk, "gone": SourceConfig(kind="files", path=gone)}, "data.sources.gone.path"),
-        ({"gone": SourceConfig(kind="files", path=gone)}, "data.path"),
-        ({"talk": talk, "gone": SourceConfig(kind="zip", archive=gone)}, "data.archive"),
+        ({"pairs": SourceConfig(kind="files", path=gone)}, "data.train"),
+        ({"talk": talk, "pairs": SourceConfig(kind="zip", archive=gone)}, "data.archive"),
     ]:
         message = complaint(lambda sources=sources: load(sources))  # type: ignore[misc]
         assert message.startswith(f"{key}={gone} does not exist")

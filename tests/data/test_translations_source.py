@@ -126,8 +126,11 @@ def test_corrections_need_the_run_that_they_correct() -> None:
     ("overrides", "message"),
     [
         (("data.sources.a.kind=run",), "source 'a' needs data.sources.a.run=RUN"),
-        (("data.sources.a.kind=files", "data.sources.a.run=x"), "run needs kind=run, got kind=files"),
-        (("data.sources.a.kind=translations",), "needs data.train=FILE"),
+        (
+            ("data.sources.a.kind=files", "data.sources.a.run=x"),
+            "run needs kind=run, got kind=files",
+        ),
+        (("data.sources.a.kind=translations",), "needs data.sources.a.path=FILE"),
     ],
 )
 def test_incomplete_sources_say_what_they_need(overrides: Sequence[str], message: str) -> None:

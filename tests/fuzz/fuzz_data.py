@@ -36,11 +36,11 @@ def prepare_reading(folder: Path) -> Prepared:
             middle = len(content) // 2
             table.write_bytes(content[:middle])
             other.write_bytes(content[middle:])
-            source = SourceConfig("parallel", source_path=str(table), target_path=str(other))
+            source = SourceConfig("files", path=[str(table), str(other)])
             content = content[:middle]
         else:
             table.write_bytes(content)
-            source = SourceConfig("tsv", path=str(table), columns=columns)
+            source = SourceConfig("files", path=str(table), columns=columns)
         count = content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
         latin = encodings.open_text(io.BytesIO(content), "text", "latin-1")
         assert len(list(output.decode_lines(lines.split_lines(latin)))) == count
@@ -99,11 +99,11 @@ def prepare_corpus(folder: Path) -> Prepared:
     def check(data: Any) -> None:
         tag = "<2en>" if data.ConsumeBool() else None
         config = DataConfig(
-            name="tsv",
+            name="files",
             source_language="es",
             target_language="en",
             sources={
-                "pairs": SourceConfig("tsv", path=str(path), tag=tag, ordered=data.ConsumeBool())
+                "pairs": SourceConfig("files", path=str(path), tag=tag, ordered=data.ConsumeBool())
             },
             min_words=data.ConsumeIntInRange(1, 2),
             max_words=8,
@@ -162,7 +162,7 @@ def prepare_archives(folder: Path) -> Prepared:
         path.write_bytes(content)
         is_zip = path is zipped
         source = SourceConfig(
-            "zip" if is_zip else "tsv",
+            "zip" if is_zip else "files",
             archive=str(path) if is_zip else None,
             path=None if is_zip else str(path),
         )

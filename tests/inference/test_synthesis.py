@@ -83,7 +83,7 @@ def test_lengths_are_compared_as_the_run_has_them() -> None:
 def test_the_length_ratio_is_that_of_the_direction_of_the_model(
     reverse: bool, source_reverse: bool, expected: float
 ) -> None:
-    source = SourceConfig("tsv", path="a", reverse=source_reverse)
+    source = SourceConfig("files", path="a", reverse=source_reverse)
     data = configure({"new": source, "pairs": source}, reverse=reverse)
     assert default_filters(data, {"pairs": 4.0}).length_ratio == expected
     assert default_filters(data, {}).length_ratio == 1

@@ -88,7 +88,7 @@ def test_lines_end_as_they_do_in_memory(tmp_path: Path) -> None:
     (tmp_path / "mac.tsv").write_text("\r".join(rows))
     (tmp_path / "unix.tsv").write_text("luna\tmoon\r\nsol\tsun\rmar\tsea\nluz\tlight\n")
     paths = {name: str(tmp_path / f"{name}.tsv") for name in ("mac", "unix")}
-    data = configure({name: SourceConfig("tsv", path=path) for name, path in paths.items()})
+    data = configure({name: SourceConfig("files", path=path) for name, path in paths.items()})
     small = load_corpus(data, cache_dir=tmp_path)
     large = prepared(plan(tmp_path, data=data))
     assert len(small.train) == 62
@@ -152,8 +152,8 @@ def test_a_share_is_drawn_from_what_the_file_of_the_other_split_does_not_hold(
         (tmp_path / f"{name}.tsv").write_text(table(pairs))
     paths = {name: str(tmp_path / f"{name}.tsv") for name in ("talk", "news")}
     sources = {
-        "talk": SourceConfig("tsv", path=paths["talk"]),
-        "news": SourceConfig("tsv", path=paths["news"], split=file_split),
+        "talk": SourceConfig("files", path=paths["talk"]),
+        "news": SourceConfig("files", path=paths["news"], split=file_split),
     }
     corpus = prepared(plan(tmp_path, data=configure(sources, **{drawn_split: 20})))
     assert getattr(corpus, file_split) == [Pair(*pair) for pair in talk[:50]]

@@ -96,7 +96,9 @@ def test_nothing_is_trained_on_that_a_run_with_tags_is_tested_on(tmp_path: Path)
     path.write_text(table(singles(40)))
     both = {
         "there": SourceConfig(kind="files", path=str(path), tag="<2en>", split="test"),
-        "back": SourceConfig(kind="files", path=str(path), tag="<2es>", reverse=True, split="train"),
+        "back": SourceConfig(
+            kind="files", path=str(path), tag="<2es>", reverse=True, split="train"
+        ),
     }
     tested = dict(both)
     (tmp_path / "some.tsv").write_text(table(singles(10)))
@@ -206,7 +208,7 @@ def test_weights_and_tags_are_part_of_the_corpus(tmp_path: Path) -> None:
 
 def test_pairs_of_a_run_with_contexts_are_read_as_the_new_run_reads_them(tmp_path: Path) -> None:
     (tmp_path / "lines.tsv").write_text(table(singles(40)), encoding="utf-8")
-    sources = {"lines": SourceConfig("tsv", path=str(tmp_path / "lines.tsv"), ordered=True)}
+    sources = {"lines": SourceConfig("files", path=str(tmp_path / "lines.tsv"), ordered=True)}
     run = make_run(tmp_path, configure(sources, context=1, test=10))
     bare = set(singles(40))
     assert CONTEXT_MARK in read_corpus(run, lambda line: None).test[-1].source
