@@ -211,8 +211,9 @@ class Writer:
             source = words
             if self._is_escaped or "$$" in words:  # which ends math that another block begins
                 source = _SPECIAL.sub(r"\\\g<0>", words)
-                if self._is_at_line_begin and not self._waiting:
-                    source = _SPECIAL_AT_BEGIN.sub(r"\1\\", source)
+            # After a line break always: a line that its list does not indent can begin any block.
+            if (self._is_escaped or self._parts) and self._is_at_line_begin and not self._waiting:
+                source = _SPECIAL_AT_BEGIN.sub(r"\1\\", source)
             self._put(source, (("text", words),))
         self._has_space |= text.endswith(" ")
 

@@ -324,6 +324,7 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         # Line breaks, also where Markdown has none.
         ("> a  \n> b", "xy", [(1, 1)], "> x  \n> y"),
         ("> a\\\n>b", "x 1. y", [(2, 2)], "> x\\\n>1\\. y"),
+        ("-  a\\\n  b", "x 1.", [(2, 2)], "-  x\\\n  1\\."),
         ("a  \nb", "x", [(1, 1)], "x<br>"),
         ("a  \nb", "x", [(0, 0)], "<br>x"),
         ("> a  \r\n> b", "xy", [(1, 1)], "> x  \r\n> y"),
