@@ -22,7 +22,7 @@ from nmt.errors import UserError
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 200 << 20  # of all entries, unpacked; books with pictures have about 50 MB
-MAX_RATIO = 200  # of unpacked to packed bytes; text has about 10
+MAX_RATIO = 200  # of unpacked to packed bytes of an entry with text, which has about 10
 _SMALL = 1 << 20  # bytes of an entry for which the ratio does not matter
 
 _CONTENT_TYPES = "[Content_Types].xml"
@@ -104,8 +104,17 @@ class Package:
         return iter(self._entries)
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of an entry, never more than it declares."""
+        """Return the bytes of an entry, never more than it declares.
+
+        Raises:
+            UserError: it is damaged, or it declares too much for its size.
+        """
         info = self._entries[name]
+        if info.file_size > max(_SMALL, MAX_RATIO * info.compress_size):
+            raise UserError(
+                f"the document's entry {name!r} unpacks to more than {MAX_RATIO} times its size: "
+                "save it again"
+            )
         with _explain_damage(), self._archive.open(info) as file:
             data = file.read(info.file_size + 1)
             if len(data) != info.file_size:
@@ -188,11 +197,6 @@ def _check_entry(info: zipfile.ZipInfo) -> None:
         raise UserError(f"the document has macros, {name!r}: save it as DOCX or ODT without them")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UserError(f"the document's entry {name!r} is packed in a rare way: save it again")
-    if info.file_size > max(_SMALL, MAX_RATIO * info.compress_size):
-        raise UserError(
-            f"the document's entry {name!r} unpacks to more than {MAX_RATIO} times its size: "
-            "save it again"
-        )
 
 
 def _has_portable_name(info: zipfile.ZipInfo) -> bool:
@@ -227,6 +231,7 @@ def _explain_damage() -> Iterator[None]:
         RuntimeError,
         ValueError,
     ) as error:
+        reason = str(error)[:80]  # which may quote a whole entry
         raise UserError(
-            f"the document is a damaged DOCX or ODT archive ({error}): save it again"
+            f"the document is a damaged DOCX or ODT archive ({reason}): save it again"
         ) from error

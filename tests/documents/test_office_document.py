@@ -533,6 +533,7 @@ def test_odt_paragraphs_are_filled_in_place() -> None:
         ("a <text:s text:c='3'/>b", "a b", (Mark(2, 2),)),
         ("<text:s text:c='3'/>a", "a", (Mark(0, 0),)),
         ("a<text:s/>b", "a b", ()),
+        ("<text:span>\uf0fd</text:span> a", " a", (Mark(0, 0),)),
         ("a<text:tab/>b", "a\nb", (Mark(1, 2, is_kept=True),)),
         ("a<text:soft-page-break/>b<!-- no -->c", "abc", ()),
         ("a <text:page-number>no</text:page-number>", "a \uf000", (Mark(2, 3, is_kept=True),)),
@@ -557,8 +558,7 @@ def test_odt_elements_become_marks(content: str, text: str, marks: tuple[Mark, .
 # Hostile archives
 
 
-def make_bomb(name: str = "word/document.xml") -> bytes:
-    return make_zip([("[Content_Types].xml", "<Types/>"), (name, bytes(3 << 20))])
+BOMB = bytes(3 << 20)
 
 
 def patch(data: bytes, offset: int, value: bytes, name: bytes = b"word/document.xml") -> bytes:
@@ -578,7 +578,7 @@ DOCX = make_docx(REPORT)
         (DOCX[:-300], "a damaged DOCX or ODT archive"),
         (b"\xd0\xcf\x11\xe0" + bytes(600), "encrypted or of an old format"),
         (make_zip([("hola.txt", "hola")]), "neither DOCX nor ODT"),
-        (make_bomb(), "unpacks to more than 200 times"),
+        (make_zip([("[Content_Types].xml", BOMB)]), "unpacks to more than 200 times"),
         (patch(DOCX, 24, b"\xff\xff\xff\x0f"), "unpacks to more than"),
         (patch(DOCX, 24, b"\xff\xff\x00\x00"), "damaged"),  # larger than it is
         (patch(DOCX, 24, b"\x09\x00\x00\x00"), "damaged"),  # smaller than it is
@@ -643,6 +643,20 @@ def test_two_entries_of_one_name_are_refused() -> None:
         data = make_zip([("a.xml", "1"), ("a.xml", "2")])
     with pytest.raises(UserError, match="two entries of one name"):
         extract(data)
+
+
+def test_what_is_only_copied_may_be_packed_well() -> None:
+    with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    data = make_zip([*entries, ("word/media/blank.emf", BOMB)])
+    assert built("Informe!") in read_entry(exclaim(data))
+
+
+def test_messages_do_not_quote_an_archive() -> None:
+    at = DOCX.index(b"[Content_Types].xml") - 4  # the length of the first name
+    with pytest.raises(UserError, match="damaged") as raised:
+        extract(DOCX[:at] + (400).to_bytes(2, "little") + DOCX[at + 2 :])
+    assert len(str(raised.value)) < 200
 
 
 def test_overlapping_entries_are_refused() -> None:
