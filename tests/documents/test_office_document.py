@@ -121,6 +121,19 @@ def get_segment(*runs: str) -> MarkedText:
     return segment
 
 
+def test_a_character_of_a_font_of_symbols_stays() -> None:
+    symbol = run("\uf0fc", '<w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr>')
+    assert get_segment(run("a "), symbol, run(" b")) == MarkedText("a  b", (Mark(2, 2),))
+    assert "\uf0fc" in translate(run("a "), symbol, run(" b"), text="c", marks=(Mark(1, 1),))
+
+
+def test_the_look_of_most_text_does_not_depend_on_its_runs() -> None:
+    one, cut = (run("ab c"),), (run("ab"), run(" "), run("c"))
+    for runs in (one, cut):
+        assert get_segment(*runs, run("def", BOLD)).marks == (Mark(4, 7),)
+        assert get_segment(run("d f", BOLD), *runs).marks == (Mark(0, 3),)
+
+
 REPORT = (
     make_paragraph(
         '<w:bookmarkStart w:id="0" w:name="_Toc1"/>', run("Informe"), '<w:bookmarkEnd w:id="0"/>'
