@@ -171,19 +171,22 @@ def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
 
 def _find_docx_parts(package: Package) -> list[str]:
     """Return the names of the parts with text, the main one first."""
-    main, others = [], []
-    for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}Override"):
+    by_name: dict[str, str] = {}
+    by_extension: dict[str, str] = {}
+    for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}*"):
         content_type = get_attribute(element, "ContentType")
-        name = get_attribute(element, "PartName").removeprefix("/")
         if "macroenabled" in content_type.lower():
             raise UserError("the document has macros: save it as DOCX without them")
-        if name in package and _DOCX_MAIN.fullmatch(content_type):
-            main.append(name)
-        elif name in package and _DOCX_OTHERS.fullmatch(content_type):
-            others.append(name)
+        by_name[get_attribute(element, "PartName").removeprefix("/")] = content_type
+        by_extension[get_attribute(element, "Extension")] = content_type
+    types = {
+        name: by_name.get(name) or by_extension.get(name.rpartition(".")[2], "")
+        for name in package
+    }
+    main = [name for name in types if _DOCX_MAIN.fullmatch(types[name])]
     if not main:
         raise UserError("the document has no text: only DOCX and ODT are supported")
-    return [*dict.fromkeys(main), *(name for name in package if name in set(others) - set(main))]
+    return [*main, *(name for name in types if _DOCX_OTHERS.fullmatch(types[name]))]
 
 
 def _check_entry(info: zipfile.ZipInfo) -> None:

@@ -658,6 +658,17 @@ def test_two_entries_of_one_name_are_refused() -> None:
         extract(data)
 
 
+def test_the_type_of_a_part_may_be_that_of_its_extension() -> None:
+    types = read_entry(DOCX, "[Content_Types].xml")
+    override = f'<Override PartName="/word/document.xml" ContentType="{OPEN_XML}.document.main+xml"/>'
+    assert override in types
+    default = override.replace('Override PartName="/word/document.xml"', 'Default Extension="xml"')
+    with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["[Content_Types].xml"] = types.replace(override, default).encode()
+    assert built("Informe!") in read_entry(exclaim(make_zip(list(entries.items()))))
+
+
 def test_what_is_only_copied_may_be_packed_well() -> None:
     with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
         entries = [(name, archive.read(name)) for name in archive.namelist()]
