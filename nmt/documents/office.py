@@ -172,21 +172,23 @@ def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
 def _find_docx_parts(package: Package) -> list[str]:
     """Return the names of the parts with text, the main one first."""
     by_name: dict[str, str] = {}
-    by_extension: dict[str, str] = {}
+    main_extensions = set()
     for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}*"):
         content_type = get_attribute(element, "ContentType")
-        if "macroenabled" in content_type.lower():
+        name = get_attribute(element, "PartName").removeprefix("/")
+        if name and "macroenabled" in content_type.lower():
             raise UserError("the document has macros: save it as DOCX without them")
-        by_name[get_attribute(element, "PartName").removeprefix("/")] = content_type
-        by_extension[get_attribute(element, "Extension")] = content_type
-    types = {
-        name: by_name.get(name) or by_extension.get(name.rpartition(".")[2], "")
-        for name in package
-    }
-    main = [name for name in types if _DOCX_MAIN.fullmatch(types[name])]
+        if name in package:
+            by_name[name] = content_type
+        elif _DOCX_MAIN.fullmatch(content_type):
+            main_extensions.add(get_attribute(element, "Extension"))
+    main = [name for name in by_name if _DOCX_MAIN.fullmatch(by_name[name])]
+    if not main:  # its type is that of its extension
+        unnamed = (name for name in package if name not in by_name)
+        main = [name for name in unnamed if name.rpartition(".")[2] in main_extensions]
     if not main:
         raise UserError("the document has no text: only DOCX and ODT are supported")
-    return [*main, *(name for name in types if _DOCX_OTHERS.fullmatch(types[name]))]
+    return [*main, *(name for name in package if _DOCX_OTHERS.fullmatch(by_name.get(name, "")))]
 
 
 def _check_entry(info: zipfile.ZipInfo) -> None:

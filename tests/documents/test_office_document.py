@@ -660,7 +660,9 @@ def test_two_entries_of_one_name_are_refused() -> None:
 
 def test_the_type_of_a_part_may_be_that_of_its_extension() -> None:
     types = read_entry(DOCX, "[Content_Types].xml")
-    override = f'<Override PartName="/word/document.xml" ContentType="{OPEN_XML}.document.main+xml"/>'
+    override = (
+        f'<Override PartName="/word/document.xml" ContentType="{OPEN_XML}.document.main+xml"/>'
+    )
     assert override in types
     default = override.replace('Override PartName="/word/document.xml"', 'Default Extension="xml"')
     with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
