@@ -153,7 +153,7 @@ def _skip_kept_line(state: StateBlock, begin: int, end: int, silent: bool) -> bo
 def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
     """Skip lines from one that begins with $$ to one that ends with it and has no other $$.
 
-    A blank line before that means that it is no math.
+    A block with a blank line is not math.
     """
     first = _get_line(state, begin)
     if state.is_code_block(begin) or not first.startswith("$$") or "$$" in first[2:]:
