@@ -219,7 +219,8 @@ class _ParagraphBuilder:
         opened = [0]
         for index, atom in enumerate(self._atoms):
             if atom.role is Role.TEXT:
-                counts[opened[-1]][atom.style] += len(atom.text.strip())
+                # However the text is cut into runs, its spaces do not count.
+                counts[opened[-1]][atom.style] += len("".join(atom.text.split()))
             elif self._opens(index):
                 parents.append(opened[-1])
                 opened.append(len(counts))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
+from nmt.documents.marked import has_only_symbols
 from nmt.documents.xml import Element, Range, XmlText, local_name
 from nmt.documents.xml_marks import Inline, Role, match_pairs
 
@@ -142,7 +143,10 @@ class _AtomReader:
             pieces = (Piece((begin, end), outer),)
             if name in ("t", "noBreakHyphen"):
                 text = "\u2011" if name == "noBreakHyphen" else _read_text(child)
-                yield Atom(Role.TEXT, pieces, text=text, style=style)
+                if has_only_symbols(text):
+                    yield Atom(Role.EMPTY, pieces)
+                else:
+                    yield Atom(Role.TEXT, pieces, text=text, style=style)
             elif name in _FIELD_CODES:
                 type_name = child.get(f"{{{self._namespace}}}fldCharType", "")
                 key = type_name or f"code {''.join(child.itertext())}"

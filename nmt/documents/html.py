@@ -16,7 +16,14 @@ from typing import NamedTuple
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.html_tokens import EMPTY, INLINE, read_tokens
-from nmt.documents.marked import MarkedText, MarkedTextBuilder, has_letters, mark_plain, walk
+from nmt.documents.marked import (
+    MarkedText,
+    MarkedTextBuilder,
+    has_letters,
+    has_only_symbols,
+    mark_plain,
+    walk,
+)
 
 # Not translated; inside of a sentence, and between sentences.
 _KEPT = frozenset("code kbd math output samp svg var".split())
@@ -102,10 +109,11 @@ class HtmlDocument:
             end = i + 1
             is_inline = token.kind != "end" or token.name in INLINE
             if token.kind == "start":
-                is_whole = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
-                if is_whole and i in self._closing:
+                is_symbol = self._is_symbol(i)
+                is_kept = token.is_kept or token.name in _KEPT | _SKIPPED or self._is_note(i)
+                if (is_kept or is_symbol) and i in self._closing:
                     end = self._closing[i] + 1
-                else:
+                if end == i + 1 or is_symbol:
                     yield from self._find_attributes(i)
                 is_inline = token.name in INLINE | EMPTY | _KEPT or token.name == "br"
             if is_inline:
@@ -124,6 +132,12 @@ class HtmlDocument:
         return not any(
             token.kind == "text" and has_letters(unescape(raw))
             for token, raw in zip(self._tokens[index:end], self._raw[index:end], strict=True)
+        )
+
+    def _is_symbol(self, index: int) -> bool:
+        """Whether a start tag begins an element that is a character of a font of symbols."""
+        return self._closing.get(index) == index + 2 and has_only_symbols(
+            unescape(self._raw[index + 1])
         )
 
     def _find_attributes(self, index: int) -> Iterator[_Attribute]:
@@ -226,7 +240,9 @@ class HtmlDocument:
             elif number in matches:
                 builder.open()
                 elements.append(_Element(i, run[matches[number]][0], True))
-            elif token.name == "br" or (end > i + 1 and token.name != "sup"):
+            elif token.name == "br" or (
+                end > i + 1 and token.name != "sup" and not self._is_symbol(i)
+            ):
                 builder.add_kept(breaks_line=token.name == "br")
                 elements.append(_Element(i, end - 1, False))
             else:

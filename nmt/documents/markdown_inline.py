@@ -29,7 +29,7 @@ _KEPT_ATTRIBUTE = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bnotranslate\b""")
 # Where Markdown would read a text as something else.
 _SPECIAL = re.compile(
     r"\\(?=[!-/:-@\[-`{-~]|\s*$)|[`\[\]~$]|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)"
-    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:]"
+    r"|&(?=[#\w])|<(?=[A-Za-z/!?]|$)|\{(?=[#.:%{])|!$|#$|^[(:^]"
 )
 _SPECIAL_AT_BEGIN = re.compile(r"^(\d{1,9}(?=[.)])|(?=[-#+=>:|]))")
 _CLASH = re.compile(r"``|\$[$\d]|\]\[")  # code, math and references are not read side by side
@@ -209,10 +209,11 @@ class Writer:
         self._has_space |= text.startswith(" ")
         if words:
             source = words
-            if self._is_escaped:
+            if self._is_escaped or "$$" in words:  # which ends math that another block begins
                 source = _SPECIAL.sub(r"\\\g<0>", words)
-                if self._is_at_line_begin and not self._waiting:
-                    source = _SPECIAL_AT_BEGIN.sub(r"\1\\", source)
+            # After a line break always: a line that its list does not indent can begin any block.
+            if (self._is_escaped or self._parts) and self._is_at_line_begin and not self._waiting:
+                source = _SPECIAL_AT_BEGIN.sub(r"\1\\", source)
             self._put(source, (("text", words),))
         self._has_space |= text.endswith(" ")
 

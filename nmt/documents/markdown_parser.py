@@ -151,7 +151,10 @@ def _skip_kept_line(state: StateBlock, begin: int, end: int, silent: bool) -> bo
 
 
 def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
-    """Skip lines from one that begins with $$ to one that ends so; blank lines end math."""
+    """Skip lines from one that begins with $$ to one that ends with it and has no other $$.
+
+    A block with a blank line is not math.
+    """
     first = _get_line(state, begin)
     if state.is_code_block(begin) or not first.startswith("$$") or "$$" in first[2:]:
         return False
@@ -160,7 +163,7 @@ def _skip_math(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
         if not text or state.sCount[line] < state.blkIndent:
             return False
         if "$$" in text:
-            is_end = text.endswith("$$")
+            is_end = text.index("$$") == len(text) - 2
             if is_end and not silent:
                 state.line = line + 1
             return is_end

@@ -171,3 +171,9 @@ def mark_plain(text: str) -> MarkedText:
 def has_letters(text: str) -> bool:
     """Whether a text has anything to translate."""
     return any(map(str.isalpha, text))
+
+
+def has_only_symbols(text: str) -> bool:
+    """Whether a text is nothing but private characters, which a font of symbols draws."""
+    symbols = text.strip()
+    return bool(symbols) and all(ord(sign) in _KEPT for sign in symbols)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lxml import etree
 
-from nmt.documents.marked import MarkedText, has_letters
+from nmt.documents.marked import MarkedText, has_letters, has_only_symbols
 from nmt.documents.xml import Edits, Element, XmlText, get_attribute, local_name
 from nmt.documents.xml_marks import Inline, Role, Segment, read_segment
 
@@ -84,6 +84,8 @@ def _classify(element: Element) -> Inline:
     if local_name(element, _OFFICE) in ("annotation", "annotation-end"):
         is_end = element.tag.endswith("end")
         return Inline(Role.END if is_end else Role.START, f"annotation {element.get(_ANNOTATION)}")
+    if name == "span" and not len(element) and has_only_symbols(element.text or ""):
+        return Inline(Role.EMPTY)
     if name in _ROLES:
         return Inline(_ROLES[name])
     if name and any(text.strip() for text in element.itertext()):

@@ -22,7 +22,7 @@ from nmt.errors import UserError
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 200 << 20  # of all entries, unpacked; books with pictures have about 50 MB
-MAX_RATIO = 200  # of unpacked to packed bytes; text has about 10
+MAX_RATIO = 200  # of unpacked to packed bytes of an entry with text, which has about 10
 _SMALL = 1 << 20  # bytes of an entry for which the ratio does not matter
 
 _CONTENT_TYPES = "[Content_Types].xml"
@@ -104,8 +104,17 @@ class Package:
         return iter(self._entries)
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of an entry, never more than it declares."""
+        """Return the bytes of an entry, never more than it declares.
+
+        Raises:
+            UserError: it is damaged, or it declares too much for its size.
+        """
         info = self._entries[name]
+        if info.file_size > max(_SMALL, MAX_RATIO * info.compress_size):
+            raise UserError(
+                f"the document's entry {name!r} unpacks to more than {MAX_RATIO} times its size: "
+                "save it again"
+            )
         with _explain_damage(), self._archive.open(info) as file:
             data = file.read(info.file_size + 1)
             if len(data) != info.file_size:
@@ -162,19 +171,24 @@ def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
 
 def _find_docx_parts(package: Package) -> list[str]:
     """Return the names of the parts with text, the main one first."""
-    main, others = [], []
-    for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}Override"):
+    by_name: dict[str, str] = {}
+    main_extensions = set()
+    for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}*"):
         content_type = get_attribute(element, "ContentType")
         name = get_attribute(element, "PartName").removeprefix("/")
-        if "macroenabled" in content_type.lower():
+        if name and "macroenabled" in content_type.lower():
             raise UserError("the document has macros: save it as DOCX without them")
-        if name in package and _DOCX_MAIN.fullmatch(content_type):
-            main.append(name)
-        elif name in package and _DOCX_OTHERS.fullmatch(content_type):
-            others.append(name)
+        if name in package:
+            by_name[name] = content_type
+        elif _DOCX_MAIN.fullmatch(content_type):
+            main_extensions.add(get_attribute(element, "Extension"))
+    main = [name for name in by_name if _DOCX_MAIN.fullmatch(by_name[name])]
+    if not main:  # its type is that of its extension
+        unnamed = (name for name in package if name not in by_name)
+        main = [name for name in unnamed if name.rpartition(".")[2] in main_extensions]
     if not main:
         raise UserError("the document has no text: only DOCX and ODT are supported")
-    return [*dict.fromkeys(main), *(name for name in package if name in set(others) - set(main))]
+    return [*main, *(name for name in package if _DOCX_OTHERS.fullmatch(by_name.get(name, "")))]
 
 
 def _check_entry(info: zipfile.ZipInfo) -> None:
@@ -188,11 +202,6 @@ def _check_entry(info: zipfile.ZipInfo) -> None:
         raise UserError(f"the document has macros, {name!r}: save it as DOCX or ODT without them")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UserError(f"the document's entry {name!r} is packed in a rare way: save it again")
-    if info.file_size > max(_SMALL, MAX_RATIO * info.compress_size):
-        raise UserError(
-            f"the document's entry {name!r} unpacks to more than {MAX_RATIO} times its size: "
-            "save it again"
-        )
 
 
 def _has_portable_name(info: zipfile.ZipInfo) -> bool:
@@ -227,6 +236,7 @@ def _explain_damage() -> Iterator[None]:
         RuntimeError,
         ValueError,
     ) as error:
+        reason = str(error)[:80]  # which may quote a whole entry
         raise UserError(
-            f"the document is a damaged DOCX or ODT archive ({error}): save it again"
+            f"the document is a damaged DOCX or ODT archive ({reason}): save it again"
         ) from error

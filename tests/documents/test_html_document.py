@@ -147,6 +147,15 @@ def test_the_number_of_a_note_follows_its_word() -> None:
     assert read("<p>el 1<sup>er</sup> día</p>").segments[0].text == "el 1er día"
 
 
+def test_a_character_of_a_font_of_symbols_stays() -> None:
+    page = "<h2>Uso<a title='Enlace fijo'>\uf0c1</a></h2>"
+    document = read(page)
+    assert [segment.text for segment in document.segments] == ["Uso", "Enlace fijo"]
+    assert fill(page, Uso="Use", **{"Enlace fijo": "Link"}) == (
+        "<h2>Use<a title='Link'>\uf0c1</a></h2>"
+    )
+
+
 @pytest.mark.parametrize(
     ("page", "texts"),
     [

@@ -296,6 +296,7 @@ def test_other_encodings_are_read_and_written() -> None:
         ("Hola", "", "&nbsp;"),
         ("[x]: y\n\nHola", "see [x]", "[x]: y\n\nsee \\[x\\]"),
         ("[x]: y\n\nHola", "[y]: z", "[x]: y\n\n\\[y\\]: z"),
+        ("$$\n:::\nHola", "5 $$", "$$\n:::\n5 \\$\\$"),
     ],
 )
 def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) -> None:
@@ -323,6 +324,7 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         # Line breaks, also where Markdown has none.
         ("> a  \n> b", "xy", [(1, 1)], "> x  \n> y"),
         ("> a\\\n>b", "x 1. y", [(2, 2)], "> x\\\n>1\\. y"),
+        ("-  a\\\n  b", "x 1.", [(2, 2)], "-  x\\\n  1\\."),
         ("a  \nb", "x", [(1, 1)], "x<br>"),
         ("a  \nb", "x", [(0, 0)], "<br>x"),
         ("> a  \r\n> b", "xy", [(1, 1)], "> x  \r\n> y"),
@@ -337,12 +339,18 @@ def test_a_changed_paragraph_is_one_line(source: str, text: str, expected: str) 
         ("|`a\\|b` x|\n|-|", "y", [(0, 0)], "|`a\\|b`y|\n|-|"),
         ("$a$ x", "5", [(0, 0)], "$a$ 5"),
         ("x <div>y</div>", "z", [(0, 1)], "&#32;<div>z</div>"),
+        ("[a](b) c", "[^1]", [(1, 3)], "\\[[\\^1](b)\\]"),  # no footnote
     ],
 )
 def test_elements_move_with_their_words(
     source: str, text: str, spans: list[tuple[int, int]], expected: str
 ) -> None:
     assert move(source, text, *spans) == expected
+
+
+def test_math_inside_of_a_line_ends_no_block_of_math() -> None:
+    assert [segment.text for segment in read("$$\n:::\nx$$y$$").segments] == ["x\uf000"]
+    assert read("$$\na\nb $$").segments == []
 
 
 def test_a_translation_defines_no_link() -> None:

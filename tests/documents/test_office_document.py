@@ -121,6 +121,19 @@ def get_segment(*runs: str) -> MarkedText:
     return segment
 
 
+def test_a_character_of_a_font_of_symbols_stays() -> None:
+    symbol = run("\uf0fc", '<w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr>')
+    assert get_segment(run("a "), symbol, run(" b")) == MarkedText("a  b", (Mark(2, 2),))
+    assert "\uf0fc" in translate(run("a "), symbol, run(" b"), text="c", marks=(Mark(1, 1),))
+
+
+def test_the_look_of_most_text_does_not_depend_on_its_runs() -> None:
+    one, cut = (run("ab c"),), (run("ab"), run(" "), run("c"))
+    for runs in (one, cut):
+        assert get_segment(*runs, run("def", BOLD)).marks == (Mark(4, 7),)
+        assert get_segment(run("d f", BOLD), *runs).marks == (Mark(0, 3),)
+
+
 REPORT = (
     make_paragraph(
         '<w:bookmarkStart w:id="0" w:name="_Toc1"/>', run("Informe"), '<w:bookmarkEnd w:id="0"/>'
@@ -533,6 +546,7 @@ def test_odt_paragraphs_are_filled_in_place() -> None:
         ("a <text:s text:c='3'/>b", "a b", (Mark(2, 2),)),
         ("<text:s text:c='3'/>a", "a", (Mark(0, 0),)),
         ("a<text:s/>b", "a b", ()),
+        ("<text:span>\uf0fd</text:span> a", " a", (Mark(0, 0),)),
         ("a<text:tab/>b", "a\nb", (Mark(1, 2, is_kept=True),)),
         ("a<text:soft-page-break/>b<!-- no -->c", "abc", ()),
         ("a <text:page-number>no</text:page-number>", "a \uf000", (Mark(2, 3, is_kept=True),)),
@@ -557,8 +571,7 @@ def test_odt_elements_become_marks(content: str, text: str, marks: tuple[Mark, .
 # Hostile archives
 
 
-def make_bomb(name: str = "word/document.xml") -> bytes:
-    return make_zip([("[Content_Types].xml", "<Types/>"), (name, bytes(3 << 20))])
+BOMB = bytes(3 << 20)
 
 
 def patch(data: bytes, offset: int, value: bytes, name: bytes = b"word/document.xml") -> bytes:
@@ -578,7 +591,7 @@ DOCX = make_docx(REPORT)
         (DOCX[:-300], "a damaged DOCX or ODT archive"),
         (b"\xd0\xcf\x11\xe0" + bytes(600), "encrypted or of an old format"),
         (make_zip([("hola.txt", "hola")]), "neither DOCX nor ODT"),
-        (make_bomb(), "unpacks to more than 200 times"),
+        (make_zip([("[Content_Types].xml", BOMB)]), "unpacks to more than 200 times"),
         (patch(DOCX, 24, b"\xff\xff\xff\x0f"), "unpacks to more than"),
         (patch(DOCX, 24, b"\xff\xff\x00\x00"), "damaged"),  # larger than it is
         (patch(DOCX, 24, b"\x09\x00\x00\x00"), "damaged"),  # smaller than it is
@@ -643,6 +656,33 @@ def test_two_entries_of_one_name_are_refused() -> None:
         data = make_zip([("a.xml", "1"), ("a.xml", "2")])
     with pytest.raises(UserError, match="two entries of one name"):
         extract(data)
+
+
+def test_the_type_of_a_part_may_be_that_of_its_extension() -> None:
+    types = read_entry(DOCX, "[Content_Types].xml")
+    override = (
+        f'<Override PartName="/word/document.xml" ContentType="{OPEN_XML}.document.main+xml"/>'
+    )
+    assert override in types
+    default = override.replace('Override PartName="/word/document.xml"', 'Default Extension="xml"')
+    with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries["[Content_Types].xml"] = types.replace(override, default).encode()
+    assert built("Informe!") in read_entry(exclaim(make_zip(list(entries.items()))))
+
+
+def test_what_is_only_copied_may_be_packed_well() -> None:
+    with zipfile.ZipFile(io.BytesIO(DOCX)) as archive:
+        entries = [(name, archive.read(name)) for name in archive.namelist()]
+    data = make_zip([*entries, ("word/media/blank.emf", BOMB)])
+    assert built("Informe!") in read_entry(exclaim(data))
+
+
+def test_messages_do_not_quote_an_archive() -> None:
+    at = DOCX.index(b"[Content_Types].xml") - 4  # the length of the first name
+    with pytest.raises(UserError, match="damaged") as raised:
+        extract(DOCX[:at] + (400).to_bytes(2, "little") + DOCX[at + 2 :])
+    assert len(str(raised.value)) < 200
 
 
 def test_overlapping_entries_are_refused() -> None:
