@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from nmt.text.scripts import primary_subtag
 from nmt.text.spans import find_spans
 
 # Most lines: one sentence in any language, since no mark but the last can end one.
@@ -61,7 +62,7 @@ def split_sentences(text: str, language: str) -> list[str]:
         text: text without lone surrogates.
         language: BCP 47 tag; of an unknown language, the usual marks end sentences.
     """
-    code = re.split("[-_]", language.lower())[0]
+    code = primary_subtag(language)
     pieces: list[str] = []
     space = ""  # before the first sentence
     for line in text.splitlines(keepends=True):

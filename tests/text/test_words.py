@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.cleaning import clean_text
-from nmt.text.words import assign_to_words, find_words, join_words
+from nmt.text.words import assign_to_words, count_words, find_words, join_words
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,10 @@ from nmt.text.words import assign_to_words, find_words, join_words
         ("“Ven”... dijo—él", ["“", "Ven", "”", ".", ".", ".", "dijo", "—", "él"]),
         ("'tis dogs' o'clock", ["'", "tis", "dogs", "'", "o'clock"]),
         ("¡¡No!!", ["¡", "¡", "No", "!", "!"]),
-        ("क्षत्रिय می‌خواهم 日本語", ["क्षत्रिय", "می‌خواهم", "日本語"]),
+        ("क्षत्रिय می‌خواهم", ["क्षत्रिय", "می‌خواهم"]),
+        ("会议14:30开始。", [*"会议", "14:30", *"开始。"]),
+        ("トムはテレビを3時に見ます", ["トム", "は", "テレビ", "を", "3", *"時に見ます"]),
+        ("น้ำดื่ม OK", ["น้", "ำ", "ดื่", "ม", "OK"]),  # vowel signs belong to their letter
         ("👍🏽", ["👍", "🏽"]),
     ],
 )
