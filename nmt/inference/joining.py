@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -35,8 +36,10 @@ def join_texts(
             space = both if _breaks_line(both) or both.strip() else space or following
             continue
         if joined and not _breaks_line(space):
-            is_spaced = needs_space(joined, text, language)
-            space = (space or " ") if is_spaced else "".join(space.split())  # marks stay
+            if not needs_space(joined, text, language):
+                space = "".join(space.split())  # marks between sentences stay
+            elif not any(map(str.isspace, space)):
+                space = _CLOSING.sub(r"\g<0> ", space, count=1)
         joined += space + text
         space = following
     return joined + space
@@ -44,6 +47,9 @@ def join_texts(
 
 def _breaks_line(space: str) -> bool:
     return any(end in space for end in LINE_ENDS)
+
+
+_CLOSING = re.compile("[»”]?")  # quotation marks that end a sentence
 
 
 class _Chosen(NamedTuple):

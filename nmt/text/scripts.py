@@ -26,6 +26,11 @@ def primary_subtag(language: str) -> str:
     return language.replace("_", "-").partition("-")[0].lower()
 
 
+def has_capital_nouns(language: str) -> bool:
+    """Whether a language, a BCP 47 tag, writes its nouns with a capital."""
+    return primary_subtag(language) in ("de", "deu", "ger", "nds", "lb")
+
+
 def is_unspaced_letter(character: str) -> bool:
     """Whether a character is a letter of a script without spaces between words."""
     return _UNSPACED_LETTER.match(character) is not None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.cleaning import clean_text
-from nmt.text.words import assign_to_words, count_words, find_words, join_words
+from nmt.text.words import assign_to_words, find_words, join_words
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -79,11 +80,28 @@ def measure_text(text: str, points: float) -> float:
 
 
 def make_drawable(text: str) -> str:
-    """Replace characters that the fonts lack by □, and drop invisible ones such as joiners."""
+    """Replace characters that the fonts lack by □, and drop invisible ones such as joiners.
+
+    Warns of the first letter that is replaced, and names fonts to install.
+    """
     glyphs = _list_glyphs()
-    return "".join(
-        char if ord(char) in glyphs else "" if unicodedata.category(char) in ("Cf", "Mn") else "□"
-        for char in text
+    return "".join(char if ord(char) in glyphs else _replace(char) for char in text)
+
+
+def _replace(char: str) -> str:
+    """Return what stands for a character that the fonts lack."""
+    category = unicodedata.category(char)
+    if category.startswith("L"):
+        _warn_of_missing_font()
+    return "" if category in ("Cf", "Mn") else "□"
+
+
+@lru_cache  # warns once
+def _warn_of_missing_font() -> None:
+    names = ", ".join(name for name in _MORE_FONTS if name.startswith("Noto"))
+    warnings.warn(
+        f"pictures show □ for letters that no installed font has: install one of {names}",
+        stacklevel=2,
     )
 
 
