@@ -52,6 +52,8 @@ def test_words_are_the_text_without_its_white_space(text: str) -> None:
         ("« Ven » ( hoy ) ...", "«Ven» (hoy)..."),
         ("It costs 5 % – or less .", "It costs 5% – or less."),
         ("¡ No !", "¡No!"),
+        ("هل أنت جائع ؟", "هل أنت جائع؟"),
+        ("他 买 了 面包 、 API 。", "他买了面包、API。"),
     ],
 )
 def test_words_are_written_as_people_write(words: str, expected: str) -> None:
