@@ -22,6 +22,14 @@ def test_only_letters_need_a_font(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fonts.make_drawable("a😀\x00b") == "a□□b"
 
 
+@pytest.mark.parametrize("dpi", [72, 100, 200])
+def test_no_part_of_a_text_is_cut(dpi: int) -> None:
+    for text in ("Er hat Brot, Milch und Eier gekauft." * 3, "iiiii WWWWW", "هل أنت جائع؟"):
+        ink = fonts._draw_pixels(text, 7.5, 0.0, "left", "top", dpi)[..., 3].sum(axis=0)
+        assert ink.any()
+        assert not ink[-2:].any()
+
+
 def test_arabic_letters_are_joined() -> None:
     letters = sum(fonts.measure_text(letter, 10) for letter in "يعمل")
     assert fonts.measure_text("يعمل", 10) < 0.95 * letters
