@@ -27,7 +27,7 @@ _QUOTED_RATE = 0.1  # of slots
 # Scripts without spaces are typed by the sound of words, and have other errors.
 _TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
-# A space between a slot and a script that has none, and the colon before it.
+# The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.
 _SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
 _LOOSE = re.compile(f"(?<={UNSPACED}):? (?={_SLOT})|(?<={_SLOT}):? (?={UNSPACED})")
 _NAME = re.compile(r"(?<![\w’'-])[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?![\w’-])")

@@ -51,9 +51,9 @@ def find_words(text: str) -> list[Span]:
     return spans if begin is None else [*spans, (begin, len(text))]
 
 
-def count_words(text: str) -> int:
-    """Return the number of words between spaces; in scripts without spaces, of letters."""
-    return sum(1 for _ in _UNIT.finditer(text))
+def split_words_and_letters(text: str) -> list[str]:
+    """Return what stands between spaces; of scripts without spaces, each letter."""
+    return _UNIT.findall(text)
 
 
 def _begins_word(before: str, sign: str) -> bool:

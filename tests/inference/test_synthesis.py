@@ -100,6 +100,7 @@ def test_the_length_ratio_is_that_of_the_direction_of_the_model(
         ("a b c a b c", 2),
         ("y z a b c a b c a b c", 3),
         ("a b b a", 2),
+        ("不不不不好", 4),
     ],
 )
 def test_repeats_are_counted(text: str, expected: int) -> None:
