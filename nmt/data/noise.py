@@ -112,15 +112,10 @@ class BatchNoise:
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
             return pairs
+        targets = self._tokenizer.target.decode([pair.target for pair in pairs])
         source, target = self._text.change(
-            *map(
-                join_sentences,
-                (
-                    [source.removeprefix(tags[0]) for source in sources],
-                    self._tokenizer.target.decode([pair.target for pair in pairs]),
-                ),
-                self._languages,
-            ),
+            join_sentences([each.removeprefix(tags[0]) for each in sources], self._languages[0]),
+            join_sentences(targets, self._languages[1]),
             kinds,
             draw,
         )

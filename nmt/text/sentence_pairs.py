@@ -21,8 +21,8 @@ def align_sentences(source: str, target: str, languages: tuple[str, str]) -> lis
     """
     pairs: list[tuple[str, str]] = []
     for lines in _zip_or_join(source.splitlines(), target.splitlines(), languages):
-        sentences = map(split_sentences, lines, languages)
-        pairs += _zip_or_join(*sentences, languages)
+        sources, targets = map(split_sentences, lines, languages)
+        pairs += _zip_or_join(sources, targets, languages)
     return pairs
 
 
