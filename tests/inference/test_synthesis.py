@@ -70,7 +70,7 @@ def test_each_reason_is_found() -> None:
 
 
 def test_lengths_are_compared_as_the_run_has_them() -> None:
-    translations = {"a" * 40: ("字" * 10, -1.0), "b" * 40: ("b" * 39, -1.0)}
+    translations = {"a" * 40: ("一二三四五六七八九十", -1.0), "b" * 40: ("b" * 39, -1.0)}
     assert [pair.reason for pair in synthesize(translations)] == ["length ratio", ""]
     compact = replace(ANY, length_ratio=0.25)
     assert [pair.reason for pair in synthesize(translations, compact)] == ["", "length ratio"]
