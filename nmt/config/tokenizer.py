@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from nmt.config.checks import MISSING, check_at_least, check_between, check_choice
 from nmt.errors import UserError
+from nmt.text.scripts import has_capital_nouns
 
 MAX_SLOTS = 8
 
@@ -49,5 +49,5 @@ def resolve_tokenizer(config: TokenizerConfig, source_language: str) -> Tokenize
     """Return the configuration with a value for ``lowercase_source``."""
     if config.lowercase_source is not None:
         return config
-    is_german = re.split("[-_]", source_language.lower())[0] in ("de", "deu", "ger", "nds", "lb")
-    return replace(config, lowercase_source=config.kind != "wordpiece" and not is_german)
+    lowercases = config.kind != "wordpiece" and not has_capital_nouns(source_language)
+    return replace(config, lowercase_source=lowercases)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nmt.errors import UserError
+from nmt.text.scripts import primary_subtag
 
 CERTAIN = 0.9  # least probability of a language that counts as identified
 
@@ -40,7 +41,7 @@ def make_identifier(
             f"{key} needs the package py3langid: pip install 'nmt[synthesis]'"
         ) from error
     identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
-    codes = [language.partition("-")[0].lower() for language in languages]
+    codes = [primary_subtag(language) for language in languages]
     tags = dict(zip(codes, languages, strict=True))
     try:
         if among_all and not set(codes) <= set(identifier.labels):

@@ -17,6 +17,7 @@ import numpy as np
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.context import CONTEXT_MARK
 from nmt.text.noise import TextNoise
+from nmt.text.scripts import join_sentences
 from nmt.text.spans import SLOTS
 
 _STREAM = 0x7E87  # keeps these draws apart from others with the same seed
@@ -61,6 +62,7 @@ class BatchNoise:
     ) -> None:
         self._rates = {kind: rate for kind, rate in rates.items() if rate}
         self._tokenizer = tokenizer
+        self._languages = languages
         self._text = TextNoise(SLOTS[: tokenizer.slots], languages)
         any_tag = "|".join([*(rf"{re.escape(tag)}\s+" for tag in tags), ""])
         self._tag = re.compile(rf"(?:{any_tag})(?:.*{CONTEXT_MARK}\s*)?")
@@ -110,9 +112,10 @@ class BatchNoise:
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
             return pairs
+        targets = self._tokenizer.target.decode([pair.target for pair in pairs])
         source, target = self._text.change(
-            " ".join(source.removeprefix(tags[0]) for source in sources),
-            " ".join(self._tokenizer.target.decode([pair.target for pair in pairs])),
+            join_sentences([each.removeprefix(tags[0]) for each in sources], self._languages[0]),
+            join_sentences(targets, self._languages[1]),
             kinds,
             draw,
         )

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from unicodedata import category
 
 from nmt.data.cleaning import INVISIBLE, JOINERS, SPACE_SIGN
-from nmt.inference.joining import UNSPACED
 from nmt.inference.results import LINE_ENDS, SEPARATORS
+from nmt.text.scripts import UNSPACED
 from nmt.text.spans import SLOTS, SPAN, WORD
 
 # Control characters that mark the ends of sentences, and dots that end none: cleaning removes them.

@@ -19,6 +19,7 @@ from nmt.errors import UserError
 from nmt.inference.contract import SearchRequest
 from nmt.inference.metrics import Score, corpus_scores, paired_bootstrap, sentence_scores
 from nmt.inference.translator import Translator
+from nmt.text.words import split_words_and_letters
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,8 +74,8 @@ class Evaluation:
 
     @cached_property
     def by_length(self) -> list[LengthClass]:
-        """Scores of sentences with 1-5, 6-10, 11-20 and over 20 source words."""
-        lengths = [len(pair.source.split()) for pair in self.pairs]
+        """Scores of sentences with 1-5, 6-10, 11-20 and over 20 source words, or letters."""
+        lengths = [len(split_words_and_letters(pair.source)) for pair in self.pairs]
         classes = []
         for above, up_to in pairwise(_LENGTHS):
             indices = [i for i, length in enumerate(lengths) if above < length <= up_to]

@@ -11,16 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt.inference.results import LINE_ENDS, Translation, Word
-
-UNKNOWN_LANGUAGE = "und"
-# Languages written without spaces between sentences: first subtags of BCP 47. For an unknown
-# language, the characters of their scripts: Thai, Lao, Burmese, Khmer, Chinese, Japanese.
-_UNSPACED = frozenset("zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split())
-UNSPACED = (
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
-    "\uff00-\uffef\U00020000-\U0003ffff]"
-)
-_UNSPACED_CHARACTER = re.compile(UNSPACED)
+from nmt.text.scripts import UNKNOWN_LANGUAGE, needs_space
 
 
 def join_texts(
@@ -45,10 +36,10 @@ def join_texts(
             space = both if _breaks_line(both) or both.strip() else space or following
             continue
         if joined and not _breaks_line(space):
-            if _needs_space(joined[-1], text[0], language):
-                space = space or " "
-            else:
+            if not needs_space(joined, text, language):
                 space = "".join(space.split())  # marks between sentences stay
+            elif not any(map(str.isspace, space)):
+                space = _CLOSING.sub(r"\g<0> ", space, count=1)
         joined += space + text
         space = following
     return joined + space
@@ -58,12 +49,7 @@ def _breaks_line(space: str) -> bool:
     return any(end in space for end in LINE_ENDS)
 
 
-def _needs_space(left: str, right: str, language: str) -> bool:
-    code = re.split("[-_]", language.lower())[0]
-    if code == UNKNOWN_LANGUAGE:
-        return not _UNSPACED_CHARACTER.match(left) and not _UNSPACED_CHARACTER.match(right)
-    # Foreign words are separated by spaces in every language.
-    return code not in _UNSPACED or (left.isascii() and right.isascii())
+_CLOSING = re.compile("[»”]?")  # quotation marks that end a sentence
 
 
 class _Chosen(NamedTuple):

@@ -14,6 +14,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
+from nmt.text.scripts import primary_subtag
+
 RESAMPLES = 1000  # for confidence intervals and the paired bootstrap; sacreBLEU's default
 
 # Primary subtags of BCP 47 tags of languages for which sacreBLEU has a tokenizer.
@@ -40,18 +42,14 @@ def _metrics(language: str, references: Sequence[str] | None = None) -> dict[str
     """Return the metrics for text in a language, a BCP 47 tag."""
     reference_streams = None if references is None else [list(references)]
     # TER compares words, or with `asian_support` Chinese and Japanese characters.
-    is_asian = _primary_subtag(language) in _CHINESE | _JAPANESE
+    is_asian = primary_subtag(language) in _CHINESE | _JAPANESE
     return {
         "BLEU": BLEU(
-            tokenize=choose_tokenizer(_primary_subtag(language)), references=reference_streams
+            tokenize=choose_tokenizer(primary_subtag(language)), references=reference_streams
         ),
         "chrF2++": CHRF(word_order=2, references=reference_streams),
         "TER": TER(normalized=is_asian, asian_support=is_asian, references=reference_streams),
     }
-
-
-def _primary_subtag(language: str) -> str:
-    return language.replace("_", "-").partition("-")[0].lower()
 
 
 @cache  # warns once

@@ -113,7 +113,7 @@ class Segmenter:
         if isinstance(tokenizer, PairedTokenizer):
             patterns.append(LANGUAGE_CODE)
         self._tag = re.compile("|".join(patterns)) if patterns else None
-        self._reader = SentenceReader(tokenizer, words)
+        self._reader = SentenceReader(tokenizer, words, language=language)
         self._has_warned = False
 
     def with_glossary(self, glossary: Glossary) -> Segmenter:
@@ -122,7 +122,9 @@ class Segmenter:
         Terms that are not translated become kept spans if the model does not know their words.
         """
         segmenter = copy(self)
-        segmenter._reader = SentenceReader(self._tokenizer, self.words, glossary)
+        segmenter._reader = SentenceReader(
+            self._tokenizer, self.words, glossary, language=self.language
+        )
         return segmenter
 
     def segment(self, text: str) -> SegmentedText:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from nmt.data.tokenizer import Tokenizer
 from nmt.text.case import LetterCase, recognize_case, to_sentence_case
+from nmt.text.scripts import has_capital_nouns
 from nmt.text.source_words import SourceWords
 from nmt.text.spans import (
     SLOTS,
@@ -37,14 +38,21 @@ class SentenceReader:
             names are kept spans. None: not known.
         glossary: whose terms are neither corrected nor kept as names; those that are not translated
             are kept spans if they have unknown words. None: no terms.
+        language: BCP 47 tag of the sentences. In German, capitals do not make a title.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, words: SourceWords | None, glossary: Glossary | None = None
+        self,
+        tokenizer: Tokenizer,
+        words: SourceWords | None,
+        glossary: Glossary | None = None,
+        *,
+        language: str,
     ) -> None:
         self._tokenizer = tokenizer
         self._words = words
         self._glossary = glossary
+        self._has_capital_nouns = has_capital_nouns(language)
         self._slots = SLOTS[: tokenizer.slots]
 
     def read(self, text: str) -> ReadSentence:
@@ -52,6 +60,8 @@ class SentenceReader:
         spans = list(find_spans(text))
         masked = keep_spans(text, spans) if spans else Kept(text, ())
         case = recognize_case(masked.text)
+        if case is LetterCase.TITLE and self._has_capital_nouns:
+            case = LetterCase.ORDINARY
         # Where all words are capitalized, capitals do not tell names.
         reads_case = self._words is not None or not self._tokenizer.lowercases
         if case is not LetterCase.ORDINARY and reads_case:

@@ -22,6 +22,7 @@ from nmt.inference.metrics import sentence_scores
 from nmt.inference.pipeline import Request
 from nmt.inference.results import Translation
 from nmt.inference.translator import Translator
+from nmt.text.words import split_words_and_letters
 
 _DROPPED, _WINDOW = 0.1, 3  # noise: share of dropped words, and how far words may move
 
@@ -168,8 +169,11 @@ class Synthesizer:
 
 
 def count_repeats(text: str) -> int:
-    """Return how often a word, or two or three words, occur in a row at most."""
-    words = text.casefold().split()
+    """Return how often a word, or two or three words, occur in a row at most.
+
+    In scripts without spaces, letters count in place of words.
+    """
+    words = split_words_and_letters(text.casefold())
     most = 1
     for size in (1, 2, 3):
         for begin in range(size):

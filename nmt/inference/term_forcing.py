@@ -16,6 +16,7 @@ from nmt.inference.contract import BeamOptions, Engine, Hypothesis
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import TermUse, Translation
 from nmt.inference.segments import Segment
+from nmt.text.scripts import is_spaced_alnum, is_unspaced_letter
 from nmt.text.terms import Glossary, Term, TermMatch
 from nmt.text.words import find_words
 
@@ -260,5 +261,5 @@ def _join(begin: str, target: str, *, is_capitalized: bool) -> str:
     """Return the beginning of a translation and the target of a term."""
     if is_capitalized:
         target = target[:1].upper() + target[1:]
-    space = " " if begin[-1:].isalnum() and target[:1].isascii() else ""
+    space = " " if is_spaced_alnum(begin[-1:]) and not is_unspaced_letter(target[:1]) else ""
     return f"{begin}{space}{target}"

@@ -14,12 +14,13 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.inference.contract import SamplingRequest, SearchRequest
 from nmt.inference.engines import Engines
 from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
-from nmt.inference.joining import UNKNOWN_LANGUAGE, Joiner
+from nmt.inference.joining import Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
 from nmt.inference.results import Attention, PairScore, Translation
 from nmt.inference.segmenting import Segmenter
 from nmt.text.context import PreviousSentences
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.source_words import SourceWords
 
 if TYPE_CHECKING:  # loads Keras

@@ -39,7 +39,7 @@ def add(subcommands: Subcommands) -> None:
         help="word alignments: which source word became which target word",
         description="Word alignments, one line per pair in Pharaoh format: "
         "0-0 2-1 links source words 0 and 2 to target words 0 and 1. Words are separated by white "
-        "space; a punctuation mark is a separate word.",
+        "space; a punctuation mark is a separate word, and in scripts without spaces each letter.",
     )
     parser.add_argument("sentences", nargs="*", help="sentences to translate and align")
     add_run(parser)

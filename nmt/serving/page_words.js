@@ -5,17 +5,22 @@
 
 export const UNSURE = 0.3; // words of less confidence are underlined
 const END_MARK = /^(<\/s>|\[EOS\])$/;
+// Scripts without spaces between words: each piece is a word.
+const SCRIPTS = "Han Hiragana Katakana Thai Lao Khmer Myanmar".split(" ");
+const UNSPACED = new RegExp(`[${SCRIPTS.map((name) => `\\p{Script=${name}}`).join("")}]`, "u");
 
 export const isUnsure = ({ confidence }) => confidence < UNSURE;
 
-// Joins pieces to words; a word is shown as it stands in the text where both count the same.
+// Joins pieces to words; a word is shown as it stands in the text where both count the same, in words
+// or in characters.
 function wordsOf(pieces, text) {
   const found = [];
   // WordPiece marks what does not begin a word; to SentencePiece, such a piece is text.
   const suffix = pieces.at(-1) === "[EOS]" ? "##" : null;
   pieces.forEach((piece, number) => {
-    const end = END_MARK.test(piece);
-    if (end || piece.startsWith("▁") || !found.length || found.at(-1).ends) {
+    const end = END_MARK.test(piece), before = [...(found.at(-1)?.text ?? "")].at(-1);
+    const divides = before && (UNSPACED.test(before) || UNSPACED.test([...piece][0]));
+    if (end || piece.startsWith("▁") || divides || !found.length || found.at(-1).ends) {
       found.push({ text: "", first: number, last: number, ends: end });
     }
     const word = found.at(-1);
@@ -31,8 +36,25 @@ function wordsOf(pieces, text) {
       word.begin = [...text.slice(0, written[i].index)].length;
       word.end = word.begin + [...word.text].length;
     });
+  } else {
+    locate(real, text);
   }
   return found;
+}
+
+// Places words by their characters, if those of the text are as many without white space.
+function locate(words, text) {
+  const points = [...text];
+  const solid = points.flatMap((point, at) => (/\s/.test(point) ? [] : [at]));
+  const lengths = words.map((word) => [...word.text].length);
+  if (lengths.includes(0) || lengths.reduce((sum, count) => sum + count, 0) !== solid.length) return;
+  let next = 0;
+  words.forEach((word, i) => {
+    word.begin = solid[next];
+    next += lengths[i];
+    word.end = solid[next - 1] + 1;
+    word.text = points.slice(word.begin, word.end).join("");
+  });
 }
 
 const overlap = (one, other) => one.begin < other.end && other.begin < one.end;

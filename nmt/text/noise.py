@@ -8,11 +8,14 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
+from nmt.text.scripts import UNSPACED, UNSPACED_LETTERS, primary_subtag
+from nmt.text.spans import SLOTS
+
 Pair = tuple[str, str]  # source and target
 
-_FINAL = ".!?…。！？"
+_FINAL = ".!?…。！？؟۔"
 _OPENING = "¿¡"
-_DOUBLED = re.compile(r"([!?]+|\.)(?=\s*$)")
+_DOUBLED = re.compile(r"([!?！？؟]+|[.。])(?=\s*$)")
 _QUOTES = ("«{}»", '"{}"', "“{}”")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SLANT = 0.6  # keys by which a row is shifted against the one above it
@@ -21,8 +24,12 @@ _BESIDE_RATE = 0.35  # of pairs with a slot: one more beside the sentence
 _TAGGED_RATE = 0.25  # of words: between two slots, as between tags, and not replaced by one
 _LATER_RATE = 0.3  # of pairs: their slots are not the first ones
 _QUOTED_RATE = 0.1  # of slots
-_TYPING = re.compile(rf"[^\W\d_]{{{_MIN_LETTERS},}}")
+# Scripts without spaces are typed by the sound of words, and have other errors.
+_TYPING = re.compile(rf"[^\W\d_{UNSPACED_LETTERS}]{{{_MIN_LETTERS},}}")
 _WORD = re.compile(r"[^\W\d_]+")
+# The space, perhaps after a colon, between a slot and a letter or mark of an unspaced script.
+_SLOT = f"[{SLOTS[0]}-{SLOTS[-1]}]"
+_LOOSE = re.compile(f"(?<={UNSPACED}):? (?={_SLOT})|(?<={_SLOT}):? (?={UNSPACED})")
 _NAME = re.compile(r"(?<![\w’'-])[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{2,}(?![\w’-])")
 # Words that a number could replace on both sides, in the same order in every language.
 _NUMBER_WORDS = {
@@ -39,8 +46,9 @@ def remove_accents(text: str, draw: random.Random) -> str:
     """Return a text without accents; ``ñ`` becomes ``n``."""
     if text.isascii():
         return text
-    # The marks that Latin, Greek and Cyrillic letters carry; others, such as vowel signs, stay.
-    return normalize("NFC", re.sub("[\u0300-\u036f]", "", normalize("NFD", text)))
+    # The marks that Latin, Greek and Cyrillic letters carry; others, such as vowel signs, stay. The
+    # breve of й stays, too: nobody writes и in its place.
+    return normalize("NFC", re.sub("(?<![иИ])[\u0300-\u036f]", "", normalize("NFD", text)))
 
 
 def change_punctuation(text: str, draw: random.Random) -> str:
@@ -112,7 +120,7 @@ class TextNoise:
 
     def __init__(self, slots: Sequence[str], languages: tuple[str, str]) -> None:
         self._slots = slots
-        words = [_NUMBER_WORDS.get(re.split("[-_]", name.lower())[0], "") for name in languages]
+        words = [_NUMBER_WORDS.get(primary_subtag(name), "") for name in languages]
         self._numbers = dict(zip(*(text.split() for text in words), strict=False))
 
     def change(self, source: str, target: str, kinds: Collection[str], draw: random.Random) -> Pair:
@@ -205,15 +213,18 @@ def _decorate(slot: str, draw: random.Random) -> str:
 
 
 def _place_beside(source: str, target: str, slot: str, draw: random.Random) -> Pair:
-    """Put a slot before or after a sentence, on both sides alike."""
+    """Put a slot before or after a sentence, on both sides alike, each with its spacing."""
     way = draw.choice(("{} {}", "{}: {}", "end", "end", "colon", "after"))
     if way == "after":
-        return f"{source} {slot}", f"{target} {slot}"
-    if way not in ("end", "colon"):
-        return way.format(slot, source), way.format(slot, target)
+        way = "{1} {0}"
     joint = ": " if way == "colon" else " "
     sides = []
     for text in (source, target):
         bare = text.rstrip(_FINAL)
-        sides.append(f"{bare}{joint}{slot}{text[len(bare) :]}")
+        beside = (
+            f"{bare}{joint}{slot}{text[len(bare) :]}"
+            if way in ("end", "colon")
+            else way.format(slot, text)
+        )
+        sides.append(_LOOSE.sub(lambda match: "：" if ":" in match[0] else "", beside))
     return sides[0], sides[1]

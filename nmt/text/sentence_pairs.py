@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nmt.text.scripts import join_sentences
 from nmt.text.sentences import split_sentences
 
 
@@ -19,18 +20,20 @@ def align_sentences(source: str, target: str, languages: tuple[str, str]) -> lis
         languages: BCP 47 tags of both.
     """
     pairs: list[tuple[str, str]] = []
-    for lines in _zip_or_join(source.splitlines(), target.splitlines()):
-        sentences = map(split_sentences, lines, languages)
-        pairs += _zip_or_join(*sentences)
+    for lines in _zip_or_join(source.splitlines(), target.splitlines(), languages):
+        sources, targets = map(split_sentences, lines, languages)
+        pairs += _zip_or_join(sources, targets, languages)
     return pairs
 
 
-def _zip_or_join(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
+def _zip_or_join(
+    sources: Sequence[str], targets: Sequence[str], languages: tuple[str, str]
+) -> list[tuple[str, str]]:
     """Return pairs of parts; a single one of all parts if the sides have different numbers."""
     sides = [
         [" ".join(part.split()) for part in side if part.strip()] for side in (sources, targets)
     ]
     if len(sides[0]) == len(sides[1]):
         return list(zip(*sides, strict=True))
-    source, target = map(" ".join, sides)
+    source, target = map(join_sentences, sides, languages)
     return [(source, target)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from nmt.text.scripts import primary_subtag
 from nmt.text.spans import find_spans
 
 # Most lines: one sentence in any language, since no mark but the last can end one.
@@ -24,7 +25,8 @@ _ORDINAL = re.compile(
 )
 # What begins the piece after a cut: marks that never begin a sentence.
 _NEVER_FIRST = re.compile(f"[ºª,;:!?.…%{_CLOSING}](?!\\w)|[ºª,;]|-\\w")
-_SPEAKS = "と"  # Japanese: he said
+# What continues a sentence after a quotation: he said.
+_SPEAKS = {"ja": re.compile("と"), "zh": re.compile("[^\\W\\d_]{1,4}[说說问問答喊叫]道?[：，。！]")}
 # Cuts that are missing: where a span or "etc." ends a sentence, and before ¿ and ¡.
 _MISSING = re.compile(rf"\.+[{_CLOSING}]*\s+(?=[¿¡«“\"(]*[^\W\d_])")
 _OPENING = re.compile(rf"[.!?…][{_CLOSING}]*\s+(?=[¿¡])")
@@ -61,7 +63,7 @@ def split_sentences(text: str, language: str) -> list[str]:
         text: text without lone surrogates.
         language: BCP 47 tag; of an unknown language, the usual marks end sentences.
     """
-    code = re.split("[-_]", language.lower())[0]
+    code = primary_subtag(language)
     pieces: list[str] = []
     space = ""  # before the first sentence
     for line in text.splitlines(keepends=True):
@@ -134,7 +136,9 @@ def _missing_cuts(line: str, spans: Sequence[tuple[int, int]]) -> Iterator[int]:
 def _continues(before: str, after: str, language: str) -> bool:
     """Whether a sentence continues after a cut."""
     first = after[0]
-    if _NEVER_FIRST.match(after) or (language == "ja" and first == _SPEAKS):
+    if _NEVER_FIRST.match(after):
+        return True
+    if language in _SPEAKS and _QUOTED.search(before) and _SPEAKS[language].match(after):
         return True
     is_glued = not before[-1].isspace()
     word = _DOTTED_WORD.search(before)

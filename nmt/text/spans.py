@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from nmt.text.scripts import is_spaced_alnum, join_sentences
+
 # Private characters, which no other text needs; where a text has one, it is a kept span itself.
 SLOTS = tuple(map(chr, range(0xE000, 0xE008)))
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
@@ -147,6 +149,8 @@ def is_intact(text: str, count: int) -> bool:
 def separate_slots(source: str, text: str) -> str:
     """Return a translation with spaces between slots and words where the source has no word.
 
+    In scripts without spaces, no space is added.
+
     Args:
         source: with slots.
         text: its translation.
@@ -155,8 +159,10 @@ def separate_slots(source: str, text: str) -> str:
     def separate(match: re.Match[str]) -> str:
         slot = match[0]
         before, found, after = source.partition(slot)
-        joins_left = text[: match.start()][-1:].isalnum() and not before[-1:].isalnum()
-        joins_right = text[match.end() :][:1].isalnum() and not after[:1].isalnum()
+        joins_left = is_spaced_alnum(text[: match.start()][-1:]) and not is_spaced_alnum(
+            before[-1:]
+        )
+        joins_right = is_spaced_alnum(text[match.end() :][:1]) and not is_spaced_alnum(after[:1])
         return f"{' ' * (bool(found) and joins_left)}{slot}{' ' * (bool(found) and joins_right)}"
 
     return _SLOT.sub(separate, text)
@@ -190,6 +196,6 @@ def restore_spans(
     for number in lost:
         at = len(text) if place is None else place(text, number)
         before, after = text[:at].rstrip(), text[at:].lstrip()
-        text = " ".join(filter(None, (before, SLOTS[number], after)))
+        text = join_sentences((before, SLOTS[number], after))
     restored = _SLOT.sub(lambda match: values[SLOTS.index(match[0])], text)
     return restored, tuple(values[number] for number in lost)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from nmt.errors import UserError
+from nmt.text.scripts import UNSPACED_LETTERS, primary_subtag
 
-# Scripts without spaces between words: each of their characters is a token.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+# Of scripts without spaces between words, each character is a token.
+_TOKEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+|[^\w\s]")
 _COMMENT = "#"
 _MIN_LETTERS = 3  # of a singular, so that mes is not a plural of me
 _LOSES_ACCENT = re.compile("[áéíóú][ns]$")  # canción, inglés
@@ -84,7 +84,7 @@ class Glossary:
 
     def __init__(self, terms: Iterable[Term], languages: tuple[str, str]) -> None:
         self.terms = tuple(dict.fromkeys(terms))
-        codes = [re.split("[-_]", language.lower())[0] for language in languages]
+        codes = [primary_subtag(language) for language in languages]
         self._target_code = codes[1]
         self._list_forms, self._list_target_forms = map(_make_forms, codes)
         self._by_first: dict[str, list[tuple[Term, list[_Token]]]] = defaultdict(list)

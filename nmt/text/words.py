@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.text.scripts import UNKNOWN_LANGUAGE, UNSPACED_LETTERS, is_unspaced_letter, needs_space
+
 Span = tuple[int, int]  # characters [begin, end)
 
 _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-mail, 8:30, 1,000.5
-_AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’")  # written without a space before them
+_AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them
 _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
 _STRAIGHT = '"'  # opens and closes alternately
+_KATAKANA = re.compile(
+    "[\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]+"
+)  # of foreign words
+_UNIT = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
 
 
 def find_words(text: str) -> list[Span]:
@@ -21,7 +28,8 @@ def find_words(text: str) -> list[Span]:
 
     A word is a run of characters that are neither white space nor marks. A mark is a character of
     Unicode's categories of punctuation and symbols. An apostrophe, hyphen, point, comma or colon
-    inside a word belongs to it. Every other mark is a separate word.
+    inside a word belongs to it. Every other mark is a separate word. In scripts without spaces, a
+    letter with its vowel signs is a word, and so is a run of katakana.
     """
     spans: list[Span] = []
     begin: int | None = None
@@ -30,6 +38,9 @@ def find_words(text: str) -> list[Span]:
             sign in _INSIDE and begin is not None and _is_in_word(text[here + 1 : here + 2])
         )
         if inside:
+            if begin is not None and _begins_word(text[here - 1], sign):
+                spans.append((begin, here))
+                begin = None
             begin = here if begin is None else begin
             continue
         if begin is not None:
@@ -38,6 +49,18 @@ def find_words(text: str) -> list[Span]:
         if not sign.isspace():
             spans.append((here, here + 1))
     return spans if begin is None else [*spans, (begin, len(text))]
+
+
+def split_words_and_letters(text: str) -> list[str]:
+    """Return what stands between spaces; of scripts without spaces, each letter."""
+    return _UNIT.findall(text)
+
+
+def _begins_word(before: str, sign: str) -> bool:
+    """Whether a character begins a word although another one of a word is before it."""
+    if not is_unspaced_letter(before) and not is_unspaced_letter(sign):
+        return False
+    return category(sign)[0] != "M" and not _KATAKANA.fullmatch(before + sign)
 
 
 def _is_in_word(sign: str) -> bool:
@@ -52,7 +75,8 @@ def join_words(words: Sequence[str]) -> tuple[str, list[Span]]:
     glued = True  # no space before the next word
     for word in words:
         closing = set(word) <= _AFTER_A_WORD or (word == _STRAIGHT and quoted)
-        text += "" if glued or closing else " "
+        is_spaced = not glued and not closing and needs_space(text, word, UNKNOWN_LANGUAGE)
+        text += " " if is_spaced else ""
         spans.append((len(text), len(text) + len(word)))
         text += word
         glued = set(word) <= _BEFORE_A_WORD or (word == _STRAIGHT and not quoted)

@@ -29,6 +29,12 @@ def test_every_sentence_is_in_the_class_of_its_source_length() -> None:
     assert counts == {"1-5": 3, "6-10": 2, "11-20": 2, "over 20": 2}
 
 
+def test_the_length_of_a_source_without_spaces_is_counted_in_letters() -> None:
+    pairs = [Pair("他买了面包、牛奶和鸡蛋。", "t"), Pair("你好。", "t")]
+    classes = Evaluation(pairs, ["t", "t"], [], "en").by_length
+    assert [lengths.words for lengths in classes] == ["1-5", "11-20"]
+
+
 def test_classes_without_sentences_are_left_out() -> None:
     assert [lengths.words for lengths in evaluation([7, 30]).by_length] == ["6-10", "over 20"]
 

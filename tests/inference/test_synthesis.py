@@ -70,7 +70,7 @@ def test_each_reason_is_found() -> None:
 
 
 def test_lengths_are_compared_as_the_run_has_them() -> None:
-    translations = {"a" * 40: ("字" * 10, -1.0), "b" * 40: ("b" * 39, -1.0)}
+    translations = {"a" * 40: ("一二三四五六七八九十", -1.0), "b" * 40: ("b" * 39, -1.0)}
     assert [pair.reason for pair in synthesize(translations)] == ["length ratio", ""]
     compact = replace(ANY, length_ratio=0.25)
     assert [pair.reason for pair in synthesize(translations, compact)] == ["", "length ratio"]
@@ -100,6 +100,7 @@ def test_the_length_ratio_is_that_of_the_direction_of_the_model(
         ("a b c a b c", 2),
         ("y z a b c a b c a b c", 3),
         ("a b b a", 2),
+        ("不不不不好", 4),
     ],
 )
 def test_repeats_are_counted(text: str, expected: int) -> None:

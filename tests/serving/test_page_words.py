@@ -51,6 +51,17 @@ def page(translator: Pieces) -> Iterator[Any]:
         browser.close()
 
 
+def test_pieces_of_scripts_without_spaces_are_words_as_in_the_text(
+    page: Any, translator: Pieces
+) -> None:
+    translator.pieces = ["▁他", "买", "了", "14:30", "▁牛奶", "。", "</s>"]
+    page.locator("#source").fill("")
+    page.locator("#source").fill("他买了14:30 牛奶。")
+    words = page.locator("#source-words .word")
+    api.expect(words).to_have_text(["他", "买", "了", "14:30", "牛奶", "。", "end"])
+    api.expect(page.locator("#source-words")).to_have_text("他买了14:30 牛奶。 end")
+
+
 @pytest.mark.parametrize(
     ("pieces", "words"),
     [

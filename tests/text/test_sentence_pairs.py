@@ -36,3 +36,9 @@ LANGUAGES = ("es", "en")
 def test_sentences_are_aligned(source: str, target: str, pairs: list[tuple[str, str]]) -> None:
     assert align_sentences(source, target, LANGUAGES) == pairs
     assert not any({"\t", "\n", "\r"} & set("".join(pair)) for pair in pairs)
+
+
+def test_lines_that_stay_together_are_joined_as_their_language_is_written() -> None:
+    assert align_sentences("你饿吗？饿。", "Hungry? Yes. Very.", ("zh", "en")) == [
+        ("你饿吗？饿。", "Hungry? Yes. Very.")
+    ]

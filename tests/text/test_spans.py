@@ -211,6 +211,7 @@ def test_lost_repeated_and_unknown_slots() -> None:
     assert restore_spans(f"a {third}{first}", ["{x}"]) == ("a {x}", ())
     assert restore_spans("", ["1", "2"]) == ("1 2", ("1", "2"))
     assert restore_spans("a b", ["1"], lambda text, number: 2) == ("a 1 b", ("1",))
+    assert restore_spans("页", ["3"], lambda text, number: 0) == ("3页", ("3",))
     # A span may itself be a slot.
     assert restore_spans(f"{first} {second}", [second, first]) == (f"{second} {first}", ())
     assert not is_intact(f"{first}{first}", 1)
@@ -226,6 +227,8 @@ def test_lost_repeated_and_unknown_slots() -> None:
         (f"{A}uno{B} dos", f"{A}one{B}two", f"{A}one{B} two"),
         (f"{A} uno", f"({A}) one", f"({A}) one"),
         ("uno", f"{A}one", f"{A}one"),
+        (f"starts at {A}.", f"会议{A}开始。", f"会议{A}开始。"),
+        (f"会议{A}开始。", f"starts at{A}.", f"starts at {A}."),
     ],
 )
 def test_slots_do_not_touch_words_that_they_do_not_touch_in_the_source(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from unicodedata import combining, normalize
 
@@ -30,8 +31,8 @@ def draws(count: int = 200) -> list[random.Random]:
 @given(st.text(), seeds)
 def test_no_accent_is_left_and_nothing_else_changes(text: str, seed: int) -> None:
     bare = remove_accents(text, random.Random(seed))
-    kept = [sign for sign in normalize("NFD", text) if not "\u0300" <= sign <= "\u036f"]
-    assert bare == (text if text.isascii() else normalize("NFC", "".join(kept)))
+    kept = re.sub("(?<![иИ])[\u0300-\u036f]", "", normalize("NFD", text))
+    assert bare == (text if text.isascii() else normalize("NFC", kept))
 
 
 def test_accents_of_spanish() -> None:
@@ -42,6 +43,29 @@ def test_other_scripts_keep_their_vowel_signs() -> None:
     hindi = "हिन्दी में"
     assert remove_accents(hindi, random.Random(1)) == hindi
     assert any(combining(sign) for sign in hindi)
+    for text in ("أحبّ آلةً", "がぎぐ パピ", "한국어", "мой Йод", "你饿吗？"):
+        assert remove_accents(text, random.Random(1)) == text
+    assert remove_accents("её", random.Random(1)) == "ее"
+
+
+@pytest.mark.parametrize("text", ["今天天气很好。", "彼はテレビを見ています。", "สวัสดีครับ"])
+def test_scripts_without_spaces_have_no_typing_errors_of_a_keyboard(text: str) -> None:
+    assert {make_typo(text, draw) for draw in draws(50)} == {text}
+
+
+def test_final_marks_of_other_scripts_are_changed() -> None:
+    for text in ("هل أنت جائع؟", "你饿吗？"):
+        results = {change_punctuation(text, draw) for draw in draws()}
+        assert {text[:-1], text, f"{text}{text[-1]}"} <= results
+
+
+def test_slots_beside_a_sentence_are_spaced_as_its_script_is() -> None:
+    noise = TextNoise(SLOTS, ("en", "zh"))
+    pairs = [noise.change("It rains.", "下雨了。", ["spans"], draw) for draw in draws()]
+    targets = {re.sub(f"[{SLOTS[0]}-{SLOTS[-1]}]", "#", target) for _, target in pairs}
+    assert {"下雨了#。", "下雨了：#。", "#下雨了。"} <= targets
+    assert not any(re.search("[^#:] | [^#]", target) for target in targets)  # only between slots
+    assert any(" " in source.removeprefix("It rains") for source, _ in pairs)
 
 
 def test_every_way_of_changing_punctuation_occurs_and_words_stay() -> None:

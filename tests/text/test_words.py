@@ -23,7 +23,10 @@ from nmt.text.words import assign_to_words, find_words, join_words
         ("“Ven”... dijo—él", ["“", "Ven", "”", ".", ".", ".", "dijo", "—", "él"]),
         ("'tis dogs' o'clock", ["'", "tis", "dogs", "'", "o'clock"]),
         ("¡¡No!!", ["¡", "¡", "No", "!", "!"]),
-        ("क्षत्रिय می‌خواهم 日本語", ["क्षत्रिय", "می‌خواهم", "日本語"]),
+        ("क्षत्रिय می‌خواهم", ["क्षत्रिय", "می‌خواهم"]),
+        ("会议14:30开始。", [*"会议", "14:30", *"开始。"]),
+        ("トムはテレビを3時に見ます", ["トム", "は", "テレビ", "を", "3", *"時に見ます"]),
+        ("น้ำดื่ม OK", ["น้", "ำ", "ดื่", "ม", "OK"]),  # vowel signs belong to their letter
         ("👍🏽", ["👍", "🏽"]),
     ],
 )
@@ -49,6 +52,8 @@ def test_words_are_the_text_without_its_white_space(text: str) -> None:
         ("« Ven » ( hoy ) ...", "«Ven» (hoy)..."),
         ("It costs 5 % – or less .", "It costs 5% – or less."),
         ("¡ No !", "¡No!"),
+        ("هل أنت جائع ؟", "هل أنت جائع؟"),
+        ("他 买 了 面包 、 API 。", "他买了面包、API。"),
     ],
 )
 def test_words_are_written_as_people_write(words: str, expected: str) -> None:

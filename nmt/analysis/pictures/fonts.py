@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+import warnings
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +25,7 @@ _MORE_FONTS = (
     *("Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai"),
     *("Noto Sans Ethiopic", "Nirmala UI", "Arial Unicode MS"),
 )
-_DPI = 100  # of measuring: pixels per inch
+_DPI = 100  # of layouts: pixels per inch
 
 
 def text_style(points: float) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _draw_pixels(
     text: str, points: float, angle: float, ha: str, va: str, dpi: float
 ) -> NDArray[np.uint8]:
     """Return RGBA pixels of a text, bottom row first, in a square around its anchor."""
-    reach = math.ceil((measure_text(text, points) + 2 * points / 72) * dpi)
+    reach = math.ceil((measure_text(text, points, dpi) + 2 * points / 72) * dpi)
     renderer = RendererAgg(2 * reach, 2 * reach, dpi)  # type: ignore[no-untyped-call]
     artist = Text(reach, reach, text, rotation=angle, ha=ha, va=va, **text_style(points))
     artist.set_figure(Figure(dpi=dpi))
@@ -71,19 +72,36 @@ def _draw_pixels(
 
 
 @lru_cache(maxsize=1024)
-def measure_text(text: str, points: float) -> float:
-    """Return the width of a line of text in inches."""
-    renderer = RendererAgg(1, 1, _DPI)  # type: ignore[no-untyped-call]
+def measure_text(text: str, points: float, dpi: float = _DPI) -> float:
+    """Return the width of a line of text in inches; it depends a little on the pixels per inch."""
+    renderer = RendererAgg(1, 1, dpi)  # type: ignore[no-untyped-call]
     width, _, _ = renderer.get_text_width_height_descent(text, _make_font(points), False)  # type: ignore[no-untyped-call]
-    return float(width) / _DPI
+    return float(width) / dpi
 
 
 def make_drawable(text: str) -> str:
-    """Replace characters that the fonts lack by □, and drop invisible ones such as joiners."""
+    """Replace characters that the fonts lack by □, and drop invisible ones such as joiners.
+
+    Warns of the first letter that is replaced, and names fonts to install.
+    """
     glyphs = _list_glyphs()
-    return "".join(
-        char if ord(char) in glyphs else "" if unicodedata.category(char) in ("Cf", "Mn") else "□"
-        for char in text
+    return "".join(char if ord(char) in glyphs else _replace(char) for char in text)
+
+
+def _replace(char: str) -> str:
+    """Return what stands for a character that the fonts lack."""
+    category = unicodedata.category(char)
+    if category.startswith("L"):
+        _warn_of_missing_font()
+    return "" if category in ("Cf", "Mn") else "□"
+
+
+@lru_cache  # warns once
+def _warn_of_missing_font() -> None:
+    names = ", ".join(name for name in _MORE_FONTS if name.startswith("Noto"))
+    warnings.warn(
+        f"pictures show □ for letters that no installed font has: install one of {names}",
+        stacklevel=2,
     )
 
 

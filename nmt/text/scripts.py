@@ -1,0 +1,71 @@
+"""How languages are written: the first subtag of their tags, and whether they have spaces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+UNKNOWN_LANGUAGE = "und"
+# Languages without spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese.
+_UNSPACED_LANGUAGES = frozenset(
+    "zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split()
+)
+# Letters of their scripts, as members of a character class.
+UNSPACED_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+# A character class of these letters and of the marks that Chinese and Japanese write with them.
+UNSPACED = f"[{UNSPACED_LETTERS}\u3000-\u303f\uff00-\uffef]"
+_UNSPACED_LETTER = re.compile(f"[{UNSPACED_LETTERS}]")
+_UNSPACED_CHARACTER = re.compile(UNSPACED)
+
+
+def primary_subtag(language: str) -> str:
+    """Return the first subtag of a BCP 47 tag in lower case: ``zh`` of ``zh-Hant`` or ``zh_TW``."""
+    return language.replace("_", "-").partition("-")[0].lower()
+
+
+def has_capital_nouns(language: str) -> bool:
+    """Whether a language, a BCP 47 tag, writes its nouns with a capital."""
+    return primary_subtag(language) in ("de", "deu", "ger", "nds", "lb")
+
+
+def is_unspaced_letter(character: str) -> bool:
+    """Whether a character is a letter of a script without spaces between words."""
+    return _UNSPACED_LETTER.match(character) is not None
+
+
+def is_spaced_alnum(character: str) -> bool:
+    """Whether a character is a letter or digit that a space separates from the next word."""
+    return character.isalnum() and not is_unspaced_letter(character)
+
+
+def needs_space(left: str, right: str, language: str) -> bool:
+    """Whether a space belongs between two texts of a language.
+
+    Args:
+        left: not empty.
+        right: not empty.
+        language: BCP 47 tag. If it is unknown, the characters around the joint decide.
+    """
+    before, after = left[-1], right[0]
+    code = primary_subtag(language)
+    if code == UNKNOWN_LANGUAGE:
+        return not _UNSPACED_CHARACTER.match(before) and not _UNSPACED_CHARACTER.match(after)
+    # Foreign words are separated by spaces in every language.
+    return code not in _UNSPACED_LANGUAGES or (before.isascii() and after.isascii())
+
+
+def join_sentences(sentences: Iterable[str], language: str = UNKNOWN_LANGUAGE) -> str:
+    """Return sentences in one line, with spaces between them if the language has spaces.
+
+    Args:
+        sentences: without white space around them; empty ones are left out.
+        language: BCP 47 tag, see `needs_space`.
+    """
+    joined = ""
+    for sentence in filter(None, sentences):
+        space = " " if joined and needs_space(joined, sentence, language) else ""
+        joined += space + sentence
+    return joined

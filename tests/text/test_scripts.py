@@ -1,0 +1,57 @@
+"""Scripts without spaces are told from others, and their texts joined without any."""
+
+from __future__ import annotations
+
+import pytest
+
+from nmt.text.scripts import (
+    has_capital_nouns,
+    is_spaced_alnum,
+    is_unspaced_letter,
+    join_sentences,
+    primary_subtag,
+)
+
+
+@pytest.mark.parametrize("tag", ["zh", "zh-Hant-TW", "zh_CN", "ZH"])
+def test_the_first_subtag_is_in_lower_case(tag: str) -> None:
+    assert primary_subtag(tag) == "zh"
+
+
+@pytest.mark.parametrize("letter", [*"你々のカーไລខမ", "\U00020000"])
+def test_letters_of_scripts_without_spaces(letter: str) -> None:
+    assert is_unspaced_letter(letter)
+    assert not is_spaced_alnum(letter)
+
+
+@pytest.mark.parametrize("letter", [*"aß한عйन3"])
+def test_letters_and_digits_of_scripts_with_spaces(letter: str) -> None:
+    assert not is_unspaced_letter(letter)
+    assert is_spaced_alnum(letter)
+
+
+@pytest.mark.parametrize("character", [*"。、「.!؟ ", ""])
+def test_marks_are_no_letters(character: str) -> None:
+    assert not is_unspaced_letter(character)
+    assert not is_spaced_alnum(character)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "language", "joined"),
+    [
+        (["你饿吗？", "", "饿。"], "zh", "你饿吗？饿。"),
+        (["お元気ですか。", "はい。"], "und", "お元気ですか。はい。"),
+        (["كيف حالك؟", "بخير."], "ar", "كيف حالك؟ بخير."),
+        (["Hallo.", "Ja."], "und", "Hallo. Ja."),
+        ([], "zh", ""),
+    ],
+)
+def test_sentences_are_joined_as_the_language_is_written(
+    sentences: list[str], language: str, joined: str
+) -> None:
+    assert join_sentences(sentences, language) == joined
+
+
+def test_german_nouns_have_capitals() -> None:
+    assert has_capital_nouns("de-AT")
+    assert not has_capital_nouns("en")
