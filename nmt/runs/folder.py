@@ -141,7 +141,7 @@ class RunFolder:
         Raises:
             UserError: the file is damaged.
         """
-        return self._read_record(COMPONENTS_FILE)
+        return _read_json(self.path / COMPONENTS_FILE)
 
     def write_corpus_record(self, record: dict[str, Any]) -> None:
         """Write what identifies the run's corpus, with the checksum of the tokenizer's file."""
@@ -157,15 +157,7 @@ class RunFolder:
         Raises:
             UserError: the file is damaged.
         """
-        return self._read_record(CORPUS_FILE)
-
-    def _read_record(self, name: str) -> dict[str, Any]:
-        """Return the content of a JSON file; empty if it does not exist."""
-        path = self.path / name
-        if not path.is_file():
-            return {}
-        with _report_damage(path):
-            return dict(json.loads(path.read_text(encoding="utf-8")))
+        return _read_json(self.path / CORPUS_FILE)
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
         """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
@@ -252,6 +244,14 @@ class RunFolder:
         model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
         set_weights(model, arrays, path)
         return model
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if it does not exist."""
+    if not path.is_file():
+        return {}
+    with _report_damage(path):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 @contextmanager

@@ -67,16 +67,7 @@ def make_trainer(
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
-    session = Session(
-        folder,
-        fitted,
-        model,
-        step,
-        process_group,
-        console,
-        components=components,
-        callbacks=callbacks,
-    )
+    session = Session(folder, fitted, model, step, process_group, console, components, callbacks)
     trainer = Trainer(
         session,
         stages=stages,

@@ -181,6 +181,8 @@ def train(
             session, trainer = make_trainer(
                 resolved, corpus, folder, process_group, console, components, callbacks
             )
+            for callback in callbacks:
+                callback.on_start(session)
             is_complete = trainer.train()
         tests = _score(session, corpus) if is_complete and not session.position.behind else {}
     run = Run(

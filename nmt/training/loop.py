@@ -95,8 +95,6 @@ class Trainer:
         guard, coordinator, evaluations = self._guard, self._coordinator, self._evaluations
         window, display = self._window, Display(session.console, position.step)
         with coordinator.receive_stop_signals(), freeze_garbage(), self._prefetcher, display:
-            for callback in session.callbacks:
-                callback.on_start(session)
             coordinator.exchange_clock_and_stop()
             while not self._is_over():
                 # Where memory runs out, this shrinks the micro-batches and the loop tries again.

@@ -28,9 +28,9 @@ class Session:
         train_step: its compiled update.
         process_group: the processes and devices that share an update; one process writes.
         console: takes messages.
-        position: where the run stands.
         components: replace what the configuration would build.
         callbacks: called by the training loop.
+        position: where the run stands.
         stop_requested: whether a callback of this process called `stop`.
     """
 
@@ -40,9 +40,9 @@ class Session:
     train_step: TrainStep
     process_group: ProcessGroup
     console: Console
-    position: Position = field(default_factory=Position)
     components: Components = AS_CONFIGURED
     callbacks: Sequence[Callback] = ()
+    position: Position = field(default_factory=Position)
     stop_requested: bool = False
 
     @property
