@@ -170,8 +170,7 @@ def train(
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
     report_devices(process_group.local_replicas, console.print)
-    with contextlib.ExitStack() as resources:
-        resources.enter_context(process_group.fail_together())
+    with process_group.fail_together(), contextlib.ExitStack() as resources:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices

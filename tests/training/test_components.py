@@ -30,6 +30,8 @@ def weights(run: Run) -> dict[str, np.ndarray]:
 
 def assert_same_weights(first: Run, second: Run, tolerance: float = 1e-5) -> None:
     for name, array in weights(first).items():
+        if tolerance and name.endswith("key/bias"):
+            continue  # its gradient is 0 but for rounding, which Adam enlarges
         np.testing.assert_allclose(weights(second)[name], array, atol=tolerance, err_msg=name)
 
 
@@ -61,9 +63,11 @@ def test_a_run_resumes_with_its_components_and_with_no_others(kept: Workshop) ->
     whole = kept.train(*FEW, optimizer=lion())
     half = kept.train(*FEW, "training.max_steps=2", optimizer=lion())
     resume = f"training.resume={half.path}"
-    with pytest.raises(UserError, match="trained with optimizer=Lion: .* pass optimizer=Lion in"):
+    with pytest.raises(UserError, match=r"trained with optimizer=Lion: .* pass optimizer=Lion in"):
         kept.train(resume, "training.max_steps=4")
-    with pytest.raises(UserError, match="with loss=as configured: .* leave out loss=cross_entropy"):
+    with pytest.raises(
+        UserError, match=r"with loss=as configured: .* leave out loss=cross_entropy"
+    ):
         kept.train(resume, "training.max_steps=4", optimizer=lion(), loss=cross_entropy)
     resumed = kept.train(resume, "training.max_steps=4", optimizer=lion())
     assert_same_weights(whole, resumed, tolerance=0)

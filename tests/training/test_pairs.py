@@ -32,7 +32,7 @@ def without_corpus(overrides: list[str]) -> list[str]:
 
 def test_pairs_train_what_their_file_trains(kept: Workshop) -> None:
     from_file = kept.train(*FEW)
-    settings = without_corpus(kept.overrides) + ["data.dev=16", "data.test=16"]
+    settings = [*without_corpus(kept.overrides), "data.dev=16", "data.test=16"]
 
     def fit(*overrides: str, **arguments: Any) -> Any:
         from rich.console import Console
