@@ -19,13 +19,18 @@ share_gpu_memory()  # here, for every command and for the library
 
 if TYPE_CHECKING:
     from nmt.inference.translator import Translator
+    from nmt.training.callbacks import Callback
     from nmt.training.job import fit
 
-__all__ = ["Translator", "fit"]
+__all__ = ["Callback", "Translator", "fit"]
 
 
 def __getattr__(name: str) -> Any:
     """Import heavy modules on first use."""
+    if name == "Callback":
+        from nmt.training.callbacks import Callback
+
+        return Callback
     if name == "Translator":
         from nmt.inference.translator import Translator
 

@@ -20,6 +20,7 @@ DOCUMENTS = [
 ]
 ATTENTION = ROOT / "docs" / "attention.md"
 LAYERS = ROOT / "docs" / "layers.md"
+PYTHON = ROOT / "docs" / "python.md"
 NOTEBOOK = ROOT / "docs" / "attention.ipynb"
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -139,6 +140,13 @@ def run_code(document: Path) -> dict[str, Any]:
 @pytest.mark.backend
 def test_the_code_on_layers_prints_what_the_text_says() -> None:
     run_code(LAYERS)
+
+
+def test_the_code_on_python_prints_what_the_text_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # which gets its runs
+    run_code(PYTHON)
 
 
 @pytest.mark.backend

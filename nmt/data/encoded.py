@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nmt.data.caching import cached_folder, digest_texts, save_array
@@ -122,7 +123,7 @@ def load_encoded(pairs: Sequence[Pair], tokenizer: Tokenizer, cache: Path) -> En
             TextColumn("pairs"),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, transient=True) as progress:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("", total=len(pairs))
             for start in range(0, len(pairs), _CHUNK):
                 chunk = pairs[start : start + _CHUNK]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
+    from nmt.model.blocks import DecoderBlock, EncoderBlock
+    from nmt.model.layers import TokenEmbedding
     from nmt.model.recurrent import Recurrent
     from nmt.model.sizes import AttentionSizes, RecurrentSizes, Sizes
     from nmt.model.transformer import Transformer
@@ -23,10 +25,13 @@ __all__ = [
     "AttentionSizes",
     "CausalSelfAttention",
     "CrossAttention",
+    "DecoderBlock",
+    "EncoderBlock",
     "Recurrent",
     "RecurrentSizes",
     "SelfAttention",
     "Sizes",
+    "TokenEmbedding",
     "Transformer",
 ]
 
@@ -34,10 +39,13 @@ _MODULES = {
     "AttentionSizes": "sizes",
     "CausalSelfAttention": "attention_roles",
     "CrossAttention": "attention_roles",
+    "DecoderBlock": "blocks",
+    "EncoderBlock": "blocks",
     "Recurrent": "recurrent",
     "RecurrentSizes": "sizes",
     "SelfAttention": "attention_roles",
     "Sizes": "sizes",
+    "TokenEmbedding": "layers",
     "Transformer": "transformer",
 }
 

@@ -9,9 +9,9 @@ from keras import ops
 
 from nmt.model.attention import KeyValues
 from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
-from nmt.model.dropout import dropout, fold
+from nmt.model.dropout import dropout, fold, resolve_key
 from nmt.model.layers import Dense, SizedLayer
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import BLOCK_DEFAULTS, BlockSizes
 
 Tensor = Any
 
@@ -24,14 +24,16 @@ class FeedForward(SizedLayer):
     2021, section 4) have two matrices; "swiglu" (Shazeer 2020) multiplies by a gate and has three.
     """
 
-    sizes: Sizes
+    sizes_class = BlockSizes
+    default_sizes = BLOCK_DEFAULTS
+    sizes: BlockSizes
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        is_gated = sizes.activation == "swiglu"
-        self.gate = self._projection("gate", sizes.ffn_width) if is_gated else None
-        self.inner = self._projection("inner", sizes.ffn_width)
-        self.outer = self._projection("outer", sizes.d_model)
+        is_gated = self.sizes.activation == "swiglu"
+        self.gate = self._projection("gate", self.sizes.ffn_width) if is_gated else None
+        self.inner = self._projection("inner", self.sizes.ffn_width)
+        self.outer = self._projection("outer", self.sizes.d_model)
 
     def _projection(self, name: str, width: int) -> keras.layers.Layer:
         return Dense(width, name=name, dtype=self.dtype_policy)
@@ -63,13 +65,34 @@ class _Block(SizedLayer):
 
     Branch n draws its dropout from the keys of layer indices 2 n and 2 n + 1: feed-forward 0 and
     1, the first attention 2 and 3, the second 4 and 5.
+
+    Args:
+        sizes: set where the block belongs to a model; dropout is then on when a key is given. None:
+            a standalone block, whose sizes (the fields of `BlockSizes`) are keywords and whose
+            dropout Keras's ``training`` switches on.
+        seed: seed of a standalone block's dropout.
+        **kwargs: the sizes of a standalone block, and the arguments of every Keras layer.
+
+    Raises:
+        TypeError: a size is missing or not passed by keyword.
+        ValueError: see `BlockSizes`.
     """
 
-    sizes: Sizes
+    sizes_class = BlockSizes
+    default_sizes = BLOCK_DEFAULTS
+    sizes: BlockSizes
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    def __init__(
+        self, sizes: BlockSizes | None = None, *, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(sizes, **kwargs)
-        self.feed_forward = FeedForward(sizes, name="feed_forward", dtype=self.dtype_policy)
+        self.supports_masking = True
+        self.seed = seed
+        rates = (self.sizes.dropout, self.sizes.attention_dropout, self.sizes.ffn_dropout)
+        self.generator = None
+        if sizes is None and any(rates):
+            self.generator = keras.random.SeedGenerator(seed)
+        self.feed_forward = FeedForward(self.sizes, name="feed_forward", dtype=self.dtype_policy)
         self.feed_forward_norm = self._normalization("feed_forward_norm")
 
     def _normalization(self, name: str) -> keras.layers.Layer:
@@ -77,11 +100,23 @@ class _Block(SizedLayer):
             epsilon=self.sizes.norm_epsilon, name=name, dtype=self.dtype_policy
         )
 
-    def build(self, *input_shapes: Any, **named_shapes: Any) -> None:
+    def build(self, x_shape: Any = None, *other_shapes: Any, **named_shapes: Any) -> None:
         """Create the weights of every layer; their shapes depend on the sizes only."""
         for layer in self._flatten_layers(include_self=False, recursive=False):
             layer.build((None, None, self.sizes.d_model))
         self.built = True
+
+    def compute_output_shape(self, x_shape: Any, *other_shapes: Any, **named_shapes: Any) -> Any:
+        """Return the shape of ``x``."""
+        return x_shape
+
+    def compute_output_spec(self, *tensors: Any, **arguments: Any) -> Any:
+        """Return symbolic outputs, the weights included where they are requested."""
+        return keras.Operation.compute_output_spec(self, *tensors, **arguments)  # by tracing `call`
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that rebuild the block."""
+        return super().get_config() | {"seed": self.seed}
 
     def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
         """Return the input of a residual branch."""
@@ -125,10 +160,10 @@ class _Block(SizedLayer):
 class EncoderBlock(_Block):
     """Self-attention and feed-forward, each in a residual branch."""
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
         self.attention = SelfAttention(
-            sizes.self_attention, name="self_attention", dtype=self.dtype_policy
+            self.sizes.self_attention, name="self_attention", dtype=self.dtype_policy
         )
         self.attention_norm = self._normalization("self_attention_norm")
 
@@ -139,8 +174,16 @@ class EncoderBlock(_Block):
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
         distance_bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return (x [B, S, D], weights [B, H, S, S] or None)."""
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Encode ``x`` [B, S, D]; the arguments are those of `SelfAttention.call`.
+
+        Returns:
+            The output [B, S, D]; with ``return_weights``, (output, weights float32 [B, H, S, S]).
+        """
+        dropout_key = resolve_key(dropout_key, self.generator, training)
         x, weights = self._attend(
             self.attention,
             self.attention_norm,
@@ -150,22 +193,25 @@ class EncoderBlock(_Block):
             attention_mask=attention_mask,
             return_weights=return_weights,
             distance_bias=distance_bias,
+            mask=x_mask if mask is None else mask,
         )
-        return self._feed_forward(x, dropout_key), weights
+        x = self._feed_forward(x, dropout_key)
+        return (x, weights) if return_weights else x
 
 
 @keras.saving.register_keras_serializable("nmt")
 class DecoderBlock(_Block):
     """Causal self-attention, cross-attention and feed-forward, each in a residual branch."""
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: BlockSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
         self.self_attention = CausalSelfAttention(
-            sizes.self_attention, name="causal_self_attention", dtype=self.dtype_policy
+            self.sizes.self_attention, name="causal_self_attention", dtype=self.dtype_policy
         )
+        self.self_attention.standalone = sizes is None  # adds causality to any mask
         self.self_attention_norm = self._normalization("causal_self_attention_norm")
         self.cross_attention = CrossAttention(
-            sizes.cross_attention, name="cross_attention", dtype=self.dtype_policy
+            self.sizes.cross_attention, name="cross_attention", dtype=self.dtype_policy
         )
         self.cross_attention_norm = self._normalization("cross_attention_norm")
 
@@ -174,12 +220,33 @@ class DecoderBlock(_Block):
         x: Tensor,
         memory: Tensor,
         attention_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
+        cross_mask: Tensor | None = None,
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
         distance_bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return (x [B, T, D], self weights [B, H, T, T] or None, cross weights or None)."""
+        x_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Decode ``x`` [B, T, D]; more arguments are those of `CausalSelfAttention.call`.
+
+        Args:
+            x: [B, T, D].
+            memory: [B, S, D], the encoder's output.
+            attention_mask: of self-attention; a standalone block adds causality to it.
+            cross_mask: of cross-attention: bool, broadcastable to [B, H, T, S], or [B, T, S].
+            dropout_key: see `nmt.model.dropout`; None: no dropout.
+            return_weights: whether to return the weights too.
+            distance_bias: of self-attention.
+            x_mask: bool [B, T], False for padding: as Keras passes it from layer to layer.
+            memory_mask: the same, [B, S].
+            training: of a standalone block: switches its dropout on.
+
+        Returns:
+            The output [B, T, D]; with ``return_weights``, (output, weights of self-attention
+            float32 [B, H, T, T], weights of cross-attention [B, H, T, S]).
+        """
+        dropout_key = resolve_key(dropout_key, self.generator, training)
         x, self_weights = self._attend(
             self.self_attention,
             self.self_attention_norm,
@@ -189,6 +256,7 @@ class DecoderBlock(_Block):
             attention_mask=attention_mask,
             return_weights=return_weights,
             distance_bias=distance_bias,
+            mask=x_mask,
         )
         x, cross_weights = self._attend(
             self.cross_attention,
@@ -197,10 +265,12 @@ class DecoderBlock(_Block):
             memory,
             key=dropout_key,
             index=4,
-            attention_mask=memory_mask,
+            attention_mask=cross_mask,
             return_weights=return_weights,
+            memory_mask=memory_mask,
         )
-        return self._feed_forward(x, dropout_key), self_weights, cross_weights
+        x = self._feed_forward(x, dropout_key)
+        return (x, self_weights, cross_weights) if return_weights else x
 
     def step(
         self,

@@ -57,11 +57,11 @@ class EncoderDecoder(SizedLayer, keras.Model):
 
     built: bool
 
-    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+    def __init__(self, sizes: Any = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        self.vocabulary_size = sizes.vocabulary_size
-        self.max_length = sizes.max_length
-        rates = (getattr(sizes, name, 0.0) for name in _RATES)
+        self.vocabulary_size = self.sizes.vocabulary_size
+        self.max_length = self.sizes.max_length
+        rates = (getattr(self.sizes, name, 0.0) for name in _RATES)
         self.generator = keras.random.SeedGenerator(_peek_seed()) if any(rates) else None
 
     def build(self, *input_shapes: Any) -> None:

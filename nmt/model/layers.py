@@ -9,30 +9,45 @@ import keras
 from keras import ops
 
 from nmt.model.mixed import multiply_to_float32
-from nmt.model.sizes import RecurrentSizes, Sizes
+from nmt.model.sizes import BlockSizes, RecurrentSizes, Sizes
 
 Tensor = Any
 
 
 class SizedLayer(keras.layers.Layer):
-    """A layer built from a sizes object, whose fields are its configuration."""
+    """A layer built from a sizes object, whose fields are its configuration.
 
-    sizes_class: ClassVar[type[Sizes] | type[RecurrentSizes]] = Sizes
+    Args:
+        sizes: an instance of ``sizes_class``; None: its fields are keywords, and those of
+            ``default_sizes`` may be left out.
+        **kwargs: these fields, and the arguments of every Keras layer.
+
+    Raises:
+        TypeError: a size is missing or not passed by keyword.
+        ValueError: see ``sizes_class``.
+    """
+
+    sizes_class: ClassVar[type[BlockSizes] | type[RecurrentSizes]] = Sizes
+    default_sizes: ClassVar[dict[str, Any]] = {}
     sizes: Any
 
-    def __init__(self, sizes: Any, **kwargs: Any) -> None:
+    def __init__(self, sizes: Any = None, **kwargs: Any) -> None:
+        if sizes is None:
+            sizes, kwargs = self.sizes_class.split_config(self.default_sizes | kwargs)
+        if not isinstance(sizes, self.sizes_class):
+            raise TypeError(f"sizes must be passed by keyword, such as d_model={sizes!r}")
         super().__init__(**kwargs)
         self.sizes = sizes
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that rebuild the layer."""
-        return super().get_config() | dataclasses.asdict(self.sizes)
+        names = [field.name for field in dataclasses.fields(self.sizes_class)]
+        return super().get_config() | {name: getattr(self.sizes, name) for name in names}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
         """Rebuild the layer."""
-        sizes, layer_config = cls.sizes_class.split_config(config)
-        return cls(sizes, **layer_config)
+        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("nmt")
@@ -72,8 +87,8 @@ class TokenEmbedding(keras.layers.Layer):
         self.output_bias = output_bias
         self.bias: Any = None
 
-    def build(self, *input_shapes: Any) -> None:
-        """Create the table."""
+    def build(self, ids_shape: Any = None) -> None:
+        """Create the table; its shape does not depend on the input."""
         self.table = self.add_weight(
             shape=(self.vocabulary_size, self.d_model),
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
@@ -84,6 +99,10 @@ class TokenEmbedding(keras.layers.Layer):
                 shape=(self.vocabulary_size,), initializer="zeros", name="bias"
             )
         self.built = True
+
+    def compute_output_shape(self, ids_shape: Any) -> Any:
+        """[B, L] -> [B, L, D]; models build all their layers with a third axis."""
+        return (*ids_shape[:2], self.d_model)
 
     def call(self, ids: Tensor) -> Tensor:
         """Return the rows of ``ids``, times sqrt(D): [B, L] -> [B, L, D]."""

@@ -45,7 +45,7 @@ class PositionEmbedding(keras.layers.Layer):
         self.max_length = max_length
         self.d_model = d_model
 
-    def build(self, *input_shapes: Any) -> None:
+    def build(self, positions_shape: Any = None) -> None:
         """Create the table, which is a weight only if it is learned."""
         if self.kind == "learned":
             self.table = self.add_weight(
@@ -57,6 +57,10 @@ class PositionEmbedding(keras.layers.Layer):
             halves = self.kind == "sinusoidal_halves"
             self.table = sinusoids(self.max_length, self.d_model, halves=halves)
         self.built = True
+
+    def compute_output_shape(self, positions_shape: Any) -> Any:
+        """[B, L] -> [B, L, D]; models build all their layers with a third axis."""
+        return (*positions_shape[:2], self.d_model)
 
     def call(self, positions: Tensor) -> Tensor:
         """[B, L] -> [B, L, D]."""

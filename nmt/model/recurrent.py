@@ -79,9 +79,10 @@ class Recurrent(EncoderDecoder):
     attention_kinds = (CROSS,)
     sizes: RecurrentSizes
 
-    def __init__(self, sizes: RecurrentSizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: RecurrentSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        policy, width = self.dtype_policy, sizes.state_width
+        sizes, policy = self.sizes, self.dtype_policy
+        width = sizes.state_width
         self.embedding = TokenEmbedding(
             sizes.vocabulary_size, sizes.d_model, name="embedding", dtype=policy
         )

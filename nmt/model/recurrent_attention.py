@@ -99,8 +99,9 @@ class Reading(SizedLayer):
     sizes_class = RecurrentSizes
     sizes: RecurrentSizes
 
-    def __init__(self, sizes: RecurrentSizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: RecurrentSizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
+        sizes = self.sizes
         self.score: Score = AdditiveScore if sizes.attention == "additive" else DotProductScore
         self.query: Any = None
         self.key: Any = None

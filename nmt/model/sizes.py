@@ -19,6 +19,18 @@ CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general", "cross")
 RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # as in T5
 NORM_EPSILON = 1e-6  # default of all normalisation layers
+# What blocks and transformers constructed by keywords use where nothing is given. `Sizes` requires
+# these fields, so that no key of a configuration is lost on the way to a layer.
+BLOCK_DEFAULTS = {
+    "norm": "pre",
+    "positions": "sinusoidal",
+    "activation": "relu",
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "ffn_dropout": 0.0,
+    "attention_kernel": "explicit",
+}
+TRANSFORMER_DEFAULTS = BLOCK_DEFAULTS | {"max_length": 256, "remat": False}
 
 
 class _Sizes:
@@ -109,14 +121,13 @@ class AttentionSizes(_Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes(_Sizes):
-    """The sizes of a transformer.
+class BlockSizes(_Sizes):
+    """The sizes of a block of a transformer.
 
     Raises:
         ValueError: an unsupported choice; see also `AttentionSizes`.
     """
 
-    vocabulary_size: int  # V, shared by source and target; embeddings and output are tied
     d_model: int  # D
     num_heads: int  # H
     heads: str = "split"  # this and the next four: see `AttentionSizes`
@@ -125,19 +136,15 @@ class Sizes(_Sizes):
     attention_output: bool = True  # whether there is an output projection
     qk_norm: bool = False  # normalise queries and keys
     ffn_width: int  # F
-    encoder_layers: int  # number of encoder blocks
-    decoder_layers: int  # number of decoder blocks
     norm: str  # "pre" or "post" (as in the paper)
     norm_epsilon: float = NORM_EPSILON  # added to the variance in layer normalisation
-    positions: str  # one of `POSITIONS`, see `nmt.model.positions`
+    # One of `POSITIONS`, see `nmt.model.positions`; only "rotary" changes a block
+    positions: str
     activation: str  # one of `ACTIVATIONS`, see `nmt.model.blocks.FeedForward`
-    output_bias: bool = False  # whether the logits have a bias [V]
-    dropout: float  # rate on embeddings and residual branches
+    dropout: float  # rate on residual branches, and on the embeddings of a model
     attention_dropout: float  # rate on attention weights
     ffn_dropout: float  # rate inside the feed-forward block
-    max_length: int  # longest sequence in tokens, source or target
     attention_kernel: str  # "explicit", "fused" or "chunked"
-    remat: bool  # recompute each block in the backward pass instead of keeping its activations
 
     def __post_init__(self) -> None:
         _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
@@ -147,13 +154,6 @@ class Sizes(_Sizes):
     def hidden_width(self) -> int:
         """D, the width of the layers' inputs and outputs."""
         return self.d_model
-
-    @property
-    def costs(self) -> Costs:
-        """The costs of such a model: parameters, arithmetic, memory."""
-        from nmt.model.transformer_costs import TransformerCosts
-
-        return TransformerCosts(self)
 
     @property
     def cross_attention(self) -> AttentionSizes:
@@ -174,6 +174,29 @@ class Sizes(_Sizes):
     def self_attention(self) -> AttentionSizes:
         """The sizes of self-attention, which is the only kind that rotary positions act on."""
         return dataclasses.replace(self.cross_attention, rotary=self.positions == "rotary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes(BlockSizes):
+    """The sizes of a transformer.
+
+    Raises:
+        ValueError: an unsupported choice; see also `AttentionSizes`.
+    """
+
+    vocabulary_size: int  # V, shared by source and target; embeddings and output are tied
+    encoder_layers: int  # number of encoder blocks
+    decoder_layers: int  # number of decoder blocks
+    output_bias: bool = False  # whether the logits have a bias [V]
+    max_length: int  # longest sequence in tokens, source or target
+    remat: bool  # recompute each block in the backward pass instead of keeping its activations
+
+    @property
+    def costs(self) -> Costs:
+        """The costs of such a model: parameters, arithmetic, memory."""
+        from nmt.model.transformer_costs import TransformerCosts
+
+        return TransformerCosts(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from nmt.model.layers import TokenEmbedding
 from nmt.model.masks import SegmentMask, ancestor_mask, causal_mask, segment_mask
 from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.positions import EMBEDDED, PositionEmbedding, list_distances, make_bias, rotate
-from nmt.model.sizes import Sizes
+from nmt.model.sizes import TRANSFORMER_DEFAULTS, Sizes
 from nmt.model.transformer_state import TransformerState
 
 Tensor = Any
@@ -54,9 +54,14 @@ def _distance_bias(bias: keras.layers.Layer | None, x: Tensor) -> Tensor | None:
 def _run_block(
     block: keras.layers.Layer, *tensors: Tensor, remat: bool, **arguments: Any
 ) -> tuple[Any, ...]:
-    """Call a block; with ``remat``, the backward pass recomputes its activations."""
-    if not remat or arguments["return_weights"]:
+    """Call a block: (output, its weights if they are requested).
+
+    With ``remat``, the backward pass recomputes its activations.
+    """
+    if arguments["return_weights"]:
         return block(*tensors, **arguments)
+    if not remat:
+        return (block(*tensors, **arguments),)
     # A rematerialised function takes and returns tensors only; it closes over everything else. On
     # TensorFlow, closed-over tensors get no gradients, so a learned bias must be an argument.
     bias = arguments.pop("distance_bias")
@@ -65,22 +70,35 @@ def _run_block(
 
     def run(*inputs: Tensor) -> Tensor:
         bias = inputs[count] if biases else None
-        return block(*inputs[:count], distance_bias=bias, **arguments)[0]
+        return block(*inputs[:count], distance_bias=bias, **arguments)
 
-    x = keras.remat(run)(*tensors, *biases)
-    return (x, None) if isinstance(block, EncoderBlock) else (x, None, None)
+    return (keras.remat(run)(*tensors, *biases),)
 
 
 @keras.saving.register_keras_serializable("nmt")
 class Transformer(EncoderDecoder):
-    """Token ids in, next-token logits out: a `nmt.model.contract.Model`."""
+    """Token ids in, next-token logits out: a `nmt.model.contract.Model`.
 
+    >>> model = Transformer(vocabulary_size=8000, d_model=256, num_heads=4, ffn_width=1024,
+    ...                     encoder_layers=3, decoder_layers=3, dropout=0.1)
+
+    Args:
+        sizes: its sizes; None: the fields of `Sizes` are keywords, and those of
+            `TRANSFORMER_DEFAULTS` may be left out.
+        **kwargs: these fields, and the arguments of every Keras model.
+
+    Raises:
+        TypeError: a size is missing or not passed by keyword.
+        ValueError: see `Sizes`.
+    """
+
+    default_sizes = TRANSFORMER_DEFAULTS
     attention_kinds = (ENCODER, DECODER, CROSS)
     sizes: Sizes
 
-    def __init__(self, sizes: Sizes, **kwargs: Any) -> None:
+    def __init__(self, sizes: Sizes | None = None, **kwargs: Any) -> None:
         super().__init__(sizes, **kwargs)
-        policy = self.dtype_policy
+        sizes, policy = self.sizes, self.dtype_policy
         self.embedding = TokenEmbedding(
             sizes.vocabulary_size,
             sizes.d_model,
@@ -160,7 +178,7 @@ class Transformer(EncoderDecoder):
         layer_weights = []
         bias = _distance_bias(self.encoder_bias, x)
         for index, block in enumerate(self.encoder_blocks, start=1):
-            x, weights = _run_block(
+            x, *weights = _run_block(
                 block,
                 x,
                 remat=self.sizes.remat,
@@ -169,8 +187,7 @@ class Transformer(EncoderDecoder):
                 return_weights=return_weights,
                 distance_bias=bias,
             )
-            if return_weights:
-                layer_weights.append(weights)
+            layer_weights += weights
         if self.encoder_norm is not None:
             x = self.encoder_norm(x)
         return x, layer_weights
@@ -213,7 +230,7 @@ class Transformer(EncoderDecoder):
                 memory,
                 remat=self.sizes.remat,
                 attention_mask=mask,
-                memory_mask=memory_mask,
+                cross_mask=memory_mask,
                 dropout_key=fold(dropout_key, index),
                 return_weights=return_weights,
                 distance_bias=bias,

@@ -2,6 +2,7 @@
 
 config.yaml       the full resolved configuration
 corpus.json       counts and digests of the splits, checksum of the tokenizer
+components.json   names of the objects that replaced what is configured, if there are any
 tokenizer.*       the tokenizer
 checkpoints/      step_*.npz (the last few, complete), best.npz (weights only), start.npz (weights
                   that are not trained, if there are any)
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # imported in methods: a wrong path is reported before second
 
 CONFIG_FILE = "config.yaml"
 CORPUS_FILE = "corpus.json"
+COMPONENTS_FILE = "components.json"
 METRICS_FILE = "metrics.jsonl"
 TEST_SCORES_FILE = "evaluation_test.json"
 LATEST = "latest"
@@ -133,6 +135,14 @@ class RunFolder:
         write_inside(self.path, name, format_json(content))
         return self.path / name
 
+    def read_components(self) -> dict[str, str]:
+        """Return the names of the objects passed to `fit`; empty without any.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        return _read_json(self.path / COMPONENTS_FILE)
+
     def write_corpus_record(self, record: dict[str, Any]) -> None:
         """Write what identifies the run's corpus, with the checksum of the tokenizer's file."""
         from nmt.data.tokenizer import find_tokenizer_file
@@ -147,11 +157,7 @@ class RunFolder:
         Raises:
             UserError: the file is damaged.
         """
-        path = self.path / CORPUS_FILE
-        if not path.is_file():
-            return {}
-        with _report_damage(path):
-            return dict(json.loads(path.read_text(encoding="utf-8")))
+        return _read_json(self.path / CORPUS_FILE)
 
     def test_scores(self) -> dict[str, dict[str, float | None]]:
         """Return ``value`` and ``half_width`` of each score on the test split; empty without one.
@@ -238,6 +244,14 @@ class RunFolder:
         model = build_model(self.config, self.load_tokenizer().vocabulary_size, precision="float32")
         set_weights(model, arrays, path)
         return model
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if it does not exist."""
+    if not path.is_file():
+        return {}
+    with _report_damage(path):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 @contextmanager

@@ -20,6 +20,8 @@ from nmt.model.costs import count_training_flops_per_token
 from nmt.runs import building
 from nmt.runs.folder import RunFolder
 from nmt.training.adapting import initialize_weights
+from nmt.training.callbacks import Callback
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.fitting import make_step_that_fits
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
@@ -30,7 +32,13 @@ LONG_SHARE = 0.01  # share of the training pairs that are too long, from which a
 
 
 def make_trainer(
-    config: Config, corpus: Corpus, folder: RunFolder, process_group: ProcessGroup, console: Console
+    config: Config,
+    corpus: Corpus,
+    folder: RunFolder,
+    process_group: ProcessGroup,
+    console: Console,
+    components: Components = AS_CONFIGURED,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[Session, Trainer]:
     """Plan the batches, build the model, and print a summary of both.
 
@@ -43,7 +51,7 @@ def make_trainer(
     precision = config.training.precision
     model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
     initialize_weights(model, config, folder, tokenizer, console.print)
-    step, fitted = make_step_that_fits(model, config, stages, process_group)
+    step, fitted = make_step_that_fits(model, config, stages, process_group, components)
     if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
     summary = describe(fitted, stages, model)
@@ -59,7 +67,7 @@ def make_trainer(
             f"'training.row_lengths=[{longest},{2 * longest}]'"
         )
     console.print(f"run folder: {folder.path}")
-    session = Session(folder, fitted, model, step, process_group, console)
+    session = Session(folder, fitted, model, step, process_group, console, components, callbacks)
     trainer = Trainer(
         session,
         stages=stages,

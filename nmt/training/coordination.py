@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nmt.startup.signals import handle_stop_signals
-from nmt.training.position import Position
-from nmt.training.process_group import ProcessGroup
+from nmt.training.session import Session
 
 
 class Coordinator:
@@ -21,10 +20,11 @@ class Coordinator:
         stop_signal: number of the signal that some process was asked to stop by.
     """
 
-    def __init__(self, position: Position, process_group: ProcessGroup) -> None:
-        self._position = position
-        self._process_group = process_group
-        self._seconds = position.seconds  # the clock of this process
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._position = session.position
+        self._process_group = session.process_group
+        self._seconds = self._position.seconds  # the clock of this process
         self._last_tick = time.monotonic()
         self._received: int | None = None  # the signal that this process was asked to stop by
         self.stop_signal: int | None = None
@@ -57,7 +57,9 @@ class Coordinator:
 
     def exchange_clock_and_stop(self) -> None:
         """Exchange clocks and stop requests, without advancing the clock."""
-        messages = self._process_group.all_gather((self._seconds, self._received))
+        message = self._seconds, self._received, self._session.stop_requested
+        messages = self._process_group.all_gather(message)
         self._seconds = self._position.seconds = messages[0][0]
-        signals = [number for _, number in messages if number is not None]
+        signals = [number for _, number, _ in messages if number is not None]
         self.stop_signal = signals[0] if signals else None
+        self._position.stopped = any(requested for *_, requested in messages)

@@ -91,6 +91,8 @@ class Evaluations:
         self._saver.save()
         if is_best:
             self._saver.save_best()
+        for callback in session.callbacks:
+            callback.on_evaluation(position.step, evaluation)
         self._journal.show_in_tensorboard(position.step, evaluation)
         gc.collect()  # figures are reference cycles that hold their pixels
         self._evaluation_cost.end()

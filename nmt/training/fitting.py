@@ -21,6 +21,7 @@ from nmt.runs.building import make_sizes
 from nmt.startup.devices import gpus
 from nmt.startup.memory import available_memory
 from nmt.training import backend
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import TrainStep
 
@@ -35,7 +36,11 @@ FREE_SHARE = 0.1  # share of the available memory that stays free
 
 
 def make_step_that_fits(
-    model: Model, config: Config, stages: Sequence[BatchPlan], process_group: ProcessGroup
+    model: Model,
+    config: Config,
+    stages: Sequence[BatchPlan],
+    process_group: ProcessGroup,
+    components: Components = AS_CONFIGURED,
 ) -> tuple[TrainStep, Config]:
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
@@ -47,13 +52,16 @@ def make_step_that_fits(
         config: resolved, except for the micro-batches.
         stages: the batches of each stage; the longest rows are tried.
         process_group: the devices that share the update; its scope must be entered.
+        components: see `nmt.training.backend.make_step`.
 
     Raises:
         UserError: a single row does not fit.
     """
 
     def make(training: TrainingConfig) -> TrainStep:
-        return backend.make_step(model, training, seed=config.seed, process_group=process_group)
+        return backend.make_step(
+            model, training, seed=config.seed, process_group=process_group, components=components
+        )
 
     training = config.training
     if training.batch_tokens != AUTO:

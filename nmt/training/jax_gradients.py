@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,6 +28,7 @@ class Gradients:
         model: the model that is trained.
         groups: the groups that weights and gradients are joined into.
         config: micro-batches, label smoothing, word dropout.
+        loss: replaces the objective; None: cross-entropy.
         normalizer: a constant that keeps sums within the range of float16.
         uses_parallel_parts: whether a batch is computed in parts of its rows.
     """
@@ -37,12 +39,14 @@ class Gradients:
         groups: WeightGroups,
         config: TrainingConfig,
         *,
+        loss: Callable[[Any, Any], Any] | None,
         normalizer: float,
         uses_parallel_parts: bool,
     ) -> None:
         self._model = model
         self._groups = groups
         self._config = config
+        self._loss = loss
         self._normalizer = normalizer
         self._uses_parallel_parts = uses_parallel_parts
         frozen = [weight for weight in model.named_weights().values() if not weight.trainable]
@@ -62,7 +66,10 @@ class Gradients:
 
         def compute_objective(weights: Arrays, batch: Any, key: Any) -> Any:
             inputs = hide_words(batch, self._config.word_dropout, key)
-            loss = self._loss(weights, frozen, inputs, key, self._config.label_smoothing)
+            smoothing = self._config.label_smoothing
+            loss = self._compute_loss(
+                weights, frozen, inputs, key=key, label_smoothing=smoothing, loss=self._loss
+            )
             # About the mean loss: gradients of a sum over a batch overflow float16.
             return loss.objective / self._normalizer * scale, (loss.nll, loss.tokens)
 
@@ -95,12 +102,13 @@ class Gradients:
 
     def sum_nll(self, weights: Arrays, frozen: Arrays, batch: Any) -> tuple[Any, Any]:
         """Return nll and tokens of a batch, without dropout and gradients."""
-        loss = self._loss(self._groups.split(weights), frozen, batch, None, 0.0)
+        loss = self._compute_loss(self._groups.split(weights), frozen, batch)
         return loss.nll, loss.tokens
 
-    def _loss(
-        self, weights: Arrays, frozen: Arrays, batch: Any, key: Any, label_smoothing: float
+    def _compute_loss(
+        self, weights: Arrays, frozen: Arrays, batch: Any, **arguments: Any
     ) -> TokenLoss:
+        """Return `compute_loss` of the model with these weights."""
         values = zip(self._variables, [*weights, *frozen], strict=True)
         with keras.StatelessScope(state_mapping=values):
-            return compute_loss(self._model, batch, key=key, label_smoothing=label_smoothing)
+            return compute_loss(self._model, batch, **arguments)

@@ -22,6 +22,7 @@ from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import encode_share
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.jax_devices import Devices
 from nmt.training.jax_gradients import Arrays, Gradients
 from nmt.training.optimizer import (
@@ -56,16 +57,20 @@ class JaxStep:
         *,
         seed: int,
         process_group: ProcessGroup | None = None,
+        components: Components = AS_CONFIGURED,
     ) -> None:
         self._model = model
         self._process_group = process_group or ProcessGroup()
         self._devices = Devices(self._process_group)
         self._seed = jnp.uint32(seed & 0xFFFFFFFF)
-        self._optimizer = make_optimizer(config)
+        self._loss = components.loss
+        self._optimizer = make_optimizer(config, components.optimizer)
         self._scales_loss = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._inner = self._optimizer.inner_optimizer if self._scales_loss else self._optimizer
         self._weights = list(model.trained_weights().values())
-        self._groups = WeightGroups(self._weights, config.optimizer)
+        self._groups = WeightGroups(
+            self._weights, config.optimizer if components.optimizer is None else None
+        )
         joined = self._groups.make_variables(self._weights)
         self._optimizer.build(joined)
         self._slots = self._optimizer.variables
@@ -97,6 +102,7 @@ class JaxStep:
             self._model,
             self._groups,
             config,
+            loss=self._loss,
             normalizer=self._normalizer,
             uses_parallel_parts=self._devices.count == 1,
         )

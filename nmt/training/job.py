@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -16,17 +16,22 @@ from nmt.data.corpus import Corpus
 from nmt.data.rejections import rejection_table
 from nmt.data.splitting import TEST
 from nmt.errors import UserError, attach_filename
-from nmt.runs.folder import RunFolder
+from nmt.runs.folder import COMPONENTS_FILE, RunFolder
 from nmt.runs.locking import lock_run
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
+from nmt.training.callbacks import Callback
+from nmt.training.components import AS_CONFIGURED, Components
 
 if TYPE_CHECKING:  # loads Keras
+    import keras
+
     from nmt.inference.evaluation import Evaluation
     from nmt.inference.translator import Translator
     from nmt.text.source_words import SourceWords
     from nmt.training.process_group import ProcessGroup
     from nmt.training.scoring import SplitScores
+    from nmt.training.session import Session
 
 
 @dataclass(frozen=True)
@@ -85,33 +90,65 @@ class Run:
         return "\n".join(lines)
 
 
-def fit(overrides: Sequence[str] = (), *, console: Console | None = None) -> Run:
+def fit(
+    overrides: Sequence[str] = (),
+    *,
+    pairs: Iterable[Any] | None = None,
+    dev: Iterable[Any] | None = None,
+    test: Iterable[Any] | None = None,
+    callbacks: Sequence[Callback] = (),
+    optimizer: keras.optimizers.Optimizer | None = None,
+    schedule: Callable[[int], Any] | None = None,
+    loss: Callable[[Any, Any], Any] | None = None,
+    console: Console | None = None,
+) -> Run:
     """Train a run, new or resumed, as ``python -m nmt.train`` does, and score it.
 
     >>> run = fit(["data=tatoeba", "model=small"])
     >>> run.translator().translate(["Hoy hace frío."])
+    >>> languages = ["data.source_language=es", "data.target_language=en"]
+    >>> run = fit(languages, pairs=[("Hoy hace frío.", "It is cold today."), ...])
 
     Args:
         overrides: configuration overrides, as on the command line.
+        pairs: the corpus, in place of ``data``: see `nmt.data.spooling.spool_pairs`. To resume a
+            run, they may be left out as long as ``cache_dir`` has their table.
+        dev: the dev split; None: a share of ``pairs``, as configured.
+        test: the test split; None: as for ``dev``.
+        callbacks: see `Callback`.
+        optimizer: see `Components` for this and the next two, which a resumed run needs again.
+        schedule: replaces the learning rates.
+        loss: replaces cross-entropy as the objective.
         console: where progress is shown; None: standard output.
 
     Raises:
         UserError: an unknown key, an invalid value, or a fault in the corpus or the run.
     """
-    from nmt.runs.resuming import compose_config
     from nmt.startup.commands import set_up_training
+    from nmt.training.pairs import compose_with_pairs
 
-    config = compose_config(overrides)
+    splits = {"train": pairs, "dev": dev, "test": test}
+    given = {name: split for name, split in splits.items() if split is not None}
+    config = compose_with_pairs(overrides, given)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
-    return train(config, console or make_console())
+    components = Components(optimizer, schedule, loss)
+    return train(config, console or make_console(), components=components, callbacks=callbacks)
 
 
-def train(config: Config, console: Console) -> Run:
+def train(
+    config: Config,
+    console: Console,
+    *,
+    components: Components = AS_CONFIGURED,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
     """Train one run, new or resumed, and score it.
 
     Args:
         config: a checked configuration; `nmt.training.defaults` resolves ``null`` and ``auto``.
         console: where progress is shown.
+        components: replace what the configuration would build.
+        callbacks: see `Callback`.
 
     Raises:
         UserError: a fault in the corpus or the run.
@@ -126,7 +163,6 @@ def train(config: Config, console: Console) -> Run:
         from nmt.training.defaults import resolve_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.process_group import make_process_group
-        from nmt.training.scoring import fit_confidence, score_run
 
         process_group = make_process_group(config.training.devices)  # before anything is computed
         set_seed(config.seed)  # before any tokenizer is built: seeding invalidates existing ones
@@ -134,34 +170,47 @@ def train(config: Config, console: Console) -> Run:
         console = Console(quiet=True)
         config = replace(config, data=replace(config.data, rejected_file=None))
     report_devices(process_group.local_replicas, console.print)
-    with contextlib.ExitStack() as resources:
-        resources.enter_context(process_group.fail_together())
+    with process_group.fail_together(), contextlib.ExitStack() as resources:
         corpus = prepare_corpus(config, console)
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
             resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
-        folder = _open_folder(resolved, corpus, process_group, resources, console)
+        folder = _open_folder(resolved, corpus, components, process_group, resources, console)
         with process_group.scope():
-            session, trainer = make_trainer(resolved, corpus, folder, process_group, console)
+            session, trainer = make_trainer(
+                resolved, corpus, folder, process_group, console, components, callbacks
+            )
+            for callback in callbacks:
+                callback.on_start(session)
             is_complete = trainer.train()
-        is_scored = is_complete and not session.position.behind
-        tests = score_run(session, corpus) if is_scored else {}
-        if is_scored and process_group.is_main_process:
-            fit_confidence(session, corpus)
-    evaluation = tests[TEST].evaluation if TEST in tests else None
-    return Run(
+        tests = _score(session, corpus) if is_complete and not session.position.behind else {}
+    run = Run(
         folder,
         stopped_by=trainer.stop_signal,
         best_score=session.position.best_score,
-        evaluation=evaluation,
+        evaluation=tests[TEST].evaluation if TEST in tests else None,
         tests=tests,
         written_here=process_group.is_main_process,
     )
+    for callback in callbacks:
+        callback.on_end(run)
+    return run
+
+
+def _score(session: Session, corpus: Corpus) -> dict[str, SplitScores]:
+    """Score a complete run and fit its confidence; return the scores by name of the test set."""
+    from nmt.training.scoring import fit_confidence, score_run
+
+    tests = score_run(session, corpus)
+    if session.process_group.is_main_process:
+        fit_confidence(session, corpus)
+    return tests
 
 
 def _open_folder(
     config: Config,
     corpus: Corpus,
+    components: Components,
     process_group: ProcessGroup,
     resources: contextlib.ExitStack,
     console: Console,
@@ -175,19 +224,19 @@ def _open_folder(
         resume = config.training.resume
         folder = RunFolder.create(config) if resume is None else RunFolder.open(Path(resume))
         resources.enter_context(lock_run(folder.path))
-        _fill_or_check_folder(folder, config, corpus, console)
+        _fill_or_check_folder(folder, config, corpus, components, console)
         process_group.broadcast(str(folder.path))
         return folder
     return RunFolder.open(Path(process_group.broadcast("")))
 
 
 def _fill_or_check_folder(
-    folder: RunFolder, config: Config, corpus: Corpus, console: Console
+    folder: RunFolder, config: Config, corpus: Corpus, components: Components, console: Console
 ) -> None:
-    """Write tokenizer and corpus record of a new run, or the configuration of a resumed one.
+    """Write tokenizer and records of a new run, or the configuration of a resumed one.
 
     Raises:
-        UserError: the corpus of a resumed run has changed.
+        UserError: the corpus of a resumed run has changed, or its components differ.
     """
     from nmt.runs.corpus import has_corpus_changed, make_corpus_record
     from nmt.training.preparation import prepare_tokenizer
@@ -204,7 +253,10 @@ def _fill_or_check_folder(
             if words is not None:
                 words.save(folder.path)
         folder.write_corpus_record(make_corpus_record(corpus))
+        if components.names:
+            folder.write_json(COMPONENTS_FILE, components.names)
         return
+    components.check_resumed(folder)
     if has_corpus_changed(folder, corpus):
         raise UserError(
             f"the corpus has changed since {folder.path} was started, so it cannot be resumed "

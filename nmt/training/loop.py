@@ -60,11 +60,13 @@ class Trainer:
             self._journal.log_configuration(session.config, summary)
         steps_per_epoch = [stage.steps_per_epoch for stage in stages]
         data_stages = session.config.data.stages
-        self._schedule = TrainingSchedule(session.training, data_stages, steps_per_epoch)
+        self._schedule = TrainingSchedule(
+            session.training, data_stages, steps_per_epoch, session.components.learning_rate
+        )
         self._window = ReportWindow(session, self._schedule)
         self._memory = OutOfMemoryRecovery(session)
         self._guard = Guard(session, self._get_batch)
-        self._coordinator = Coordinator(position, session.process_group)
+        self._coordinator = Coordinator(session)
         self._evaluations = Evaluations(
             session,
             schedule=self._schedule,
@@ -111,6 +113,8 @@ class Trainer:
                     position.step += 1
                     guard.add(update)
                     window.add(update, batch)
+                    for callback in session.callbacks:
+                        callback.on_update(position.step)
                     # Guard. Results are read from the device only where something is due.
                     reports = schedule.is_report_due(position)
                     evaluates = evaluations.is_evaluation_due()
@@ -122,10 +126,7 @@ class Trainer:
                         guard.count_skipped()  # waits for the device, which is part of the time
                     window.add_seconds(coordinator.tick())
                     if reports:
-                        guard.record_norm()
-                        report = window.close(rate)
-                        self._journal.log_report(position.step, position.seconds, report)
-                        display.show(position, schedule.progress(position), report)
+                        self._report(rate, display)
                     # Evaluate and save.
                     if evaluates:
                         evaluations.evaluate()
@@ -140,6 +141,21 @@ class Trainer:
             self._saver.save()
         self._journal.close()
         return schedule.is_complete(position)
+
+    def _report(self, rate: float, display: Display) -> None:
+        """Report the updates since the last report.
+
+        Args:
+            rate: the learning rate of the last update.
+            display: shows the report.
+        """
+        position = self._position
+        self._guard.record_norm()
+        report = self._window.close(rate)
+        self._journal.log_report(position.step, position.seconds, report)
+        display.show(position, self._schedule.progress(position), report)
+        for callback in self._session.callbacks:
+            callback.on_report(position.step, report)
 
     def _is_over(self) -> bool:
         if self._schedule.is_complete(self._position):

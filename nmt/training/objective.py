@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from keras import ops
 
 from nmt.data.tokenizer import UNK
+from nmt.errors import UserError
 from nmt.model.contract import Model
 from nmt.model.dropout import dropout, fold
 
@@ -24,7 +26,12 @@ class TokenLoss(NamedTuple):
 
 
 def compute_loss(
-    model: Model, batch: dict[str, Tensor], *, key: Tensor = None, label_smoothing: float = 0.0
+    model: Model,
+    batch: dict[str, Tensor],
+    *,
+    key: Tensor = None,
+    label_smoothing: float = 0.0,
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> TokenLoss:
     """Return the loss of a model on a batch.
 
@@ -33,14 +40,28 @@ def compute_loss(
         batch: see `nmt.data.batches`.
         key: the dropout key; None: without dropout.
         label_smoothing: see `cross_entropy`.
+        loss: replaces the objective, see `nmt.training.components.Components`.
+
+    Raises:
+        UserError: ``loss`` does not return one number per token.
     """
-    return cross_entropy(
-        model(batch, dropout_key=key),
-        batch["labels"],
-        ops.greater(batch["target_segments"], 0),
-        label_smoothing=label_smoothing,
-        weights=batch.get("weights"),
+    logits, labels = model(batch, dropout_key=key), batch["labels"]
+    counted = ops.greater(batch["target_segments"], 0)
+    weights = batch.get("weights")
+    measured = cross_entropy(
+        logits, labels, counted, label_smoothing=label_smoothing, weights=weights
     )
+    if loss is None:
+        return measured
+    losses = loss(ops.cast(logits, "float32"), labels)
+    if len(losses.shape) != 2:
+        raise UserError(
+            f"the loss returns an array of shape {tuple(losses.shape)}: it must return one number "
+            "per token, [B, T]"
+        )
+    weight = ops.cast(counted, "float32")
+    weight = weight if weights is None else weight * weights
+    return measured._replace(objective=ops.sum(ops.cast(losses, "float32") * weight))
 
 
 def hide_words(batch: dict[str, Tensor], rate: float, key: Tensor) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from keras import ops
 
 from nmt.config import TrainingConfig
 from nmt.data.batches import Batch
+from nmt.errors import UserError
 from nmt.model.dropout import DropoutKey
 
 Tensor = Any
@@ -18,8 +19,26 @@ Sums = tuple[list[Tensor], Tensor, Tensor]  # summed gradients, nll in nats, tar
 EMA_WARMUP = 10  # an average over t updates decays by at most (1 + t) / (EMA_WARMUP + t)
 
 
-def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
-    """Build the optimizer, without clipping, averaging and accumulation: the step does those."""
+def make_optimizer(
+    config: TrainingConfig, replacement: keras.optimizers.Optimizer | None = None
+) -> keras.optimizers.Optimizer:
+    """Build the optimizer, without clipping, averaging and accumulation: the step does those.
+
+    Args:
+        config: the ``training`` group.
+        replacement: an optimizer that is copied instead.
+
+    Raises:
+        UserError: see `copy_optimizer`.
+    """
+    optimizer = _build(config) if replacement is None else copy_optimizer(replacement)
+    if config.precision == "mixed_float16":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def _build(config: TrainingConfig) -> keras.optimizers.Optimizer:
+    """Build the configured optimizer."""
     arguments: dict[str, Any] = {
         "learning_rate": 0.0,  # set at every update
         "epsilon": config.epsilon,
@@ -41,9 +60,37 @@ def make_optimizer(config: TrainingConfig) -> keras.optimizers.Optimizer:
         optimizer = keras.optimizers.Adam(**betas, **arguments)
     # Only kernels decay: not biases, norms, the tied table and the group of those (`WeightGroups`).
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta", "table", "^undecayed"])
-    if config.precision == "mixed_float16":
-        return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
+
+
+# Options of Keras optimizers that the step replaces, and the keys that do the same.
+_REPLACED = {
+    "use_ema": "training.ema_decay",
+    "gradient_accumulation_steps": "training.accumulate",
+    "loss_scale_factor": "training.precision=mixed_float16",
+}
+
+
+def copy_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return an unused copy of an optimizer, whose learning rate is set at every update.
+
+    Raises:
+        UserError: it has an option that a key of ``training`` replaces.
+    """
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise UserError(
+            "optimizer: pass its inner_optimizer, with training.precision=mixed_float16"
+        )
+    settings = optimizer.get_config()
+    for option, key in _REPLACED.items():
+        if settings.get(option):
+            raise UserError(f"optimizer: leave out {option}={settings[option]}, and set {key}")
+    copied = type(optimizer).from_config(settings | {"learning_rate": 0.0})
+    # Not part of the configuration of a Keras optimizer.
+    excluded = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+    if excluded is not None:
+        copied.exclude_from_weight_decay(var_names=[excluded.pattern])
+    return copied
 
 
 def sum_over_parts(

@@ -32,12 +32,14 @@ class Position:
     stage_epochs: float = 0.0  # made before it
     stage_progress: float = 0.0  # share of the run before it
     behind: bool = False  # whether the run has fallen behind its siblings, and ends
+    stopped: bool = False  # whether a callback ended the run; not stored, so that it can be resumed
     evaluation_cadence: Cadence = field(default_factory=Cadence)
     attention_cadence: Cadence = field(default_factory=Cadence)
 
     def stored(self) -> dict[str, Any]:
         """Return the fields under the keys that they have in a checkpoint."""
         fields = asdict(self)
+        del fields["stopped"]
         for key, name in _CADENCES.items():
             fields[key] = fields.pop(name)
         return fields

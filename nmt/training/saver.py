@@ -74,6 +74,8 @@ class Saver:
         session.process_group.barrier()
         self.saved_step = position.step
         self._rewinds = 0
+        for callback in session.callbacks:
+            callback.on_save(self._checkpoints.path(position.step))
 
     def save_best(self) -> None:
         """Write the averaged weights as the best; call it after `save`.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nmt.config import TrainingConfig
 from nmt.config.data import StageConfig
@@ -21,11 +22,14 @@ class TrainingSchedule:
         training: limits, rates and intervals.
         stages: when each stage of the run ends; empty for a run of one stage.
         steps_per_epoch: updates in an epoch of each stage, one at least.
+        rate: returns the learning rate of an update, called with the number of updates before it;
+            None: the configured schedule.
     """
 
     training: TrainingConfig
     stages: Sequence[StageConfig]
     steps_per_epoch: Sequence[int]
+    rate: Callable[[int], Any] | None = None
 
     def epochs(self, position: Position, step: int) -> float:
         """Return the epochs made up to ``step``, an update of the current stage."""
@@ -39,6 +43,8 @@ class TrainingSchedule:
 
     def learning_rate(self, position: Position) -> float:
         """Return the learning rate of the next update."""
+        if self.rate is not None:
+            return float(self.rate(position.step))
         return learning_rate(self.training, position.step + 1, self.progress(position))
 
     def dropout_share(self, position: Position, step: int) -> float:
@@ -46,10 +52,11 @@ class TrainingSchedule:
         return dropout_share(self.training, self.epochs(position, step))
 
     def is_complete(self, position: Position) -> bool:
-        """Whether a limit is reached, or the run was stopped early."""
+        """Whether a limit is reached, or the run was stopped before."""
         in_last_stage = position.stage == len(self.steps_per_epoch) - 1
         stopped_early = in_last_stage and self._is_patience_exhausted(position)
-        return stopped_early or position.behind or self.progress(position) >= 1
+        is_ended = stopped_early or position.behind or position.stopped
+        return is_ended or self.progress(position) >= 1
 
     def is_stage_over(self, position: Position) -> bool:
         """Whether the next update belongs to the next stage.

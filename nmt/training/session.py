@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -9,6 +10,8 @@ from rich.console import Console
 from nmt.config import Config, TrainingConfig
 from nmt.model.contract import Model
 from nmt.runs.folder import RunFolder
+from nmt.training.callbacks import Callback
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.position import Position
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import TrainStep
@@ -25,7 +28,10 @@ class Session:
         train_step: its compiled update.
         process_group: the processes and devices that share an update; one process writes.
         console: takes messages.
+        components: replace what the configuration would build.
+        callbacks: called by the training loop.
         position: where the run stands.
+        stop_requested: whether a callback of this process called `stop`.
     """
 
     folder: RunFolder
@@ -34,9 +40,19 @@ class Session:
     train_step: TrainStep
     process_group: ProcessGroup
     console: Console
+    components: Components = AS_CONFIGURED
+    callbacks: Sequence[Callback] = ()
     position: Position = field(default_factory=Position)
+    stop_requested: bool = False
 
     @property
     def training(self) -> TrainingConfig:
         """The configuration of training."""
         return self.config.training
+
+    def stop(self) -> None:
+        """End the run: it is evaluated, saved, and scored as complete; resuming continues it.
+
+        Of several processes, all follow at the next report or evaluation.
+        """
+        self.stop_requested = True

@@ -27,6 +27,7 @@ class Gradients:
         groups: the groups that gradients are joined into.
         joined: the variables of the groups.
         config: micro-batches, label smoothing, word dropout, compilation.
+        loss: replaces the objective; None: cross-entropy.
         normalizer: a constant that keeps sums within the range of float16.
         scale_loss: multiplies the objective by the scale of mixed precision; None: no scale.
         uses_parallel_parts: whether the cores of a CPU compute parts of a batch in parallel.
@@ -39,6 +40,7 @@ class Gradients:
         joined: Sequence[keras.Variable],
         config: TrainingConfig,
         *,
+        loss: Callable[[Any, Any], Any] | None,
         normalizer: float,
         scale_loss: Callable[[Any], Any] | None,
         uses_parallel_parts: bool,
@@ -47,6 +49,7 @@ class Gradients:
         self._groups = groups
         self._joined = joined
         self._config = config
+        self._loss = loss
         self._normalizer = normalizer
         self._scale_loss = scale_loss
         self._uses_parallel_parts = uses_parallel_parts
@@ -97,7 +100,9 @@ class Gradients:
         with tf.GradientTape() as tape:
             inputs = hide_words(batch, self._config.word_dropout, key)
             smoothing = self._config.label_smoothing
-            loss = compute_loss(self._model, inputs, key=key, label_smoothing=smoothing)
+            loss = compute_loss(
+                self._model, inputs, key=key, label_smoothing=smoothing, loss=self._loss
+            )
             # About the mean loss: gradients of a sum over a batch overflow float16.
             objective = loss.objective / self._normalizer
             if self._scale_loss is not None:

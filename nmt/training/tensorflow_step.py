@@ -16,6 +16,7 @@ from nmt.data.batches import Batch
 from nmt.model.contract import Model
 from nmt.model.dropout import DropoutKey, encode_share
 from nmt.startup.devices import gpus
+from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.optimizer import (
     averaging_decay,
     check_update,
@@ -49,6 +50,7 @@ class TensorFlowStep:
         *,
         seed: int,
         process_group: ProcessGroup | None = None,
+        components: Components = AS_CONFIGURED,
     ) -> None:
         if config.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -56,7 +58,8 @@ class TensorFlowStep:
         self._seed = seed
         self._process_group = process_group or ProcessGroup()
         self._replicas = Replicas(self._process_group)
-        self._optimizer = make_optimizer(config)
+        self._loss = components.loss
+        self._optimizer = make_optimizer(config, components.optimizer)
         self._scales_loss = isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer)
         self._inner = self._optimizer.inner_optimizer if self._scales_loss else self._optimizer
         # The step sums the gradients of all replicas. Keras would sum them a second time, and has
@@ -67,7 +70,9 @@ class TensorFlowStep:
         # replicas. On a CPU, the branch is faster.
         self._selects_elementwise = self._scales_loss or self._replicas.count > 1 or bool(gpus())
         self._weights = list(model.trained_weights().values())
-        self._groups = WeightGroups(self._weights, config.optimizer)
+        self._groups = WeightGroups(
+            self._weights, config.optimizer if components.optimizer is None else None
+        )
         self._joined = self._groups.make_variables(self._weights)  # the optimizer updates these
         self._optimizer.build(self._joined)
         averaged = self._joined if config.ema_decay is not None else []
@@ -89,6 +94,7 @@ class TensorFlowStep:
             self._groups,
             self._joined,
             config,
+            loss=self._loss,
             normalizer=self._normalizer,
             scale_loss=self._optimizer.scale_loss if self._scales_loss else None,
             uses_parallel_parts=is_alone,

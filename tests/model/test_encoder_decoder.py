@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from conftest import RECURRENT, SMALL, transformer
+from conftest import PLAIN, RECURRENT, SMALL, transformer
 from keras import ops
 
-from nmt.model import Recurrent, RecurrentSizes
+from nmt.model import Recurrent, RecurrentSizes, Sizes, Transformer
 
 pytestmark = pytest.mark.backend
 
@@ -72,3 +72,61 @@ def test_the_seed_of_dropout_changes_no_other_random_number(kind: str) -> None:
         np.testing.assert_array_equal(
             ops.convert_to_numpy(weight), ops.convert_to_numpy(same), err_msg=weight.path
         )
+
+
+def reversed_digits(count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return inputs and labels: words of two to five digits (ids 3 to 12), and their reversal."""
+    rng = np.random.default_rng(1)
+    source, target, labels = (np.zeros((count, 6), np.int32) for _ in range(3))
+    for row, length in enumerate(rng.integers(2, 6, count)):
+        digits = rng.integers(3, 13, length)
+        source[row, : length + 1] = [*digits, 2]
+        target[row, : length + 1] = [1, *digits[::-1]]
+        labels[row, : length + 1] = [*digits[::-1], 2]
+    return {"source": source, "target": target}, labels
+
+
+def test_compile_and_fit_learn_to_reverse() -> None:
+    keras.utils.set_random_seed(1)
+    inputs, labels = reversed_digits(4096)
+    model = Transformer(
+        vocabulary_size=13,
+        d_model=64,
+        num_heads=4,
+        ffn_width=128,
+        encoder_layers=1,
+        decoder_layers=1,
+        dropout=0.05,
+        max_length=8,
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss, weighted_metrics=["accuracy"])
+    model.optimizer.learning_rate = 3e-3
+    weights = (labels > 0).astype("float32")  # padding does not count
+    model.fit(inputs, labels, sample_weight=weights, batch_size=128, epochs=12, verbose=0)
+    _, accuracy = model.evaluate(inputs, labels, sample_weight=weights, verbose=0)
+    assert accuracy > 0.95
+    one, same = (model.predict({k: v[:8] for k, v in inputs.items()}, verbose=0) for _ in range(2))
+    np.testing.assert_array_equal(one, same)
+    assert (np.argmax(one, -1) == labels[:8])[labels[:8] > 0].mean() > 0.9
+
+
+def test_a_model_by_keywords_is_the_model_of_its_sizes() -> None:
+    keywords = SMALL | {"vocabulary_size": 11}
+    by_keywords, by_sizes = Transformer(**keywords), Transformer(Sizes(**PLAIN | keywords))
+    assert by_keywords.sizes == Sizes(**PLAIN | keywords | {"max_length": 256})
+    assert by_keywords.named_weights().keys() == by_sizes.named_weights().keys()
+    assert Recurrent(**RECURRENT).sizes == RecurrentSizes(**RECURRENT)
+    with pytest.raises(TypeError, match="vocabulary_size"):
+        Transformer(**SMALL)
+    with pytest.raises(TypeError, match="by keyword, such as d_model=11"):
+        Transformer(11)
+
+
+def test_a_summary_shows_shapes_and_counts() -> None:
+    lines: list[str] = []
+    model = transformer(vocabulary_size=11, **SMALL)
+    model.summary(print_fn=lines.append)
+    shown = "\n".join(lines)
+    assert shown.count("(None, None, 16)") == len(model.layers)
+    assert f"Total params: {model.count_params():,}" in shown

@@ -38,9 +38,13 @@ def group_of(*messages: Any) -> Any:
     )
 
 
+def session_of(position: Position, group: Any) -> Any:
+    return SimpleNamespace(position=position, process_group=group, stop_requested=False)
+
+
 def test_one_process_advances_the_position_with_every_tick(clock: Clock) -> None:
     position = Position(seconds=5.0)
-    coordinator = Coordinator(position, ProcessGroup())
+    coordinator = Coordinator(session_of(position, ProcessGroup()))
     clock.now += 2.0
     assert coordinator.tick() == 2.0
     assert position.seconds == 7.0
@@ -50,7 +54,7 @@ def test_one_process_advances_the_position_with_every_tick(clock: Clock) -> None
 
 def test_the_clock_of_the_first_process_wins(clock: Clock) -> None:
     position = Position(seconds=5.0)
-    coordinator = Coordinator(position, group_of(6.5, (9.0, None)))
+    coordinator = Coordinator(session_of(position, group_of(6.5, (9.0, None, False))))
     clock.now += 2.0
     coordinator.tick()
     assert position.seconds == 5.0  # until all agree
@@ -62,14 +66,14 @@ def test_the_clock_of_the_first_process_wins(clock: Clock) -> None:
 
 
 def test_a_stop_request_of_any_process_reaches_all(clock: Clock) -> None:
-    coordinator = Coordinator(Position(), group_of((0.0, signal.SIGTERM)))
+    coordinator = Coordinator(session_of(Position(), group_of((0.0, signal.SIGTERM, False))))
     coordinator.exchange_clock_and_stop()
     assert coordinator.stop_signal == signal.SIGTERM
 
 
 @pytest.mark.usefixtures("default_signals")
 def test_a_signal_becomes_a_request(clock: Clock) -> None:
-    coordinator = Coordinator(Position(), ProcessGroup())
+    coordinator = Coordinator(session_of(Position(), ProcessGroup()))
     with coordinator.receive_stop_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         assert coordinator.stop_signal is None  # until all agree

@@ -17,6 +17,7 @@ from nmt.config import Config, TrainingConfig
 from nmt.model.contract import Model
 from nmt.runs import building
 from nmt.training import assembly, backend
+from nmt.training.components import Components
 from nmt.training.job import Run, fit
 from nmt.training.train_step import TrainStep
 
@@ -60,11 +61,11 @@ class Workshop:
         self.build_model, self.make_step = building.build_model, backend.make_step
         self.make_engine = assembly.KerasEngine
 
-    def train(self, *overrides: str, console: Console | None = None) -> Run:
+    def train(self, *overrides: str, console: Console | None = None, **arguments: Any) -> Run:
         """Train a run, or resume one."""
         resumes = any(override.startswith("training.resume=") for override in overrides)
         overrides = overrides if resumes else (*self.overrides, *overrides)
-        return fit(overrides, console=console or Console(quiet=True))
+        return fit(overrides, console=console or Console(quiet=True), **arguments)
 
     def is_shared(self, model: Model) -> bool:
         return any(model is shared for shared, _ in self._models.values())
@@ -83,15 +84,15 @@ class Workshop:
         return model
 
     def _make_step(
-        self, model: Model, config: TrainingConfig, *, seed: int, process_group: Any
+        self, model: Model, config: TrainingConfig, *, components: Components, **arguments: Any
     ) -> TrainStep:
-        if not self.is_shared(model):
-            return self.make_step(model, config, seed=seed, process_group=process_group)
+        if not self.is_shared(model) or components.optimizer or components.loss:
+            return self.make_step(model, config, components=components, **arguments)
         # A run may start from the weights of another one.
         weights = {name: np.array(weight) for name, weight in model.trained_weights().items()}
-        key = f"{id(model)} {describe(config, STATE_OPTIONS)} {seed}"
+        key = f"{id(model)} {describe(config, STATE_OPTIONS)} {arguments['seed']}"
         if key not in self._steps:
-            step = self.make_step(model, config, seed=seed, process_group=process_group)
+            step = self.make_step(model, config, **arguments)
             self._steps[key] = step, step.state()
         step, state = self._steps[key]
         step.reconfigure(config)

@@ -1,0 +1,47 @@
+"""Callbacks: code of the user that the training loop calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # loads Keras
+    from nmt.training.job import Run
+    from nmt.training.journal import DevEvaluation
+    from nmt.training.report import Report
+    from nmt.training.session import Session
+
+
+class Callback:
+    """The base of callbacks, whose methods do nothing: override those that you need.
+
+    Every process of a run calls its own callbacks. An exception ends the run like any other error:
+    checkpoints that were saved before are intact, and the run can be resumed.
+    """
+
+    def on_start(self, session: Session) -> None:
+        """Called before the first update.
+
+        Args:
+            session: the run: its ``folder``, ``config``, ``model`` and ``position``; `Session.stop`
+                ends it.
+        """
+
+    def on_update(self, step: int) -> None:
+        """Called after every update has been started; its results are still on their way.
+
+        Args:
+            step: number of the update, from 1. It can fall: a run may return to a checkpoint.
+        """
+
+    def on_report(self, step: int, report: Report) -> None:
+        """Called with the measurements of the last ``training.log_every`` updates."""
+
+    def on_evaluation(self, step: int, evaluation: DevEvaluation) -> None:
+        """Called with loss, scores and samples on the dev split, while the best score is known."""
+
+    def on_save(self, path: Path) -> None:
+        """Called after a checkpoint was written to ``path``."""
+
+    def on_end(self, run: Run) -> None:
+        """Called with the run, which is complete and scored, or was interrupted."""

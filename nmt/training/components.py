@@ -1,0 +1,70 @@
+"""Objects from Python that replace what the configuration would build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from nmt.errors import UserError
+from nmt.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    import keras
+
+Tensor = Any
+
+
+@dataclass(frozen=True)
+class Components:
+    """An optimizer, a schedule and a loss; None: as configured.
+
+    Attributes:
+        optimizer: any Keras optimizer; its learning rate and its options hold, but for those that
+            `nmt.training.optimizer.copy_optimizer` refuses.
+        schedule: returns the learning rate of an update, called with the number of updates before
+            it: a function, or a Keras `LearningRateSchedule`.
+        loss: returns the loss of every token [B, T] in float32, called with logits float32
+            [B, T, V] and labels int [B, T]; padding is masked afterwards.
+    """
+
+    optimizer: keras.optimizers.Optimizer | None = None
+    schedule: Callable[[int], Any] | None = None
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the class or function of each component that is set."""
+        components = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: getattr(component, "__qualname__", type(component).__qualname__)
+            for name, component in components.items()
+            if component is not None
+        }
+
+    @property
+    def learning_rate(self) -> Callable[[int], Any] | None:
+        """The schedule, or else that of the optimizer; None: as configured."""
+        if self.schedule is not None or self.optimizer is None:
+            return self.schedule
+        rate = self.optimizer._learning_rate
+        return rate if callable(rate) else lambda step: float(rate)
+
+    def check_resumed(self, folder: RunFolder) -> None:
+        """Check that a resumed run has the components that it was started with.
+
+        Raises:
+            UserError: one is missing, or another one is passed.
+        """
+        stored = folder.read_components()
+        for name in sorted(stored.keys() | self.names.keys()):
+            before, now = stored.get(name), self.names.get(name)
+            if before != now:
+                remedy = f"pass {name}={before}" if before else f"leave out {name}={now}"
+                raise UserError(
+                    f"{folder.path} was trained with {name}={before or 'as configured'}: to resume "
+                    f"it, {remedy} in fit()"
+                )
+
+
+AS_CONFIGURED = Components()

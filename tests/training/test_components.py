@@ -1,0 +1,115 @@
+"""An optimizer, a schedule and a loss from Python train as the configured ones do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from nmt.errors import UserError
+from nmt.training.components import AS_CONFIGURED, Components
+from nmt.training.job import Run
+
+if TYPE_CHECKING:
+    from workshop import Workshop
+
+pytest_plugins = ("workshop",)
+pytestmark = [pytest.mark.backend, pytest.mark.xdist_group("workshop")]
+
+FEW = ("training.max_steps=4", "training.evaluate_every=2", "data.test=0", "data.dev=0")
+PLAIN = ("training.optimizer=adam", "training.schedule=constant", "training.warmup_steps=1")
+
+
+def weights(run: Run) -> dict[str, np.ndarray]:
+    state, _ = run.folder.checkpoints.load_latest() or ({}, {})
+    return {name: array for name, array in state.items() if name.startswith("model/")}
+
+
+def assert_same_weights(first: Run, second: Run, tolerance: float = 1e-5) -> None:
+    for name, array in weights(first).items():
+        if tolerance and name.endswith("key/bias"):
+            continue  # its gradient is 0 but for rounding, which Adam enlarges
+        np.testing.assert_allclose(weights(second)[name], array, atol=tolerance, err_msg=name)
+
+
+def cross_entropy(logits: Any, labels: Any) -> Any:
+    return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+def test_equal_components_train_equal_weights(kept: Workshop) -> None:
+    settings = (*FEW, *PLAIN, "training.label_smoothing=0")
+    config = kept.train(*settings).folder.config.training
+    rate = config.learning_rate
+    assert rate is not None
+    configured = kept.train(*settings, schedule=lambda step: rate)
+    passed = kept.train(
+        *settings,
+        optimizer=keras.optimizers.Adam(
+            rate, beta_1=config.beta_1, beta_2=config.beta_2, epsilon=config.epsilon
+        ),
+        loss=cross_entropy,
+    )
+    assert_same_weights(configured, passed)
+    assert passed.folder.read_components() == {"optimizer": "Adam", "loss": "cross_entropy"}
+
+
+def test_a_run_resumes_with_its_components_and_with_no_others(kept: Workshop) -> None:
+    def lion() -> Any:
+        return keras.optimizers.Lion(keras.optimizers.schedules.CosineDecay(1e-3, 10))
+
+    whole = kept.train(*FEW, optimizer=lion())
+    half = kept.train(*FEW, "training.max_steps=2", optimizer=lion())
+    resume = f"training.resume={half.path}"
+    with pytest.raises(UserError, match=r"trained with optimizer=Lion: .* pass optimizer=Lion in"):
+        kept.train(resume, "training.max_steps=4")
+    with pytest.raises(
+        UserError, match=r"with loss=as configured: .* leave out loss=cross_entropy"
+    ):
+        kept.train(resume, "training.max_steps=4", optimizer=lion(), loss=cross_entropy)
+    resumed = kept.train(resume, "training.max_steps=4", optimizer=lion())
+    assert_same_weights(whole, resumed, tolerance=0)
+
+
+def test_rates_of_a_schedule_are_reported(kept: Workshop) -> None:
+    run = kept.train(*FEW, schedule=lambda step: 0.001 * (step + 1))
+    rates = [line["train/learning_rate"] for line in run.metrics if "train/loss" in line]
+    assert rates == pytest.approx([0.001, 0.002, 0.003, 0.004])
+
+
+def test_a_loss_of_another_shape_is_refused(kept: Workshop) -> None:
+    with pytest.raises(UserError, match=r"shape \(\): it must return one number per token"):
+        kept.train(*FEW, loss=lambda logits, labels: ops.mean(logits))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema=True, and set .*ema_decay"),
+        (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "inner_optimizer"),
+    ],
+)
+def test_options_that_the_step_replaces_are_refused(
+    kept: Workshop, optimizer: Any, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        kept.train(*FEW, optimizer=optimizer())
+
+
+def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
+    constant = Components(optimizer=keras.optimizers.SGD(0.25))
+    assert constant.learning_rate is not None
+    assert constant.learning_rate(7) == 0.25
+    falling = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.5, 0.125])
+    rate = Components(optimizer=keras.optimizers.SGD(falling)).learning_rate
+    assert rate is not None
+    assert [float(rate(step)) for step in (0, 3)] == [0.5, 0.125]
+
+    def schedule(step: int) -> float:
+        return 1.0
+
+    assert Components(constant.optimizer, schedule).learning_rate is schedule
+    assert AS_CONFIGURED.learning_rate is None
+    assert AS_CONFIGURED.names == {}
