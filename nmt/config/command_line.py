@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
 from nmt.config.data import ComposedDataConfig, DataConfig
+from nmt.config.help import describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, Config, list_sibling_keys
@@ -55,6 +56,12 @@ def register_schemas() -> None:
         store(name=name, node=schema)
     for kind, model in MODEL_CONFIGS.items():
         store(group="model/schema", name=kind, node=model)
+    # `string.Template` reads the help: a dollar sign is doubled.
+    OmegaConf.register_new_resolver(
+        "describe_keys",
+        lambda *, _root_: describe_keys(_root_).replace("$", "$$"),
+        replace=True,
+    )
 
 
 def open_data_schema() -> DictConfig:
@@ -144,9 +151,7 @@ def explain_hydra_error(error: BaseException) -> str:
         cause = cause.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        folder = files.conf_dir() / group
-        options = [path.stem for path in folder.glob("*.yaml")]
-        return f"unknown {group or 'configuration'} '{name}'{suggest(name, options)}"
+        return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
     text = " ".join(str(error).split())
     unknown_group = re.match(r"Could not override '([^']+)'", text)
     if unknown_group:
