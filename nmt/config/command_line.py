@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, NoReturn
 
 import hydra
@@ -20,6 +20,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
 from nmt.config.data import ComposedDataConfig, DataConfig
+from nmt.config.help import describe_keys
+from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
 from nmt.config.schema import GROUPS, Config, list_sibling_keys
 from nmt.errors import UserError, exit_on_user_error, fail, fail_if_fixable, suggest
@@ -47,12 +49,19 @@ class _OpenPreparation(PreparationConfig):
 @cache  # the store belongs to the process
 def register_schemas() -> None:
     """Store the schemas under the names that the defaults lists of ``conf/*.yaml`` use."""
-    train_schema = OmegaConf.structured(_OpenConfig)
-    OmegaConf.set_struct(train_schema.model, False)  # each kind of model adds keys
-    prepare_schema = OmegaConf.structured(_OpenPreparation)
-    for name, schema in (("schema", train_schema), ("prepare_schema", prepare_schema)):
+    store = partial(ConfigStore.instance().store, provider="nmt")
+    for name, root in (("schema", _OpenConfig), ("prepare_schema", _OpenPreparation)):
+        schema = OmegaConf.structured(root)
         _allow_any_names(schema.data)
-        ConfigStore.instance().store(name=name, node=schema, provider="nmt")
+        store(name=name, node=schema)
+    for kind, model in MODEL_CONFIGS.items():
+        store(group="model/schema", name=kind, node=model)
+    # `string.Template` reads the help: a dollar sign is doubled.
+    OmegaConf.register_new_resolver(
+        "describe_keys",
+        lambda *, _root_: describe_keys(_root_).replace("$", "$$"),
+        replace=True,
+    )
 
 
 def open_data_schema() -> DictConfig:
@@ -142,9 +151,7 @@ def explain_hydra_error(error: BaseException) -> str:
         cause = cause.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        folder = files.conf_dir() / group
-        options = [path.stem for path in folder.glob("*.yaml")]
-        return f"unknown {group or 'configuration'} '{name}'{suggest(name, options)}"
+        return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
     text = " ".join(str(error).split())
     unknown_group = re.match(r"Could not override '([^']+)'", text)
     if unknown_group:

@@ -134,7 +134,7 @@ def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
         if value is not None and f"${{data.{key}}}" not in sources:
             corpus = "files" if key in ("train", "columns") else "tatoeba"
             raise UserError(
-                f"data.{key}={value}: no source of data={data['name']} reads it; choose "
+                f"data.{key}={value}: no source of data={data.get('name')} reads it; choose "
                 f"data={corpus}, for example"
             )
     return data

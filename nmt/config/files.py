@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
@@ -12,15 +11,14 @@ from typing import Any, cast
 
 import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from nmt.config.checks import check_choice
-from nmt.config.data import ComposedDataConfig, guess_languages, pass_on
+from nmt.config.data import guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
-from nmt.config.noise import NoiseConfig
-from nmt.config.preparation import PreparationConfig, PrepareConfig, check_preparation
-from nmt.config.schema import GROUPS, SOURCES, Config, check_config, list_sibling_keys
-from nmt.config.sources import SOURCE_KINDS, SourceConfig, locate_at_opus
+from nmt.config.preparation import PreparationConfig, check_preparation
+from nmt.config.schema import SOURCES, Config, check_config, list_sibling_keys
+from nmt.config.sources import SOURCE_KINDS, locate_at_opus
 from nmt.config.tokenizer import resolve_tokenizer
 from nmt.config.upgrades import RENAMED_KEYS, list_later_keys, upgrade_data
 from nmt.errors import UserError, suggest
@@ -28,8 +26,6 @@ from nmt.errors import UserError, suggest
 MAX_YAML_DEPTH = 16  # nested nodes; a configuration uses four
 
 _LANGUAGES = ("source_language", "target_language")
-# Of training and of preparation, while they are composed.
-_GROUPS = GROUPS | {"prepare": PrepareConfig, "data": ComposedDataConfig}
 
 
 def conf_dir() -> Path:
@@ -46,7 +42,6 @@ def from_composed(composed: DictConfig) -> Config:
         UserError: an unknown key (Hydra accepts ``+group.key=value``), a missing value, a value of
             the wrong type, or one that contradicts another.
     """
-    check_keys(composed)
     config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
     config.data = locate_at_opus(config.data)
     config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
@@ -56,7 +51,6 @@ def from_composed(composed: DictConfig) -> Config:
 
 def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     """Resolve, convert and check a configuration of ``nmt.prepare``: see `from_composed`."""
-    check_keys(composed, PreparationConfig)
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
     config.data = locate_at_opus(config.data)
     config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
@@ -74,6 +68,13 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
         OmegaConf.resolve(composed)
         values = cast(dict[str, Any], OmegaConf.to_container(composed))
         if has_sources:
+            for name, source in values["data"]["sources"].items():
+                if not isinstance(source, dict):
+                    key = f"{SOURCES}.{name}"
+                    raise UserError(
+                        f"{key} must be a source: set its keys, as in {key}.weight=2, or remove it "
+                        f"with ~{key}"
+                    )
             values["data"] = pass_on(values["data"], sources)
         # Merged with the schema again: composed sources have any form, and may lack keys.
         typed = cast(DictConfig, OmegaConf.merge(schema, values))
@@ -149,56 +150,6 @@ def _missing_key_message(key: str, config: DictConfig) -> str:
     )
 
 
-def check_keys(composed: DictConfig, root: type = Config) -> None:
-    """Check that the schema has every key.
-
-    Raises:
-        UserError: names the first unknown key, and the closest valid one.
-    """
-    try:
-        for key, valid_keys in _unknown_keys(composed, root, ""):
-            for kind, model in MODEL_CONFIGS.items():
-                if key in (f"model.{item.name}" for item in fields(model)):
-                    raise UserError(
-                        f"configuration key '{key}' needs model.kind={kind}, got "
-                        f"model.kind={composed.model.kind}"
-                    )
-            raise UserError(unknown_key_message(key, valid_keys))
-    except OmegaConfBaseException as error:
-        raise UserError(explain_omegaconf_error(error)) from error
-
-
-def _unknown_keys(node: Any, schema: type, prefix: str) -> Iterator[tuple[str, list[str]]]:
-    if not isinstance(node, DictConfig):
-        return  # the merge with the schema reports the wrong type
-    names = {item.name for item in fields(schema)}
-    for key in node:
-        name = str(key)
-        if name not in names:
-            yield prefix + name, [prefix + valid_name for valid_name in names]
-        elif not prefix and name in _GROUPS:
-            kind = _model_kind(node) if name == "model" else None
-            group = _GROUPS[name] if kind is None else MODEL_CONFIGS[kind]
-            yield from _unknown_keys(node[name], group, f"{name}.")
-        elif prefix + name == "data.noise":
-            yield from _unknown_keys(node[name], NoiseConfig, "data.noise.")
-        elif prefix + name == SOURCES:
-            yield from _unknown_keys_of_sources(node[name])
-
-
-def _unknown_keys_of_sources(sources: Any) -> Iterator[tuple[str, list[str]]]:
-    if not isinstance(sources, DictConfig):
-        return
-    for name, source in sources.items():
-        key = f"{SOURCES}.{name!s}"
-        if not isinstance(source, DictConfig):
-            raise UserError(
-                f"{key} must be a source: set its keys, as in {key}.weight=2, or remove it with "
-                f"~{key}"
-            )
-        yield from _unknown_keys(source, SourceConfig, f"{key}.")
-
-
 def load(path: Path) -> Config:
     """Read a run's ``config.yaml``, checked against today's schema.
 
@@ -261,6 +212,10 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
     """Return a one-line message with the key and, if it is unknown, the closest valid one."""
     key = re.sub(r"\[\d+\]", "", error.full_key or str(error.key or ""))  # without list indices
     reason = str(error.msg or error).splitlines()[0]
+    if isinstance(error, ConfigAttributeError | ConfigKeyError):
+        for kind, model in MODEL_CONFIGS.items():
+            if key in (f"model.{item.name}" for item in fields(model)):
+                return f"configuration key '{key}' needs model.kind={kind}: choose such a model"
     if key and key not in (valid_keys := list_sibling_keys(key)):
         return unknown_key_message(key, valid_keys)
     return f"configuration key '{key}': {reason}" if key else reason

@@ -9,7 +9,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.config.combining import apply_prepared, combine_for_resume, combine_for_start
 from nmt.config.command_line import compose_raw, convert_hydra_errors
-from nmt.config.files import check_keys, from_composed
+from nmt.config.files import from_composed
 from nmt.data.paired import PAIR_FILE
 from nmt.errors import UserError
 from nmt.runs.folder import LATEST, RunFolder
@@ -38,7 +38,6 @@ def job_config(composed: Any, overrides: Sequence[str]) -> Config:
         UserError: a wrong key or value, an override that a resumed run does not accept, or one that
             contradicts the run from which this one starts.
     """
-    check_keys(composed)
     training, prepared = composed.training, composed.data.prepared
     if training.resume is not None:
         run = _open(composed.runs_dir, training.resume)

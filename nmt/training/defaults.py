@@ -69,6 +69,20 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
     return replace(config, model=model, training=training)
 
 
+def describe_choices(config: Config) -> str:
+    """Return one line with the sizes and rates of a resolved configuration, as overrides."""
+    keys = ("d_model", "encoder_layers", "decoder_layers", "dropout")
+    choices = {f"model.{key}": getattr(config.model, key) for key in keys}
+    choices["tokenizer.vocabulary_size"] = config.tokenizer.vocabulary_size
+    for key in ("batch_tokens", "accumulate", "learning_rate", "max_minutes", "precision"):
+        choices[f"training.{key}"] = getattr(config.training, key)
+    return "chose: " + " ".join(
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in choices.items()
+        if value is not None
+    )
+
+
 def default_probes(data: DataConfig, dev: Sequence[Pair]) -> list[str]:
     """Return the source sentences whose attention is shown by default.
 

@@ -27,7 +27,16 @@ pytestmark = pytest.mark.xdist_group("configurations")
 def test_every_group_has_files() -> None:
     groups = {option.partition("=")[0] for option in OPTIONS}
     assert {"data", "tokenizer", "model", "training", "decoding"} <= groups
-    assert groups <= {"data", "tokenizer", "model", "training", "decoding", "experiment"}
+    assert groups <= {
+        "data",
+        "tokenizer",
+        "model",
+        "training",
+        "decoding",
+        "experiment",
+        "size",
+        "hydra",
+    }
     assert {"data=phrasebook", "data=tatoeba", *COMPLETION} <= set(OPTIONS)
     assert {f"tokenizer={kind}" for kind in ("unigram", "bpe", "wordpiece")} <= set(OPTIONS)
 
