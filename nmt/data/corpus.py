@@ -17,6 +17,7 @@ from nmt.data.corpus_filter import CorpusFilter
 from nmt.data.embedded import read_patterns
 from nmt.data.mixture import (
     Contexts,
+    Groups,
     Mixture,
     PairsBySource,
     list_pairs,
@@ -25,7 +26,7 @@ from nmt.data.mixture import (
     to_model_view,
 )
 from nmt.data.reading import Row, read_rows
-from nmt.data.rejections import open_rejected_file
+from nmt.data.rejections import open_rejected_file, write_rejected
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, split
 from nmt.errors import UserError, suggest
 
@@ -46,6 +47,8 @@ class Corpus:
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # additional test sets, by name
     stages: tuple[Mixture, ...] = ()  # mixtures of `data.stages`; empty: `mixture` throughout
     length_ratios: dict[str, float] = field(default_factory=dict)  # see `choose_length_ratio`
+    # Of dev and test, if a source has a `group_column`: the group of each pair, "" for none.
+    groups: dict[str, list[str]] = field(default_factory=dict)
 
     def scored_pairs(self, name: str) -> list[Pair]:
         """Return dev, test, or one of ``data.tests`` by its name.
@@ -110,7 +113,8 @@ def load_corpus(
     config = resolve_same_sources(config)
     archives: dict[str, str] = {}
     with open_rejected_file(config, rejected_file) as file:
-        corpus_filter = CorpusFilter(config, file, log, has_tests=bool(tests))
+        reject = partial(write_rejected, file) if file else lambda reason, line: None
+        corpus_filter = CorpusFilter(config, log, reject, has_tests=bool(tests))
         read = partial(
             read_rows,
             config.sources,
@@ -133,6 +137,11 @@ def load_corpus(
         tests={name: test.pairs for name, test in tests.items()},
         stages=tuple(stages),
         length_ratios=corpus_filter.length_ratios,
+        groups={
+            name: _list_groups(config, splits[name], corpus_filter.groups)
+            for name in (DEV, TEST)
+            if corpus_filter.has_groups
+        },
     )
     _log_sizes(corpus, log)
     return corpus
@@ -180,14 +189,16 @@ def _read_splits(
             for number, pair in enumerate(sample, 1)
         )
         accepted[name] = corpus_filter.read(name, rows)
-    splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
+    accepted = corpus_filter.without_file_overlap(accepted)
+    splits = _split_sources(config, accepted, corpus_filter.groups, log)
+    splits[DEV] |= corpus_filter.dev_without_test(splits)
     splits[TRAIN] |= _read_patterns(config.sources)
     splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
     return splits
 
 
 def _split_sources(
-    config: DataConfig, pairs: PairsBySource, log: Callable[[str], None]
+    config: DataConfig, pairs: PairsBySource, groups: Groups, log: Callable[[str], None]
 ) -> dict[str, PairsBySource]:
     """Return the pairs of each split by source: from files of their own, and from shares."""
     splits: dict[str, PairsBySource] = {TRAIN: {}, DEV: {}, TEST: {}}
@@ -205,6 +216,7 @@ def _split_sources(
             test=0 if splits[TEST] else config.test,
             seed=config.split_seed,
             log=log,
+            groups=[groups.get(name, {}).get(pair, [""])[0] for name, pair in shared],
         )
         for (name, pair), destination in zip(shared, destinations, strict=True):
             splits[destination].setdefault(name, []).append(pair)
@@ -230,6 +242,15 @@ def _join_sources(config: DataConfig, pairs: PairsBySource, contexts: Contexts) 
         for name in config.sources
         for pair in to_model_view(config, name, pairs.get(name, []), contexts.get(name))
     ]
+
+
+def _list_groups(config: DataConfig, pairs: PairsBySource, groups: Groups) -> list[str]:
+    """Return the group of each pair of `_join_sources`, "" for none."""
+    listed = []
+    for name in config.sources:
+        remaining = {pair: iter(ids) for pair, ids in groups.get(name, {}).items()}
+        listed += [next(remaining.get(pair, iter(())), "") for pair in pairs.get(name, [])]
+    return listed
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:

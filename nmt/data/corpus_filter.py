@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from nmt.config.sources import RUN, TRANSLATIONS
 from nmt.data.contexts import ContextReader
@@ -19,9 +20,9 @@ from nmt.data.filtering import (
     find_corrected,
     parse_weight,
 )
-from nmt.data.mixture import PairsBySource
+from nmt.data.mixture import Groups, PairsBySource
 from nmt.data.reading import Line, Row, parse_row
-from nmt.data.rejections import check_accepted, write_rejected
+from nmt.data.rejections import check_accepted
 from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized
 
 if TYPE_CHECKING:
@@ -29,20 +30,28 @@ if TYPE_CHECKING:
 
 
 class CorpusFilter:
-    """Accepts or rejects the lines of all sources, counts them, and writes rejected ones."""
+    """Accepts or rejects the lines of all sources, and counts them.
+
+    Args:
+        config: the ``data`` group.
+        log: called with progress messages.
+        on_reject: called with the reason and the line of each rejection.
+        has_tests: whether pairs of ``data.tests`` are left out of training.
+    """
 
     def __init__(
         self,
         config: DataConfig,
-        file: TextIO | None,
         log: Callable[[str], None],
+        on_reject: Callable[[str, Line], None],
         *,
-        has_tests: bool,
+        has_tests: bool = False,
     ) -> None:
-        self._config, self._file, self._log = config, file, log
+        self._config, self._log, self._on_reject = config, log, on_reject
         self.length_ratios: dict[str, float] = {}  # by source
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
         self.contexts: dict[str, dict[Pair, str]] = {}  # of ordered sources, by pair
+        self.groups: Groups = {}
         self.rejected: Counter[str] = Counter()  # reason -> lines
         self.lines = 0
         # Training pairs accepted so far, by tag and direction.
@@ -51,7 +60,8 @@ class CorpusFilter:
         # lines for the report: source -> pair -> line.
         self._lines_of: dict[str, dict[Pair, Line]] = {}
         self._keeps_lines = has_tests or any(
-            source.split != "shares" for source in config.sources.values()
+            source.split != "shares" or source.group_column is not None
+            for source in config.sources.values()
         )
         # Normalized sources of kind translations: pairs of another run give way to them.
         self._corrected: set[str] = set()
@@ -75,12 +85,13 @@ class CorpusFilter:
             self.length_ratios[name] = ratio
         previous = ContextReader(self._config, source)
         contexts = self.contexts.setdefault(name, {})
+        groups = self.groups.setdefault(name, {})
         corrected: set[int] = set()
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
             corrected = find_corrected(all_rows, source.columns)
         for index, row in enumerate(rows):
-            line = parse_row(row, source.columns)
+            line = parse_row(row, source.columns, source.group_column)
             context = previous.read(line)
             self.lines += 1
             # Dev and test files are only cleaned, so that scores on them stay comparable.
@@ -103,6 +114,8 @@ class CorpusFilter:
             pairs.append(pair)
             if context:
                 contexts[pair] = context
+            if line.group:
+                groups.setdefault(pair, []).append(line.group)
             if is_training:
                 accepted.add(pair)
                 if self._keeps_lines:
@@ -112,6 +125,11 @@ class CorpusFilter:
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether any accepted pair has a group."""
+        return any(self.groups.values())
 
     def without_file_overlap(self, pairs: PairsBySource) -> PairsBySource:
         """Return pairs by source, where sources with shares have no side of a dev or test file.
@@ -129,19 +147,34 @@ class CorpusFilter:
     ) -> PairsBySource:
         """Return training pairs, by source, that share no side with a pair to score on.
 
-        Sources that are already free of them, as they were split by groups, are not returned.
+        Sources that are already free of them, as `split` keeps shared sentences together, are not
+        returned. It does not if there are groups.
 
         Args:
             splits: of the corpus.
             test_pairs: pairs of ``data.tests``, as the sources may have them.
         """
-        groups = [*splits[DEV].values(), *splits[TEST].values(), test_pairs]
+        held_out = chain(*splits[DEV].values(), *splits[TEST].values(), test_pairs)
         unchecked = {
             name: pairs
             for name, pairs in splits[TRAIN].items()
-            if self._config.sources[name].split != "shares" or test_pairs
+            if self._config.sources[name].split != "shares" or test_pairs or self.has_groups
         }
-        return self._without_overlap(unchecked, [pair for pairs in groups for pair in pairs])
+        return self._without_overlap(unchecked, list(held_out))
+
+    def dev_without_test(self, splits: Mapping[str, PairsBySource]) -> PairsBySource:
+        """Return the dev pairs of sources with shares that share no side with a test pair.
+
+        Without groups, `split` makes sure of that.
+        """
+        if not self.has_groups:
+            return {}
+        shared = {
+            name: pairs
+            for name, pairs in splits[DEV].items()
+            if self._config.sources[name].split == "shares"
+        }
+        return self._without_overlap(shared, list(chain(*splits[TEST].values())))
 
     def _without_overlap(self, pairs: PairsBySource, held_out: Sequence[Pair]) -> PairsBySource:
         """Reject pairs that share a normalized side with a held-out pair; return the others."""
@@ -162,5 +195,4 @@ class CorpusFilter:
 
     def _reject(self, reason: str, line: Line) -> None:
         self.rejected[reason] += 1
-        if self._file:
-            write_rejected(self._file, reason, line)
+        self._on_reject(reason, line)
