@@ -101,20 +101,24 @@ def load_corpus(
         cache_dir: keeps downloaded archives.
         tests: the sets that ``data.tests`` names.
         run_pairs: training pairs of other runs, by the source of kind ``run`` that they are for.
-        read_only: whether ``cache_dir`` is left unchanged.
+        read_only: whether the corpus is that of an existing run: ``cache_dir`` is left unchanged,
+            and languages are not checked.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
         log: called with progress messages.
 
     Raises:
-        UserError: a file is missing or damaged, a download fails, no line is usable, or
-            ``data.dev`` and ``data.test`` are too large for the corpus.
+        UserError: a file is missing, damaged or in another language, a download fails, no line is
+            usable, or ``data.dev`` and ``data.test`` are too large for the corpus.
     """
     config = resolve_same_sources(config)
     archives: dict[str, str] = {}
     with open_rejected_file(config, rejected_file) as file:
         reject = partial(write_rejected, file) if file else lambda reason, line: None
-        corpus_filter = CorpusFilter(config, log, reject, has_tests=bool(tests))
+        checks = config.check_languages and not read_only
+        corpus_filter = CorpusFilter(
+            config, log, reject, has_tests=bool(tests), checks_languages=checks
+        )
         read = partial(
             read_rows,
             config.sources,
@@ -124,8 +128,7 @@ def load_corpus(
             languages=(config.source_language, config.target_language),
             read_only=read_only,
         )
-        test_pairs = [pair for test in tests.values() for pair in test.source_view]
-        splits = _read_splits(config, corpus_filter, read, run_pairs, test_pairs, log)
+        splits = _read_splits(config, corpus_filter, read, run_pairs, tests, log)
     mixture, *stages = _mix_stages(config, splits[TRAIN], corpus_filter)
     corpus = Corpus(
         mixture,
@@ -137,11 +140,7 @@ def load_corpus(
         tests={name: test.pairs for name, test in tests.items()},
         stages=tuple(stages),
         length_ratios=corpus_filter.length_ratios,
-        groups={
-            name: _list_groups(config, splits[name], corpus_filter.groups)
-            for name in (DEV, TEST)
-            if corpus_filter.has_groups
-        },
+        groups=_list_groups(config, splits, corpus_filter),
     )
     _log_sizes(corpus, log)
     return corpus
@@ -172,7 +171,7 @@ def _read_splits(
     corpus_filter: CorpusFilter,
     read: Callable[[str], Iterator[Row]],
     run_pairs: Mapping[str, Sequence[Pair]],
-    test_pairs: Sequence[Pair],
+    tests: Mapping[str, EvaluationSet],
     log: Callable[[str], None],
 ) -> dict[str, PairsBySource]:
     """Read all sources; return the accepted pairs of each split, by source."""
@@ -193,6 +192,7 @@ def _read_splits(
     splits = _split_sources(config, accepted, corpus_filter.groups, log)
     splits[DEV] |= corpus_filter.dev_without_test(splits)
     splits[TRAIN] |= _read_patterns(config.sources)
+    test_pairs = [pair for test in tests.values() for pair in test.source_view]
     splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
     return splits
 
@@ -244,12 +244,16 @@ def _join_sources(config: DataConfig, pairs: PairsBySource, contexts: Contexts) 
     ]
 
 
-def _list_groups(config: DataConfig, pairs: PairsBySource, groups: Groups) -> list[str]:
-    """Return the group of each pair of `_join_sources`, "" for none."""
-    listed = []
-    for name in config.sources:
-        remaining = {pair: iter(ids) for pair, ids in groups.get(name, {}).items()}
-        listed += [next(remaining.get(pair, iter(())), "") for pair in pairs.get(name, [])]
+def _list_groups(
+    config: DataConfig, splits: Mapping[str, PairsBySource], corpus_filter: CorpusFilter
+) -> dict[str, list[str]]:
+    """Return the group of each pair of dev and test, "" for none; empty without groups."""
+    listed: dict[str, list[str]] = {DEV: [], TEST: []} if corpus_filter.has_groups else {}
+    for split_name, groups in listed.items():
+        for name in config.sources:
+            remaining = {p: iter(ids) for p, ids in corpus_filter.groups.get(name, {}).items()}
+            for pair in splits[split_name].get(name, []):
+                groups.append(next(remaining.get(pair, iter(())), ""))
     return listed
 
 

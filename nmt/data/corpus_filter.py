@@ -19,7 +19,9 @@ from nmt.data.filtering import (
     filter_line,
     find_corrected,
     parse_weight,
+    read_head,
 )
+from nmt.data.language_check import check_languages
 from nmt.data.mixture import Groups, PairsBySource
 from nmt.data.reading import Line, Row, parse_row
 from nmt.data.rejections import check_accepted
@@ -37,6 +39,7 @@ class CorpusFilter:
         log: called with progress messages.
         on_reject: called with the reason and the line of each rejection.
         has_tests: whether pairs of ``data.tests`` are left out of training.
+        checks_languages: whether sources in other languages are an error.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class CorpusFilter:
         on_reject: Callable[[str, Line], None],
         *,
         has_tests: bool = False,
+        checks_languages: bool = False,
     ) -> None:
+        self._checks_languages = checks_languages
         self._config, self._log, self._on_reject = config, log, on_reject
         self.length_ratios: dict[str, float] = {}  # by source
         self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
@@ -70,7 +75,7 @@ class CorpusFilter:
         """Return the accepted pairs of a source.
 
         Raises:
-            UserError: no line is accepted.
+            UserError: no line is accepted, or the source is in other languages.
         """
         source = self._config.sources[name]
         is_training = source.split in ("shares", "train")
@@ -79,10 +84,8 @@ class CorpusFilter:
         lines_of = self._lines_of.setdefault(name, {})
         pairs = []
         lines_before, rejected_before = self.lines, self.rejected.copy()
-        ratio = 1.0
-        if is_training:
-            ratio, rows = choose_length_ratio(self._config, name, rows, self._log)
-            self.length_ratios[name] = ratio
+        rows = self._measure_source(name, rows)
+        ratio = self.length_ratios.get(name, 1.0)
         previous = ContextReader(self._config, source)
         contexts = self.contexts.setdefault(name, {})
         groups = self.groups.setdefault(name, {})
@@ -125,6 +128,18 @@ class CorpusFilter:
         lines = self.lines - lines_before
         check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
         return pairs
+
+    def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
+        """Check the languages of a source, measure its length ratio, and return its rows.
+
+        Dev and test files have no length ratio, as they are not filtered by length.
+        """
+        head, rows = read_head(rows)
+        if self._checks_languages:
+            check_languages(self._config, name, head)
+        if self._config.sources[name].split in ("shares", "train"):
+            self.length_ratios[name] = choose_length_ratio(self._config, name, head, self._log)
+        return rows
 
     @property
     def has_groups(self) -> bool:

@@ -353,7 +353,6 @@ def test_text_that_is_wrong_is_left_out(tmp_path: Path) -> None:
 
 
 def test_other_languages_are_left_out(tmp_path: Path) -> None:
-    pytest.importorskip("py3langid")
     pairs = [
         ("¿Dónde está la estación de trenes?", "Where is the railway station?"),
         ("Je ne sais pas quoi faire aujourd'hui.", "I do not know what to do today."),
