@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,15 @@ def make_parser() -> argparse.ArgumentParser:
         help="score on texts of N sentences each",
     )
     parser.add_argument(
+        "--by-group",
+        nargs="?",
+        const=True,
+        type=Path,
+        metavar="FILE",
+        help="also score each document or speaker: of the group_column of the run's data, or with "
+        "--source, of FILE, an id a line",
+    )
+    parser.add_argument(
         "--compare", type=Path, metavar="RUN_B", help="paired bootstrap against another run"
     )
     add_beam(parser)
@@ -95,6 +105,10 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("--source and --reference need each other: give both")
     if arguments.encoding and arguments.source is None:
         raise UserError("--encoding needs --source and --reference")
+    if arguments.by_group and (arguments.join > 1 or arguments.score):
+        raise UserError("--by-group scores translated sentences: leave --join and --score out")
+    if arguments.by_group and (arguments.by_group is True) != (arguments.source is None):
+        raise UserError("--by-group needs FILE with --source, and none with a split of the run")
     check_unit(arguments)
     has_search = arguments.beam is not None or arguments.length_penalty is not None
     if arguments.score and (arguments.compare or arguments.worst or has_search or arguments.unit):
@@ -102,7 +116,8 @@ def check(arguments: argparse.Namespace) -> None:
             "--score translates nothing: leave --compare, --worst, --beam, --length-penalty and "
             "--unit out"
         )
-    check_not_input(arguments.output, arguments.source, arguments.reference)
+    groups_file = None if arguments.by_group is True else arguments.by_group
+    check_not_input(arguments.output, arguments.source, arguments.reference, groups_file)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -116,7 +131,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with quiet_start():
         from nmt.files import write_json
         from nmt.inference.translator import Translator
-    data_name, pairs = _read_pairs(arguments, folder, console)
+    data_name, pairs, groups = _read_pairs(arguments, folder, console)
     unit = arguments.unit or "line"
     translator = Translator.load(paths, unit=unit, **engine_options(arguments))
     content: dict[str, Any] = {"scored": str(arguments.source or f"{arguments.split} split")}
@@ -134,9 +149,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         content["unit"] = unit
         search = _search_options(arguments)
         name = f"evaluation_{data_name}_{name_search(translator.decoding, **search)}"
-        content |= _evaluate(arguments, translator, pairs, folder, console)
+        content |= _evaluate(arguments, translator, pairs, groups, folder, console)
     if arguments.join > 1:
         name += f"_joined_{arguments.join}"
+    name += "_by_group" if groups else ""
     name += "_by_sentence" if unit == "sentence" else ""
     name += "_whole" if arguments.whole else ""
     name += f"_with_{len(paths) - 1}_more" if len(paths) > 1 else ""
@@ -150,24 +166,36 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def _read_pairs(
     arguments: argparse.Namespace, folder: RunFolder, console: Console
-) -> tuple[str, Sequence[Pair]]:
-    """Return a name of the data for file names, and the pairs."""
+) -> tuple[str, Sequence[Pair], Sequence[str]]:
+    """Return a name of the data for file names, the pairs, and perhaps the group of each."""
     from nmt.data.contexts import add_contexts_to_pairs, remove_contexts
-    from nmt.data.evaluation_sets import join_pairs, read_parallel
+    from nmt.data.evaluation_sets import join_pairs, read_groups, read_parallel
     from nmt.runs.corpus import read_corpus
 
+    groups: Sequence[str] = ()
     if arguments.source is not None:
         name = f"file_{arguments.source.stem}"
         pairs = read_parallel(arguments.source, arguments.reference, arguments.encoding)
+        if arguments.by_group:
+            groups = read_groups(arguments.by_group, arguments.source, arguments.encoding)
     else:
         name = f"split_{arguments.split}"
-        pairs = read_corpus(folder, console.print).scored_pairs(arguments.split)
+        corpus = read_corpus(folder, console.print)
+        pairs = corpus.scored_pairs(arguments.split)
+        if arguments.by_group:
+            groups = corpus.groups.get(arguments.split, ())
+            if not any(groups):
+                raise UserError(
+                    f"--by-group: no pair of {arguments.split} has a group, as no source of "
+                    f"{folder.path} has a group_column: give --source, --reference and --by-group "
+                    "FILE"
+                )
     if arguments.join > 1:
-        return name, join_pairs(remove_contexts(pairs), arguments.join)
+        return name, join_pairs(remove_contexts(pairs), arguments.join), ()
     if arguments.source is not None:
         data = folder.config.data
         pairs = add_contexts_to_pairs(pairs, data.context, data.languages[0])
-    return name, pairs
+    return name, pairs, groups
 
 
 def describe_unit(unit: str, default: str) -> str:
@@ -191,6 +219,7 @@ def _evaluate(
     arguments: argparse.Namespace,
     translator: Translator,
     pairs: Sequence[Pair],
+    groups: Sequence[str],
     folder: RunFolder,
     console: Console,
 ) -> dict[str, Any]:
@@ -199,7 +228,7 @@ def _evaluate(
     from nmt.inference.translator import Translator
 
     search = {"language": folder.config.data.languages[1], **_search_options(arguments)}
-    evaluation = evaluate(translator, pairs, console, **search)
+    evaluation = replace(evaluate(translator, pairs, console, **search), groups=groups)
     title = f"{folder.path.name}, {arguments.source or arguments.split}"
     print_evaluation(title, evaluation, console)
     print_worst(evaluation, arguments.worst, console)
@@ -220,12 +249,16 @@ def _evaluate(
 
 
 def print_evaluation(title: str, evaluation: Evaluation, console: Console) -> None:
-    """Print scores of all sentences, and of short and long ones."""
+    """Print scores of all sentences, of short and long ones, and of groups if these are known."""
     console.print(f"{title}, {len(evaluation.pairs):,} sentences:")
     console.print("\n".join(evaluation.lines()))
     for lengths in evaluation.by_length:
         scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in lengths.scores)
         console.print(f"{lengths.words:>8} words, {lengths.sentences:6,} sentences: {scores}")
+    for group in evaluation.by_group:
+        scores = "  ".join(f"{score.name} {score.value:6.2f}" for score in group.scores)
+        name = "groups of few sentences" if group.group is None else f"group {group.group or '-'}"
+        console.print(f"{name}, {group.sentences:,} sentences: {scores}")
 
 
 def print_worst(evaluation: Evaluation, count: int, console: Console) -> None:

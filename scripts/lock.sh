@@ -12,7 +12,7 @@ compile() { # compile LOCK arguments; keeps the versions of an existing LOCK if 
     --custom-compile-command "bash scripts/lock.sh" pyproject.toml --output-file "$@"
 }
 
-compile requirements.lock --group build --extra serve --extra prepare --extra synthesis --extra documents "$@"
+compile requirements.lock --group build --extra serve --extra prepare --extra documents "$@"
 constraints=(--constraint requirements.lock) # any two sets can be installed together
 for name in dev jax gpu jax-gpu; do
   lock="requirements-$name.lock"

@@ -51,6 +51,7 @@ def configure(sources: dict[str, SourceConfig] | None = None, **changes: Any) ->
         "stages": [],
         "context": 0,
         "noise": NoiseConfig.off(),
+        "check_languages": False,
     }
     return DataConfig(**(values | changes))
 

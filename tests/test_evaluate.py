@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,6 +115,38 @@ def test_the_unit_is_printed_and_stored(tiny_run: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"--length-penalty and --unit out"):
         printed(evaluate, "--run", tiny_run, "--score", "--unit", "line")
+
+
+def test_groups_are_those_of_a_file_or_of_the_split(tiny_run: Path, tmp_path: Path) -> None:
+    source, reference, groups = (tmp_path / name for name in ("source", "reference", "groups"))
+    source.write_text("Hoy hace frío.\n" * 20 + "Sí.\nNo.\n", encoding="utf-8")
+    reference.write_text("It's cold.\n" * 20 + "Yes.\nNo.\n", encoding="utf-8")
+    groups.write_text("weather\n" * 20 + "a\nb\n", encoding="utf-8")
+    files = ("--source", source, "--reference", reference, "--beam", "1")
+    printout = printed(evaluate, "--run", tiny_run, *files, "--by-group", groups)
+    assert "group weather, 20 sentences: BLEU" in printout
+    assert "groups of few sentences, 2 sentences: BLEU" in printout
+    written = tiny_run / "evaluation_file_source_greedy_by_group.json"
+    content = json.loads(written.read_text(encoding="utf-8"))
+    assert [part["group"] for part in content["by_group"]] == ["weather", None]
+    groups.write_text("weather\n", encoding="utf-8")
+    for arguments, message in (
+        ((*files, "--by-group", groups), "22 lines and .* has 1: line n"),
+        ((*files, "--by-group"), "needs FILE with --source"),
+        (("--by-group", groups), "needs FILE with --source"),
+        (("--by-group", "--score"), "leave --join and --score out"),
+        (("--by-group",), "no pair of test has a group"),
+    ):
+        with pytest.raises(UserError, match=message):
+            printed(evaluate, "--run", tiny_run, *arguments)
+
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    config = run / "config.yaml"
+    text = config.read_text(encoding="utf-8").partition("\n")[2]
+    assert text.count("group_column: null") == 1
+    config.write_text(text.replace("group_column: null", "group_column: 0"), encoding="utf-8")
+    printout = printed(evaluate, "--run", run, "--beam", "1", "--by-group")
+    assert "groups of few sentences, 16 sentences: BLEU" in printout
 
 
 def test_contexts_are_read_and_not_scored(

@@ -64,6 +64,7 @@ class DataConfig:
     length_ratio_margin: int = MISSING  # a difference in characters that is always accepted
     # Characters of a usual target / those of its source; null: the median of each source.
     typical_length_ratio: float | None = MISSING
+    check_languages: bool = MISSING  # refuses sources in other languages than those above
     rejected_file: str | None = None  # where training writes rejected lines, with their reasons
 
     # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Ignored if a source

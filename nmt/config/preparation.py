@@ -73,6 +73,11 @@ def _check_preparable(data: DataConfig) -> None:
                 f"data.sources.{name} is generated and needs no preparation: leave it out with "
                 f"~data.sources.{name}"
             )
+        if source.group_column is not None:
+            raise UserError(
+                f"data.sources.{name}.group_column is for corpora that fit into memory: leave it "
+                "out, or give dev and test as files"
+            )
         if source.kind in (RUN, TRANSLATIONS):
             raise UserError(
                 f"data.sources.{name}.kind={source.kind} needs no preparation: give the source to "

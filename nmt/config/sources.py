@@ -16,7 +16,7 @@ FILES, PATTERNS, RUN, SAME, TRANSLATIONS = "files", "patterns", "run", "same", "
 SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", FILES, TRANSLATIONS, RUN, SAME)
 SPLITS = ("shares", "train", "dev", "test")
 _ZIP_KEYS = ("archive", "url", "opus", "sha256")
-_FILE_KEYS = ("path", "columns", "pairs", "members", "run", *_ZIP_KEYS)
+_FILE_KEYS = ("path", "columns", "group_column", "pairs", "members", "run", *_ZIP_KEYS)
 _OPUS = "https://object.pouta.csc.fi"
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -61,6 +61,7 @@ class SourceConfig:
     # document, and so does a line with another content of `document_column`, counted from 0.
     ordered: bool = False
     document_column: int | None = None
+    group_column: Any = None  # id of a document or speaker: its lines stay in one split
 
 
 def source_key(name: str, key: str) -> str:
@@ -157,8 +158,21 @@ def check_source(config: DataConfig, name: str) -> None:
         check_at_least(f"{key}.document_column", source.document_column, 0)
         if source.kind not in (FILES, "zip") or source.members or not source.ordered:
             raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
+    _check_group_column(source, key)
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
+
+
+def _check_group_column(source: SourceConfig, key: str) -> None:
+    column = source.group_column
+    if column is None:
+        return
+    is_column = isinstance(column, str) or (type(column) is int and column >= 0)
+    is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
+    if not is_column or not is_table or len(list_paths(source)) == 2:
+        raise UserError(
+            f"{key}.group_column={column}: give a column of a table, by name or by number from 0"
+        )
 
 
 def _check_columns(source: SourceConfig, key: str) -> None:

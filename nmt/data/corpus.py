@@ -5,30 +5,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.config.sources import PATTERNS, RUN, TRANSLATIONS, resolve_same_sources
-from nmt.data.contexts import ContextReader
+from nmt.config.sources import PATTERNS, RUN, resolve_same_sources
+from nmt.data.corpus_filter import CorpusFilter
 from nmt.data.embedded import read_patterns
-from nmt.data.filtering import (
-    CORRECTED,
-    DUPLICATE,
-    HELD_OUT,
-    INVALID_WEIGHT,
-    choose_length_ratio,
-    clean_pair,
-    filter_line,
-    find_corrected,
-    parse_weight,
-)
 from nmt.data.mixture import (
     Contexts,
+    Groups,
     Mixture,
     PairsBySource,
     list_pairs,
@@ -36,9 +25,9 @@ from nmt.data.mixture import (
     sample_run,
     to_model_view,
 )
-from nmt.data.reading import Line, Row, parse_row, read_rows
-from nmt.data.rejections import check_accepted, open_rejected_file, write_rejected
-from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized, split
+from nmt.data.reading import Row, read_rows
+from nmt.data.rejections import open_rejected_file, write_rejected
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair, split
 from nmt.errors import UserError, suggest
 
 if TYPE_CHECKING:
@@ -58,6 +47,8 @@ class Corpus:
     tests: dict[str, list[Pair]] = field(default_factory=dict)  # additional test sets, by name
     stages: tuple[Mixture, ...] = ()  # mixtures of `data.stages`; empty: `mixture` throughout
     length_ratios: dict[str, float] = field(default_factory=dict)  # see `choose_length_ratio`
+    # Of dev and test, if a source has a `group_column`: the group of each pair, "" for none.
+    groups: dict[str, list[str]] = field(default_factory=dict)
 
     def scored_pairs(self, name: str) -> list[Pair]:
         """Return dev, test, or one of ``data.tests`` by its name.
@@ -110,19 +101,24 @@ def load_corpus(
         cache_dir: keeps downloaded archives.
         tests: the sets that ``data.tests`` names.
         run_pairs: training pairs of other runs, by the source of kind ``run`` that they are for.
-        read_only: whether ``cache_dir`` is left unchanged.
+        read_only: whether the corpus is that of an existing run: ``cache_dir`` is left unchanged,
+            and languages are not checked.
         rejected_file: where rejected lines are written, with their reasons. It is an argument so
             that reading the corpus of a run never writes where the run's configuration says.
         log: called with progress messages.
 
     Raises:
-        UserError: a file is missing or damaged, a download fails, no line is usable, or
-            ``data.dev`` and ``data.test`` are too large for the corpus.
+        UserError: a file is missing, damaged or in another language, a download fails, no line is
+            usable, or ``data.dev`` and ``data.test`` are too large for the corpus.
     """
     config = resolve_same_sources(config)
     archives: dict[str, str] = {}
     with open_rejected_file(config, rejected_file) as file:
-        corpus_filter = _CorpusFilter(config, file, log, has_tests=bool(tests))
+        reject = partial(write_rejected, file) if file else lambda reason, line: None
+        checks = config.check_languages and not read_only
+        corpus_filter = CorpusFilter(
+            config, log, reject, has_tests=bool(tests), checks_languages=checks
+        )
         read = partial(
             read_rows,
             config.sources,
@@ -132,8 +128,7 @@ def load_corpus(
             languages=(config.source_language, config.target_language),
             read_only=read_only,
         )
-        test_pairs = [pair for test in tests.values() for pair in test.source_view]
-        splits = _read_splits(config, corpus_filter, read, run_pairs, test_pairs, log)
+        splits = _read_splits(config, corpus_filter, read, run_pairs, tests, log)
     mixture, *stages = _mix_stages(config, splits[TRAIN], corpus_filter)
     corpus = Corpus(
         mixture,
@@ -145,13 +140,14 @@ def load_corpus(
         tests={name: test.pairs for name, test in tests.items()},
         stages=tuple(stages),
         length_ratios=corpus_filter.length_ratios,
+        groups=_list_groups(config, splits, corpus_filter),
     )
     _log_sizes(corpus, log)
     return corpus
 
 
 def _mix_stages(
-    config: DataConfig, train: PairsBySource, corpus_filter: _CorpusFilter
+    config: DataConfig, train: PairsBySource, corpus_filter: CorpusFilter
 ) -> list[Mixture]:
     """Return the mixture without stages, and that of each stage.
 
@@ -172,10 +168,10 @@ def _mix_stages(
 
 def _read_splits(
     config: DataConfig,
-    corpus_filter: _CorpusFilter,
+    corpus_filter: CorpusFilter,
     read: Callable[[str], Iterator[Row]],
     run_pairs: Mapping[str, Sequence[Pair]],
-    test_pairs: Sequence[Pair],
+    tests: Mapping[str, EvaluationSet],
     log: Callable[[str], None],
 ) -> dict[str, PairsBySource]:
     """Read all sources; return the accepted pairs of each split, by source."""
@@ -192,152 +188,17 @@ def _read_splits(
             for number, pair in enumerate(sample, 1)
         )
         accepted[name] = corpus_filter.read(name, rows)
-    splits = _split_sources(config, corpus_filter.without_file_overlap(accepted), log)
+    accepted = corpus_filter.without_file_overlap(accepted)
+    splits = _split_sources(config, accepted, corpus_filter.groups, log)
+    splits[DEV] |= corpus_filter.dev_without_test(splits)
     splits[TRAIN] |= _read_patterns(config.sources)
+    test_pairs = [pair for test in tests.values() for pair in test.source_view]
     splits[TRAIN] |= corpus_filter.without_held_out(splits, test_pairs)
     return splits
 
 
-class _CorpusFilter:
-    """Accepts or rejects the lines of all sources, counts them, and writes rejected ones."""
-
-    def __init__(
-        self,
-        config: DataConfig,
-        file: TextIO | None,
-        log: Callable[[str], None],
-        *,
-        has_tests: bool,
-    ) -> None:
-        self._config, self._file, self._log = config, file, log
-        self.length_ratios: dict[str, float] = {}  # by source
-        self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
-        self.contexts: dict[str, dict[Pair, str]] = {}  # of ordered sources, by pair
-        self.rejected: Counter[str] = Counter()  # reason -> lines
-        self.lines = 0
-        # Training pairs accepted so far, by tag and direction.
-        self._accepted: dict[tuple[str | None, bool], set[Pair]] = {}
-        # Accepted pairs may be rejected as held out after all sources are read; this keeps their
-        # lines for the report: source -> pair -> line.
-        self._lines_of: dict[str, dict[Pair, Line]] = {}
-        self._keeps_lines = has_tests or any(
-            source.split != "shares" for source in config.sources.values()
-        )
-        # Normalized sources of kind translations: pairs of another run give way to them.
-        self._corrected: set[str] = set()
-
-    def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
-        """Return the accepted pairs of a source.
-
-        Raises:
-            UserError: no line is accepted.
-        """
-        source = self._config.sources[name]
-        is_training = source.split in ("shares", "train")
-        accepted = self._accepted.setdefault((source.tag, source.reverse), set())
-        weights = self.weights.setdefault(name, {}) if len(source.columns or ()) > 2 else None
-        lines_of = self._lines_of.setdefault(name, {})
-        pairs = []
-        lines_before, rejected_before = self.lines, self.rejected.copy()
-        ratio = 1.0
-        if is_training:
-            ratio, rows = choose_length_ratio(self._config, name, rows, self._log)
-            self.length_ratios[name] = ratio
-        previous = ContextReader(self._config, source)
-        contexts = self.contexts.setdefault(name, {})
-        corrected: set[int] = set()
-        if source.kind == TRANSLATIONS:
-            rows = iter(all_rows := list(rows))
-            corrected = find_corrected(all_rows, source.columns)
-        for index, row in enumerate(rows):
-            line = parse_row(row, source.columns)
-            context = previous.read(line)
-            self.lines += 1
-            # Dev and test files are only cleaned, so that scores on them stay comparable.
-            pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
-            if isinstance(pair, Pair) and (
-                index in corrected
-                or (source.kind == RUN and normalized(pair.source) in self._corrected)
-            ):
-                pair = CORRECTED
-            elif is_training and pair in accepted:
-                pair = DUPLICATE
-            weight = 1.0 if weights is None else parse_weight(line.weight)
-            if isinstance(pair, Pair) and weight is None:
-                pair = INVALID_WEIGHT
-            if not isinstance(pair, Pair):
-                self._reject(pair, line)
-                continue
-            if weights is not None and weight is not None:
-                weights[pair] = weight
-            pairs.append(pair)
-            if context:
-                contexts[pair] = context
-            if is_training:
-                accepted.add(pair)
-                if self._keeps_lines:
-                    lines_of[pair] = line
-        if source.kind == TRANSLATIONS:
-            self._corrected |= {normalized(pair.source) for pair in pairs}
-        lines = self.lines - lines_before
-        check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
-        return pairs
-
-    def without_file_overlap(self, pairs: PairsBySource) -> PairsBySource:
-        """Return pairs by source, where sources with shares have no side of a dev or test file.
-
-        Otherwise a share drawn for test could hold pairs of the dev file, and the reverse.
-        """
-        sources = self._config.sources
-        files = [name for name in pairs if sources[name].split in (DEV, TEST)]
-        shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
-        held_out = [pair for name in files for pair in pairs[name]]
-        return pairs | self._without_overlap(shared, held_out)
-
-    def without_held_out(
-        self, splits: Mapping[str, PairsBySource], test_pairs: Sequence[Pair]
-    ) -> PairsBySource:
-        """Return training pairs, by source, that share no side with a pair to score on.
-
-        Sources that are already free of them, as they were split by groups, are not returned.
-
-        Args:
-            splits: of the corpus.
-            test_pairs: pairs of ``data.tests``, as the sources may have them.
-        """
-        groups = [*splits[DEV].values(), *splits[TEST].values(), test_pairs]
-        unchecked = {
-            name: pairs
-            for name, pairs in splits[TRAIN].items()
-            if self._config.sources[name].split != "shares" or test_pairs
-        }
-        return self._without_overlap(unchecked, [pair for pairs in groups for pair in pairs])
-
-    def _without_overlap(self, pairs: PairsBySource, held_out: Sequence[Pair]) -> PairsBySource:
-        """Reject pairs that share a normalized side with a held-out pair; return the others."""
-        if not held_out:
-            return pairs
-        sources = {normalized(pair.source) for pair in held_out}
-        targets = {normalized(pair.target) for pair in held_out}
-        disjoint: PairsBySource = {}
-        for name, source_pairs in pairs.items():
-            disjoint[name] = []
-            for pair in source_pairs:
-                if normalized(pair.source) in sources or normalized(pair.target) in targets:
-                    if name in self._lines_of:  # generated pairs come from no line
-                        self._reject(HELD_OUT, self._lines_of[name][pair])
-                else:
-                    disjoint[name].append(pair)
-        return disjoint
-
-    def _reject(self, reason: str, line: Line) -> None:
-        self.rejected[reason] += 1
-        if self._file:
-            write_rejected(self._file, reason, line)
-
-
 def _split_sources(
-    config: DataConfig, pairs: PairsBySource, log: Callable[[str], None]
+    config: DataConfig, pairs: PairsBySource, groups: Groups, log: Callable[[str], None]
 ) -> dict[str, PairsBySource]:
     """Return the pairs of each split by source: from files of their own, and from shares."""
     splits: dict[str, PairsBySource] = {TRAIN: {}, DEV: {}, TEST: {}}
@@ -355,6 +216,7 @@ def _split_sources(
             test=0 if splits[TEST] else config.test,
             seed=config.split_seed,
             log=log,
+            groups=[groups.get(name, {}).get(pair, [""])[0] for name, pair in shared],
         )
         for (name, pair), destination in zip(shared, destinations, strict=True):
             splits[destination].setdefault(name, []).append(pair)
@@ -380,6 +242,19 @@ def _join_sources(config: DataConfig, pairs: PairsBySource, contexts: Contexts) 
         for name in config.sources
         for pair in to_model_view(config, name, pairs.get(name, []), contexts.get(name))
     ]
+
+
+def _list_groups(
+    config: DataConfig, splits: Mapping[str, PairsBySource], corpus_filter: CorpusFilter
+) -> dict[str, list[str]]:
+    """Return the group of each pair of dev and test, "" for none; empty without groups."""
+    listed: dict[str, list[str]] = {DEV: [], TEST: []} if corpus_filter.has_groups else {}
+    for split_name, groups in listed.items():
+        for name in config.sources:
+            remaining = {p: iter(ids) for p, ids in corpus_filter.groups.get(name, {}).items()}
+            for pair in splits[split_name].get(name, []):
+                groups.append(next(remaining.get(pair, iter(())), ""))
+    return listed
 
 
 def _log_sizes(corpus: Corpus, log: Callable[[str], None]) -> None:

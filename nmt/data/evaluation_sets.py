@@ -30,6 +30,17 @@ def read_parallel(source: Path, reference: Path, encoding: str | None = None) ->
     return pairs
 
 
+def read_groups(path: Path, source: Path, encoding: str | None = None) -> list[str]:
+    """Return the lines of a file of documents or speakers, one for each line of ``source``.
+
+    Raises:
+        UserError: a file is missing, damaged or in another encoding, or the numbers of lines
+            differ.
+    """
+    lines = read_aligned(source, path, ("--source", "--by-group"), encoding or UTF_8)
+    return [line.sides[1].strip() if line.sides else "" for line in lines]
+
+
 def read_pairs(path: Path, key: str) -> list[Pair]:
     """Read and clean a table of source TAB target, which ``key`` of the configuration names.
 

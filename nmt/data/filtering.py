@@ -21,7 +21,8 @@ HELD_OUT = "in dev or test"  # shares a side with a pair to score on
 INVALID_WEIGHT = "weight that is no number"
 CORRECTED = "corrected later"  # its source has a newer translation
 
-# The length ratio of a source is measured on its first lines, up to this number and size.
+# The length ratio and the languages of a source are those of its first lines, up to this number and
+# size: they do not depend on how the others are cut into shards.
 SAMPLED_LINES, SAMPLED_BYTES = 20_000, 1 << 25
 MIN_SAMPLED_PAIRS = 100  # with fewer usable lines, the ratio is 1
 # A median ratio between 1 / SIMILAR and SIMILAR counts as 1: all alphabets are in that range.
@@ -29,28 +30,8 @@ MIN_SAMPLED_PAIRS = 100  # with fewer usable lines, the ratio is 1
 SIMILAR = 1.5
 
 
-def choose_length_ratio(
-    config: DataConfig, name: str, rows: Iterator[Row], log: Callable[[str], None]
-) -> tuple[float, Iterator[Row]]:
-    """Return the usual length ratio of a source, configured or measured, and its rows."""
-    if config.typical_length_ratio is not None:
-        return config.typical_length_ratio, rows
-    ratio, rows = _measure_length_ratio(rows, config.sources[name].columns)
-    if ratio != 1:
-        log(
-            f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
-            "source; data.max_length_ratio is relative to that"
-        )
-    return ratio, rows
-
-
-def _measure_length_ratio(
-    rows: Iterator[Row], columns: Sequence[Any] | None
-) -> tuple[float, Iterator[Row]]:
-    """Return the median of target characters by source characters, and the same rows.
-
-    It depends on the first rows only, and so not on how the others are cut into shards.
-    """
+def read_head(rows: Iterator[Row]) -> tuple[list[Row], Iterator[Row]]:
+    """Return the first rows of a source, up to 20,000 or 32 MiB, and all of its rows."""
     head: list[Row] = []
     size = 0
     for row in rows:
@@ -58,6 +39,26 @@ def _measure_length_ratio(
         size += sum(map(len, row.lines))
         if len(head) >= SAMPLED_LINES or size >= SAMPLED_BYTES:
             break
+    return head, chain(head, rows)
+
+
+def choose_length_ratio(
+    config: DataConfig, name: str, head: Sequence[Row], log: Callable[[str], None]
+) -> float:
+    """Return the usual length ratio of a source: configured, or measured on its first rows."""
+    if config.typical_length_ratio is not None:
+        return config.typical_length_ratio
+    ratio = _measure_length_ratio(head, config.sources[name].columns)
+    if ratio != 1:
+        log(
+            f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
+            "source; data.max_length_ratio is relative to that"
+        )
+    return ratio
+
+
+def _measure_length_ratio(head: Sequence[Row], columns: Sequence[Any] | None) -> float:
+    """Return the median of target characters by source characters."""
     ratios = []
     for row in head:
         line = parse_row(row, columns)
@@ -65,7 +66,7 @@ def _measure_length_ratio(
         if line.fault is None and source and target:
             ratios.append(target / source)
     ratio = median(ratios) if len(ratios) >= MIN_SAMPLED_PAIRS else 1.0
-    return (1.0 if 1 / SIMILAR <= ratio <= SIMILAR else ratio), chain(head, rows)
+    return 1.0 if 1 / SIMILAR <= ratio <= SIMILAR else ratio
 
 
 def clean_pair(line: Line) -> Pair | str:

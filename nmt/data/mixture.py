@@ -33,6 +33,8 @@ Mixture: TypeAlias = tuple[SourcePairs, ...]  # an epoch, source by source
 PairsBySource: TypeAlias = dict[str, list[Pair]]
 # Source -> pair -> the sentences before it, as `nmt.text.context` puts them before a text.
 Contexts: TypeAlias = Mapping[str, Mapping[Pair, str]]
+# Source -> pair -> its document or speaker, in order: dev and test files may repeat a pair.
+Groups: TypeAlias = dict[str, dict[Pair, list[str]]]
 
 
 def mix_sources(

@@ -77,6 +77,7 @@ class Line(NamedTuple):
     sides: tuple[str, str] | None  # None: a column is missing
     fault: str | None  # MALFORMED, TOO_LONG or JOINED: the line is invalid
     weight: str = ""  # of the pair, as text; empty without such a column
+    group: str = ""  # id of the pair's document or speaker; empty without such a column
 
 
 def read_rows(
@@ -205,12 +206,13 @@ def matching_files(name: str) -> list[Path]:
     return sorted(path.parent.glob(path.name))
 
 
-def parse_row(row: Row, columns: Sequence[int] | None) -> Line:
+def parse_row(row: Row, columns: Sequence[int] | None, group_column: int | None = None) -> Line:
     """Decode a row.
 
     Args:
         row: one line of a table, or two aligned lines.
         columns: of a table: source, target and optionally weight, from 0; None: 0 and 1.
+        group_column: of a table, from 0; None: pairs have no group.
     """
     if len(row.lines) == 2:
         (source, source_fault), (target, target_fault) = map(_decode, row.lines)
@@ -221,10 +223,11 @@ def parse_row(row: Row, columns: Sequence[int] | None) -> Line:
     if fault is None and "\r" in raw:
         fault = JOINED
     cells = raw.split("\t")
-    has_all = max(columns) < len(cells)
+    has_all = max(*columns, group_column or 0) < len(cells)
     sides = (cells[columns[0]], cells[columns[1]]) if has_all else None
     weight = cells[columns[2]] if has_all and len(columns) > 2 else ""
-    return Line(row.file, row.number, raw, sides, fault, weight)
+    group = cells[group_column] if has_all and group_column is not None else ""
+    return Line(row.file, row.number, raw, sides, fault, weight, group)
 
 
 def read_table(path: Path, key: str, columns: Sequence[int]) -> Iterator[Line]:

@@ -1,7 +1,9 @@
 """Split pairs into train, dev and test without leaks.
 
 Pairs that share a source or a target, compared without case, accents and punctuation, go into the
-same split: a test sentence is never seen in training through another of its translations.
+same split: a test sentence is never seen in training through another of its translations. Pairs of
+one document or speaker do so, too. Such groups are not joined by the sentences that they share: a
+few short ones would join nearly all documents. `nmt.data.corpus` rejects those sentences instead.
 """
 
 from __future__ import annotations
@@ -63,10 +65,11 @@ def evenly(items: Sequence[T], count: int) -> list[T]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
-def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
-    """Return groups of indices of pairs that are linked, directly or not, by sources or targets.
+def _cluster(pairs: list[Pair], groups: Sequence[str], seed: int) -> list[list[int]]:
+    """Return clusters of indices of pairs that go into one split.
 
-    Their order depends only on their content and ``seed``.
+    Pairs with a group are clustered by it, and others by the sides that they share, directly or
+    not. The order of clusters depends only on their content and ``seed``.
     """
     parent = list(range(len(pairs)))
 
@@ -75,28 +78,38 @@ def _groups(pairs: list[Pair], seed: int) -> list[list[int]]:
             parent[index] = index = parent[parent[index]]  # halves the path for later calls
         return index
 
-    sources = [normalized(pair.source) for pair in pairs]
-    targets = [normalized(pair.target) for pair in pairs]
+    # The key of a group has a tab, and so differs from every normalized side.
+    keys = [f"\t{group}" if group else "" for group in groups] or [""] * len(pairs)
+    sources = [key or normalized(pair.source) for key, pair in zip(keys, pairs, strict=True)]
+    targets = [key or normalized(pair.target) for key, pair in zip(keys, pairs, strict=True)]
     for sides in (sources, targets):
         first: dict[str, int] = {}
         for index, side in enumerate(sides):
             parent[root(index)] = root(first.setdefault(side, index))
-    groups: dict[int, list[int]] = {}
+    clusters: dict[int, list[int]] = {}
     for index in range(len(pairs)):
-        groups.setdefault(root(index), []).append(index)
+        clusters.setdefault(root(index), []).append(index)
 
-    def rank(group: list[int]) -> bytes:
-        # No other group has this source, so ranks are unique.
-        content = f"{seed}\n{min(sources[index] for index in group)}"
+    def rank(cluster: list[int]) -> bytes:
+        # No other cluster has this source, nor this group, so ranks are unique.
+        content = f"{seed}\n{min(sources[index] for index in cluster)}"
         return hashlib.blake2b(content.encode(), digest_size=16).digest()
 
-    return sorted(groups.values(), key=rank)
+    return sorted(clusters.values(), key=rank)
 
 
 def split(
-    pairs: list[Pair], *, dev: float, test: float, seed: int, log: Callable[[str], None]
+    pairs: list[Pair],
+    *,
+    dev: float,
+    test: float,
+    seed: int,
+    log: Callable[[str], None],
+    groups: Sequence[str] = (),
 ) -> list[str]:
-    """Return the split of every pair, such that no two splits share a sentence.
+    """Return the split of every pair, such that no two splits share a group.
+
+    Nor do they share a sentence, except one of a pair that has a group.
 
     Args:
         pairs: all pairs.
@@ -104,25 +117,27 @@ def split(
         test: size of test, likewise.
         seed: selects the pairs.
         log: called with messages.
+        groups: the document or speaker of each pair, "" for none; empty: no pair has one.
 
     Raises:
         UserError: less than half of the pairs would be left for training.
     """
     sizes = split_sizes(len(pairs), dev=dev, test=test)
-    groups = _groups(pairs, seed) if any(sizes.values()) else []
+    clusters = _cluster(pairs, groups, seed) if any(sizes.values()) else []
     splits = [TRAIN] * len(pairs)
     for name, size in sizes.items():
-        chosen, groups = _choose_groups(groups, size)
+        chosen, clusters = _choose_clusters(clusters, size)
         count = sum(map(len, chosen))
         if count < size:
             log(f"{name}: {count:,} of {size:,} pairs; every other group is too large")
-        for group in chosen:
-            for index in group:
+        for cluster in chosen:
+            for index in cluster:
                 splits[index] = name
     if 2 * (len(pairs) - splits.count(TRAIN)) > len(pairs):
+        shared = "share so many sentences" + (" or have so few groups" if any(groups) else "")
         raise UserError(
-            f"the {len(pairs):,} usable pairs share so many sentences that dev and test would "
-            f"take more than half of them: {_REMEDY}"
+            f"the {len(pairs):,} usable pairs {shared} that dev and test would take more than half "
+            f"of them: {_REMEDY}"
         )
     return splits
 
@@ -143,20 +158,22 @@ def split_sizes(pairs: int, *, dev: float, test: float) -> dict[str, int]:
     return sizes
 
 
-def _choose_groups(groups: list[list[int]], size: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Return groups that together have at most ``size`` pairs, and the other groups.
+def _choose_clusters(
+    clusters: list[list[int]], size: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return clusters that together have at most ``size`` pairs, and the other clusters.
 
-    If every group is larger than that, the smallest one is chosen.
+    If every cluster is larger than that, the smallest one is chosen.
     """
     missing = size
     chosen: list[list[int]] = []
     others: list[list[int]] = []
-    for group in groups:
-        if len(group) <= missing:
-            chosen.append(group)
-            missing -= len(group)
+    for cluster in clusters:
+        if len(cluster) <= missing:
+            chosen.append(cluster)
+            missing -= len(cluster)
         else:
-            others.append(group)
+            others.append(cluster)
     if size and not chosen and others:
         smallest = min(others, key=len)
         others.remove(smallest)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -24,6 +24,7 @@ from nmt.text.words import split_words_and_letters
 T = TypeVar("T")
 R = TypeVar("R")
 
+MIN_GROUP = 20  # sentences of a document or speaker that is scored apart from others
 _CHUNK = 512  # sentences between two updates of the progress bar
 _LENGTHS = (0, 5, 10, 20, math.inf)  # words: bounds of the classes of source length
 
@@ -33,6 +34,15 @@ class LengthClass:
     """Scores of the sentences of similar length."""
 
     words: str  # in the source, as "6-10" or "over 20"
+    sentences: int
+    scores: Sequence[Score]  # BLEU, chrF2++
+
+
+@dataclass(frozen=True)
+class GroupScores:
+    """Scores of the sentences of one document or speaker, or of all with few sentences."""
+
+    group: str | None  # its id; None: all groups with fewer than `MIN_GROUP` sentences
     sentences: int
     scores: Sequence[Score]  # BLEU, chrF2++
 
@@ -55,6 +65,7 @@ class Evaluation:
     outputs: Sequence[str]
     scores: Sequence[Score]
     language: str  # BCP 47 tag of the outputs
+    groups: Sequence[str] = ()  # the document or speaker of each pair; empty: unknown
 
     def as_json(self) -> dict[str, Any]:
         """Return scores and sentences for a file."""
@@ -66,6 +77,7 @@ class Evaluation:
                 | {score.name: score.value for score in lengths.scores}
                 for lengths in self.by_length
             ],
+            **({"by_group": self._groups_as_json()} if self.groups else {}),
             "outputs": [
                 {"source": pair.source, "reference": pair.target, "output": output}
                 for pair, output in zip(self.pairs, self.outputs, strict=True)
@@ -80,15 +92,44 @@ class Evaluation:
         for above, up_to in pairwise(_LENGTHS):
             indices = [i for i, length in enumerate(lengths) if above < length <= up_to]
             if indices:
-                scores = corpus_scores(
-                    [self.outputs[i] for i in indices],
-                    [self.pairs[i].target for i in indices],
-                    language=self.language,
-                    names=("BLEU", "chrF2++"),
-                )
                 words = f"over {above}" if math.isinf(up_to) else f"{above + 1}-{up_to}"
-                classes.append(LengthClass(words, len(indices), scores))
+                classes.append(LengthClass(words, len(indices), self._score(indices)))
         return classes
+
+    @cached_property
+    def by_group(self) -> list[GroupScores]:
+        """Scores of each group, the lowest chrF2++ first; small groups are scored together, last.
+
+        A group is small if it has fewer than `MIN_GROUP` sentences.
+        """
+        indices: dict[str, list[int]] = {}
+        for index, group in enumerate(self.groups):
+            indices.setdefault(group, []).append(index)
+        small = [each for each in indices.values() if len(each) < MIN_GROUP]
+        scored = [
+            GroupScores(group, len(each), self._score(each))
+            for group, each in indices.items()
+            if len(each) >= MIN_GROUP
+        ]
+        scored.sort(key=lambda group: group.scores[-1].value)
+        others = list(chain(*small))
+        return scored + ([GroupScores(None, len(others), self._score(others))] if others else [])
+
+    def _groups_as_json(self) -> list[dict[str, Any]]:
+        return [
+            {"group": group.group, "sentences": group.sentences}
+            | {score.name: score.value for score in group.scores}
+            for group in self.by_group
+        ]
+
+    def _score(self, indices: Sequence[int]) -> list[Score]:
+        """Return BLEU and chrF2++ of some of the sentences."""
+        return corpus_scores(
+            [self.outputs[i] for i in indices],
+            [self.pairs[i].target for i in indices],
+            language=self.language,
+            names=("BLEU", "chrF2++"),
+        )
 
     def worst(self, count: int) -> list[ScoredSentence]:
         """Return the ``count`` sentences with the lowest chrF2++, the worst first."""

@@ -24,7 +24,9 @@ from nmt.data.filtering import (
     clean_pair,
     filter_line,
     parse_weight,
+    read_head,
 )
+from nmt.data.language_check import check_languages
 from nmt.data.languages import make_identifier
 from nmt.data.reading import Line, Row, parse_row, read_rows
 from nmt.data.rejections import check_accepted, write_rejected
@@ -119,8 +121,11 @@ class _ShardReader:
                 on_open=self._note_file,
             )
             ratio = 1.0
+            head, rows = read_head(rows)
+            if config.data.check_languages:
+                check_languages(config.data, source, head)
             if sources[source].split in ("shares", "train"):
-                ratio, rows = choose_length_ratio(config.data, source, rows, log)
+                ratio = choose_length_ratio(config.data, source, head, log)
                 self.summary["length_ratios"][source] = ratio
             for chunk in chunk_rows(rows, config.prepare.shard_lines):
                 name = f"{len(self.summary['shards']):05}"
@@ -284,7 +289,7 @@ def check_packages(config: PreparationConfig) -> None:
     """Check that the packages that workers will need are installed.
 
     Raises:
-        UserError: one is missing.
+        UserError: one is missing, or does not support the languages.
     """
     if config.prepare.encoding_faults:
         _is_faulty("ã")

@@ -21,7 +21,7 @@ from nmt.preparing.files import read_json, write_json
 # Keys that may differ when a preparation resumes: the result does not depend on them, or training
 # chooses them.
 _MAY_DIFFER = re.compile(
-    r"output|cache_dir|prepare\.processes|data\.(temperature|sources\.\w+\.weight)"
+    r"output|cache_dir|prepare\.processes|data\.(temperature|check_languages|sources\.\w+\.weight)"
 )
 
 

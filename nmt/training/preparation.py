@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,8 +32,9 @@ def prepare_corpus(config: Config, console: Console) -> Corpus:
     if config.data.prepared is not None:
         return load_prepared(config.data)
     rejected = config.data.rejected_file
+    is_new = config.training.resume is None
     return load_corpus(
-        config.data,
+        replace(config.data, check_languages=config.data.check_languages and is_new),
         cache_dir=Path(config.cache_dir),
         tests=read_tests(config.data),
         run_pairs=read_run_pairs(config.data),

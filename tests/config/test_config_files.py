@@ -158,6 +158,7 @@ def test_a_run_of_before_corpora_had_sources_is_read(
         name=changes["kind"],
         sources=expected,
         typical_length_ratio=1.0,
+        check_languages=False,
         noise=NoiseConfig.off(),
     )
     assert read == replace(default, data=data)
@@ -169,7 +170,12 @@ def test_the_embedded_corpus_of_before_is_that_of_today(default: Config, tmp_pat
     path = tmp_path / "config.yaml"
     write_before_sources(default, path, UPGRADED[0][0])
     expected = changed(
-        default, {"data.typical_length_ratio": 1.0, "data.sources.written.columns": [0, 1]}
+        default,
+        {
+            "data.typical_length_ratio": 1.0,
+            "data.check_languages": False,
+            "data.sources.written.columns": [0, 1],
+        },
     )
     expected.data.noise = NoiseConfig.off()
     assert files.load(path) == expected

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sample_corpora import complaint, configure, load_pairs, singles, table
+from sample_corpora import complaint, configure, load_pairs, load_text, singles, table
 
+from nmt.config import SourceConfig
+from nmt.config.data import check_data
 from nmt.data.cleaning import clean_text
 from nmt.data.corpus import load_corpus
 from nmt.data.splitting import Pair, normalized
+from nmt.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -179,3 +183,91 @@ def test_no_sentence_is_in_two_splits_whatever_the_order(
     assert corpus.rejected == again.rejected
     for pairs_before, pairs_after in zip(splits, (again.train, again.dev, again.test), strict=True):
         assert sorted(pairs_before) == sorted(pairs_after)
+
+
+def grouped_table(rows: list[tuple[str, str, str]]) -> str:
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(sentence, sentence, st.sampled_from("abcdef") | st.just("")), max_size=40
+    ),
+    dev=st.sampled_from([0, 1, 5, 0.1]),
+    test=st.sampled_from([0, 1, 6, 0.2]),
+    seed=st.integers(0, 3),
+)
+def test_no_group_and_no_sentence_is_in_two_splits(
+    rows: list[tuple[str, str, str]], dev: float, test: float, seed: int
+) -> None:
+    # 20 groups of two pairs whose sentences no other pair has.
+    rows = rows + [(*pair, f"g{i // 2}") for i, pair in enumerate(singles(40))]
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            corpus = load_text(
+                Path(folder),
+                grouped_table(rows),
+                group_column=2,
+                dev=dev,
+                test=test,
+                split_seed=seed,
+            )
+        except UserError:  # large groups
+            assume(False)
+    splits = [corpus.train, corpus.dev, corpus.test]
+    for side in (0, 1):
+        sides = [{normalized(pair[side]) for pair in split} for split in splits]
+        assert len(set[str]().union(*sides)) == sum(map(len, sides))
+    group_of = {}  # of the first line with a pair, as later ones are duplicates
+    for source, target, group in rows:
+        group_of.setdefault(Pair(clean_text(source), clean_text(target)), group)
+    groups = [{group_of[pair] for pair in split} - {""} for split in splits]
+    assert len(set[str]().union(*groups)) == sum(map(len, groups))
+    assert sum(map(len, splits)) + sum(corpus.rejected.values()) == corpus.lines == len(rows)
+    assert corpus.groups == {
+        "dev": [group_of[pair] for pair in corpus.dev],
+        "test": [group_of[pair] for pair in corpus.test],
+    }
+
+
+def test_a_sentence_of_two_groups_stays_in_the_test_split_alone(tmp_path: Path) -> None:
+    rows = [(f"frase {i}", f"sentence {i}", f"talk {i // 10}") for i in range(100)]
+    rows += [("Gracias.", f"Thank you, {i}.", f"talk {i}") for i in range(10)]
+    corpus = load_text(tmp_path, grouped_table(rows), group_column=2, dev=11, test=11)
+    assert (len(corpus.dev), len(corpus.test), len(corpus.train)) == (10, 11, 80)
+    assert corpus.rejected == {"in dev or test": 9}
+    assert len(set(corpus.groups["test"])) == len(set(corpus.groups["dev"])) == 1
+    assert corpus.groups["test"] != corpus.groups["dev"]
+    same = load_text(tmp_path, grouped_table(rows), group_column=2, dev=11, test=11)
+    assert same.test == corpus.test
+
+
+def test_groups_too_few_for_a_split(tmp_path: Path) -> None:
+    rows = [(*pair, "one") for pair in singles(10)]
+    message = complaint(lambda: load_text(tmp_path, grouped_table(rows), group_column=2, test=1))
+    assert message.startswith("the 10 usable pairs share so many sentences or have so few groups")
+
+
+def test_a_pair_of_two_groups_in_a_test_file(tmp_path: Path) -> None:
+    rows = [("Sí.", "Yes.", "a"), ("No.", "No.", "a"), ("Sí.", "Yes.", "b")]
+    (tmp_path / "test.tsv").write_text(grouped_table(rows), encoding="utf-8")
+    (tmp_path / "train.tsv").write_text(table(singles(5)), encoding="utf-8")
+    sources = {
+        "pairs": SourceConfig(kind="files", path=str(tmp_path / "train.tsv")),
+        "test": SourceConfig(
+            kind="files", path=str(tmp_path / "test.tsv"), group_column=2, split="test"
+        ),
+    }
+    corpus = load_corpus(configure(sources), cache_dir=tmp_path)
+    assert corpus.groups == {"dev": [], "test": ["a", "a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"group_column": -1}, {"group_column": 2, "path": ["a.es", "a.en"]}, {"group_column": True}],
+)
+def test_a_group_needs_a_column_of_a_table(changes: dict[str, Any]) -> None:
+    config = configure(**({"path": "a.tsv"} | changes))
+    assert "group_column" in complaint(lambda: check_data(config))
+    assert "give a column of a table" in complaint(lambda: check_data(config))

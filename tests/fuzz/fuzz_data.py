@@ -118,6 +118,7 @@ def prepare_corpus(folder: Path) -> Prepared:
             temperature=None,
             stages=[],
             context=data.ConsumeIntInRange(0, 2),
+            check_languages=False,
         )
         path.write_bytes(rest(data))
         with suppress(UserError):  # it is not UTF-8

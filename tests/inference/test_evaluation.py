@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -74,3 +76,20 @@ def test_the_file_holds_the_classes() -> None:
     content = evaluation([3, 8, 9]).as_json()
     assert [part["words"] for part in content["by_length"]] == ["1-5", "6-10"]
     assert content["by_length"][1]["BLEU"] > content["by_length"][0]["BLEU"]
+
+
+def test_groups_are_scored_apart_if_they_are_large_and_together_otherwise() -> None:
+    """Sentences of odd index are translated perfectly: those of "film" and "b"."""
+    groups = ["talk" if i % 2 == 0 else "film" for i in range(40)] + ["a", "b", "a", "b"]
+    evaluated = replace(evaluation([6] * len(groups)), groups=groups)
+    assert [(each.group, each.sentences) for each in evaluated.by_group] == [
+        ("talk", 20),
+        ("film", 20),
+        (None, 4),
+    ]
+    talk, film, others = (each.scores[-1].value for each in evaluated.by_group)
+    assert talk < others < film == pytest.approx(100)
+    content = evaluated.as_json()["by_group"]
+    assert [part["group"] for part in content] == ["talk", "film", None]
+    assert content[0]["chrF2++"] == talk
+    assert "by_group" not in evaluation([6]).as_json()

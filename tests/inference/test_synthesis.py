@@ -124,7 +124,6 @@ def test_round_trips_are_compared() -> None:
 
 
 def test_languages_are_identified() -> None:
-    pytest.importorskip("py3langid")
     identify = make_identifier(("es-MX", "en"), "--language")
     assert identify("¿Dónde está la estación de trenes?") == "es-MX"
     assert identify("Where is the railway station, please?") == "en"

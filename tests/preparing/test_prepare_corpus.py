@@ -353,7 +353,6 @@ def test_text_that_is_wrong_is_left_out(tmp_path: Path) -> None:
 
 
 def test_other_languages_are_left_out(tmp_path: Path) -> None:
-    pytest.importorskip("py3langid")
     pairs = [
         ("¿Dónde está la estación de trenes?", "Where is the railway station?"),
         ("Je ne sais pas quoi faire aujourd'hui.", "I do not know what to do today."),
@@ -436,3 +435,8 @@ def test_some_rows_are_those_of_the_whole_batch(reference: Any) -> None:
                     [complete[name], np.zeros((2, array.shape[1]), array.dtype)]
                 )
                 np.testing.assert_array_equal(array, filled[chosen])
+
+
+def test_groups_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"pairs\.group_column is for corpora that fit into memory"):
+        plan(tmp_path, singles(30), group_column=1)

@@ -1,0 +1,213 @@
+"""Accepts or rejects the lines of all sources, and keeps pairs of dev and test out of training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from nmt.config.sources import RUN, TRANSLATIONS
+from nmt.data.contexts import ContextReader
+from nmt.data.filtering import (
+    CORRECTED,
+    DUPLICATE,
+    HELD_OUT,
+    INVALID_WEIGHT,
+    choose_length_ratio,
+    clean_pair,
+    filter_line,
+    find_corrected,
+    parse_weight,
+    read_head,
+)
+from nmt.data.language_check import check_languages
+from nmt.data.mixture import Groups, PairsBySource
+from nmt.data.reading import Line, Row, parse_row
+from nmt.data.rejections import check_accepted
+from nmt.data.splitting import DEV, TEST, TRAIN, Pair, normalized
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
+
+
+class CorpusFilter:
+    """Accepts or rejects the lines of all sources, and counts them.
+
+    Args:
+        config: the ``data`` group.
+        log: called with progress messages.
+        on_reject: called with the reason and the line of each rejection.
+        has_tests: whether pairs of ``data.tests`` are left out of training.
+        checks_languages: whether sources in other languages are an error.
+    """
+
+    def __init__(
+        self,
+        config: DataConfig,
+        log: Callable[[str], None],
+        on_reject: Callable[[str, Line], None],
+        *,
+        has_tests: bool = False,
+        checks_languages: bool = False,
+    ) -> None:
+        self._checks_languages = checks_languages
+        self._config, self._log, self._on_reject = config, log, on_reject
+        self.length_ratios: dict[str, float] = {}  # by source
+        self.weights: dict[str, dict[Pair, float]] = {}  # source -> pair -> weight in the loss
+        self.contexts: dict[str, dict[Pair, str]] = {}  # of ordered sources, by pair
+        self.groups: Groups = {}
+        self.rejected: Counter[str] = Counter()  # reason -> lines
+        self.lines = 0
+        # Training pairs accepted so far, by tag and direction.
+        self._accepted: dict[tuple[str | None, bool], set[Pair]] = {}
+        # Accepted pairs may be rejected as held out after all sources are read; this keeps their
+        # lines for the report: source -> pair -> line.
+        self._lines_of: dict[str, dict[Pair, Line]] = {}
+        self._keeps_lines = has_tests or any(
+            source.split != "shares" or source.group_column is not None
+            for source in config.sources.values()
+        )
+        # Normalized sources of kind translations: pairs of another run give way to them.
+        self._corrected: set[str] = set()
+
+    def read(self, name: str, rows: Iterator[Row]) -> list[Pair]:
+        """Return the accepted pairs of a source.
+
+        Raises:
+            UserError: no line is accepted, or the source is in other languages.
+        """
+        source = self._config.sources[name]
+        is_training = source.split in ("shares", "train")
+        accepted = self._accepted.setdefault((source.tag, source.reverse), set())
+        weights = self.weights.setdefault(name, {}) if len(source.columns or ()) > 2 else None
+        lines_of = self._lines_of.setdefault(name, {})
+        pairs = []
+        lines_before, rejected_before = self.lines, self.rejected.copy()
+        rows = self._measure_source(name, rows)
+        ratio = self.length_ratios.get(name, 1.0)
+        previous = ContextReader(self._config, source)
+        contexts = self.contexts.setdefault(name, {})
+        groups = self.groups.setdefault(name, {})
+        corrected: set[int] = set()
+        if source.kind == TRANSLATIONS:
+            rows = iter(all_rows := list(rows))
+            corrected = find_corrected(all_rows, source.columns)
+        for index, row in enumerate(rows):
+            line = parse_row(row, source.columns, source.group_column)
+            context = previous.read(line)
+            self.lines += 1
+            # Dev and test files are only cleaned, so that scores on them stay comparable.
+            pair = filter_line(line, self._config, ratio) if is_training else clean_pair(line)
+            if isinstance(pair, Pair) and (
+                index in corrected
+                or (source.kind == RUN and normalized(pair.source) in self._corrected)
+            ):
+                pair = CORRECTED
+            elif is_training and pair in accepted:
+                pair = DUPLICATE
+            weight = 1.0 if weights is None else parse_weight(line.weight)
+            if isinstance(pair, Pair) and weight is None:
+                pair = INVALID_WEIGHT
+            if not isinstance(pair, Pair):
+                self._reject(pair, line)
+                continue
+            if weights is not None and weight is not None:
+                weights[pair] = weight
+            pairs.append(pair)
+            if context:
+                contexts[pair] = context
+            if line.group:
+                groups.setdefault(pair, []).append(line.group)
+            if is_training:
+                accepted.add(pair)
+                if self._keeps_lines:
+                    lines_of[pair] = line
+        if source.kind == TRANSLATIONS:
+            self._corrected |= {normalized(pair.source) for pair in pairs}
+        lines = self.lines - lines_before
+        check_accepted(self._config, name, len(pairs), lines, self.rejected - rejected_before)
+        return pairs
+
+    def _measure_source(self, name: str, rows: Iterator[Row]) -> Iterator[Row]:
+        """Check the languages of a source, measure its length ratio, and return its rows.
+
+        Dev and test files have no length ratio, as they are not filtered by length.
+        """
+        head, rows = read_head(rows)
+        if self._checks_languages:
+            check_languages(self._config, name, head)
+        if self._config.sources[name].split in ("shares", "train"):
+            self.length_ratios[name] = choose_length_ratio(self._config, name, head, self._log)
+        return rows
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether any accepted pair has a group."""
+        return any(self.groups.values())
+
+    def without_file_overlap(self, pairs: PairsBySource) -> PairsBySource:
+        """Return pairs by source, where sources with shares have no side of a dev or test file.
+
+        Otherwise a share drawn for test could hold pairs of the dev file, and the reverse.
+        """
+        sources = self._config.sources
+        files = [name for name in pairs if sources[name].split in (DEV, TEST)]
+        shared = {name: pairs[name] for name in pairs if sources[name].split == "shares"}
+        held_out = [pair for name in files for pair in pairs[name]]
+        return pairs | self._without_overlap(shared, held_out)
+
+    def without_held_out(
+        self, splits: Mapping[str, PairsBySource], test_pairs: Sequence[Pair]
+    ) -> PairsBySource:
+        """Return training pairs, by source, that share no side with a pair to score on.
+
+        Sources that are already free of them, as `split` keeps shared sentences together, are not
+        returned. It does not if there are groups.
+
+        Args:
+            splits: of the corpus.
+            test_pairs: pairs of ``data.tests``, as the sources may have them.
+        """
+        held_out = chain(*splits[DEV].values(), *splits[TEST].values(), test_pairs)
+        unchecked = {
+            name: pairs
+            for name, pairs in splits[TRAIN].items()
+            if self._config.sources[name].split != "shares" or test_pairs or self.has_groups
+        }
+        return self._without_overlap(unchecked, list(held_out))
+
+    def dev_without_test(self, splits: Mapping[str, PairsBySource]) -> PairsBySource:
+        """Return the dev pairs of sources with shares that share no side with a test pair.
+
+        Without groups, `split` makes sure of that.
+        """
+        if not self.has_groups:
+            return {}
+        shared = {
+            name: pairs
+            for name, pairs in splits[DEV].items()
+            if self._config.sources[name].split == "shares"
+        }
+        return self._without_overlap(shared, list(chain(*splits[TEST].values())))
+
+    def _without_overlap(self, pairs: PairsBySource, held_out: Sequence[Pair]) -> PairsBySource:
+        """Reject pairs that share a normalized side with a held-out pair; return the others."""
+        if not held_out:
+            return pairs
+        sources = {normalized(pair.source) for pair in held_out}
+        targets = {normalized(pair.target) for pair in held_out}
+        disjoint: PairsBySource = {}
+        for name, source_pairs in pairs.items():
+            disjoint[name] = []
+            for pair in source_pairs:
+                if normalized(pair.source) in sources or normalized(pair.target) in targets:
+                    if name in self._lines_of:  # generated pairs come from no line
+                        self._reject(HELD_OUT, self._lines_of[name][pair])
+                else:
+                    disjoint[name].append(pair)
+        return disjoint
+
+    def _reject(self, reason: str, line: Line) -> None:
+        self.rejected[reason] += 1
+        self._on_reject(reason, line)

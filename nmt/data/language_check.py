@@ -1,0 +1,138 @@
+"""Refuses sources whose sides are swapped, or in other languages than configured.
+
+It would rather miss such a source than refuse a good one: similar languages, tagged sources, short
+texts and languages that the identifier does not know are accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt.config.sources import FILES, TRANSLATIONS, SourceConfig, list_paths, source_key
+from nmt.data.bilingual import is_bilingual
+from nmt.data.cleaning import clean_text
+from nmt.data.languages import (
+    CERTAIN,
+    are_similar,
+    describe_language,
+    find_code,
+    load_identifier,
+)
+from nmt.data.reading import Row, parse_row
+from nmt.data.splitting import DEV, TEST, evenly
+from nmt.errors import UserError
+
+if TYPE_CHECKING:
+    from nmt.config import DataConfig
+
+SAMPLED = 200  # lines of a source, at even intervals
+# Lines are identified in passages, as many are too short: neighbouring ones are joined.
+_PASSAGE = 200  # characters, at least
+_MIN_PASSAGES = 5  # identified with certainty, of a side
+_MIN_IDENTIFIED = 0.5  # share of the passages that must be identified with certainty
+_MIN_SHARE = 0.9  # share of these that must be in one language
+_NO_LANGUAGE = "zxx"  # py3langid's code of numbers, addresses and so on
+_MARKUP = re.compile(r"<[^<>]*>|\S+://\S+|@@(?:\s|$)|▁")  # tags, addresses, marks of pieces
+
+
+def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
+    """Check that a source is in the configured languages, as far as its first rows tell.
+
+    Embedded sentences, pairs of other runs and tagged sources are not checked.
+
+    Raises:
+        UserError: its sides are swapped, or one is in another language.
+    """
+    source = config.sources[name]
+    if source.kind not in (FILES, TRANSLATIONS, "zip") or source.tag is not None:
+        return
+    lines = (parse_row(row, source.columns) for row in evenly(rows, SAMPLED))
+    sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
+    identifier = load_identifier()
+    found = find_languages(sides, identifier)
+    tags = (config.source_language, config.target_language)
+    expected = tuple(map(find_code, tags))
+    which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
+    skip = "(data.check_languages=false skips this check)"
+    if found == expected[::-1] and not are_similar(*expected):
+        source_side, target_side = map(describe_language, expected[::-1])
+        raise UserError(
+            f"{which}: the source side is {source_side} and the target side {target_side}: "
+            f"{_advise_on_order(source, name, found)} {skip}"
+        )
+    wrong = [
+        (f"data.{side}_language", tag, language)
+        for side, tag, code, language in zip(
+            ("source", "target"), tags, expected, found, strict=True
+        )
+        if language and code in identifier.labels and not are_similar(code, language)
+    ]
+    if wrong:
+        faults = " and ".join(
+            f"{key}={tag}, but that side is {describe_language(language)}"
+            for key, tag, language in wrong
+        )
+        remedy = " ".join(f"{key}={language}" for key, _, language in wrong)
+        if found[0] == found[1] or found[0] == expected[1] or found[1] == expected[0]:
+            remedy = "the files or columns of the two languages"
+        raise UserError(f"{which}: {faults}: set {remedy} {skip}")
+
+
+def find_languages(
+    pairs: Sequence[tuple[str, str]], identifier: Any
+) -> tuple[str | None, str | None]:
+    """Return the languages of both sides of pairs, as codes of py3langid; None if uncertain.
+
+    Args:
+        pairs: source and target; those that are equal, such as names, are left out.
+        identifier: see `load_identifier`.
+    """
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    source, target = (_find_language((pair[i] for pair in different), identifier) for i in (0, 1))
+    return source, target
+
+
+def _find_language(texts: Iterable[str], identifier: Any) -> str | None:
+    """Return the language of nearly all of the passages of texts; None if uncertain."""
+    identified = [identifier.classify(passage) for passage in _join(texts)]
+    codes = [code for code, probability in identified if probability >= CERTAIN]
+    if len(codes) < max(_MIN_PASSAGES, _MIN_IDENTIFIED * len(identified)):
+        return None
+    [(code, count)] = Counter(codes).most_common(1)
+    return code if count >= _MIN_SHARE * len(codes) and code != _NO_LANGUAGE else None
+
+
+def _join(texts: Iterable[str]) -> list[str]:
+    """Return passages of neighbouring texts; a shorter rest is left out."""
+    passages, passage = [], ""
+    for text in texts:
+        passage = f"{passage} {clean_text(_MARKUP.sub('', text))}".strip()
+        if len(passage) >= _PASSAGE:
+            passages.append(passage)
+            passage = ""
+    return passages
+
+
+def _advise_on_order(
+    source: SourceConfig, name: str, languages: tuple[str | None, str | None]
+) -> str:
+    """Return how to name the sides of a source the other way round."""
+    paths = list_paths(source)
+    order = f"data.source_language={languages[0]} data.target_language={languages[1]}"
+    if source.members:
+        key, value = f"data.sources.{name}.members", source.members[::-1]
+    elif len(paths) == 2:
+        key, value = source_key(name, "path"), paths[::-1]
+    elif paths and is_bilingual(Path(paths[0])):
+        return f"set {order}"
+    elif name in (DEV, TEST):
+        return "exchange its columns"
+    else:
+        key = "data.columns" if name == "pairs" else f"data.sources.{name}.columns"
+        columns = list(source.columns or (0, 1))
+        value = [*columns[1::-1], *columns[2:]]
+    return f"set '{key}=[{','.join(map(str, value))}]', or {order}"

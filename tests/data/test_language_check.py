@@ -1,0 +1,186 @@
+"""Sources whose sides are swapped or in another language are refused, and no others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_corpora import complaint, configure, load_pairs, singles
+from sample_prepared import plan, prepared
+
+from nmt.config import SourceConfig
+from nmt.data.corpus import load_corpus
+from nmt.data.embedded import phrasebook_dir
+from nmt.data.language_check import find_languages
+from nmt.data.languages import are_similar, describe_language, find_code, load_identifier
+
+_IDENTIFIER = cache(load_identifier)
+
+GERMAN = """\
+Der Zug nach Hamburg fährt heute leider mit zwanzig Minuten Verspätung ab.
+Könnten Sie mir bitte sagen, wo ich hier eine Apotheke finde?
+Wir haben gestern Abend lange auf dem Balkon gesessen und uns unterhalten.
+Meine Schwester arbeitet seit drei Jahren in einem Krankenhaus in München.
+Es wäre schön, wenn du morgen früher nach Hause kommen könntest.
+Das Wetter soll am Wochenende endlich wieder besser werden.
+Ich habe vergessen, die Milch und das Brot einzukaufen.
+Der Lehrer erklärte die Aufgabe noch einmal, weil niemand sie verstanden hatte.
+Am Freitag treffen wir uns um sieben Uhr vor dem Kino.
+Die Kinder spielen im Garten, obwohl es seit einer Stunde regnet.
+Hast du schon gehört, dass unsere Nachbarn im Sommer umziehen wollen?
+Ohne deine Hilfe hätte ich den Schrank niemals aufbauen können.
+Sie wollte eigentlich Ärztin werden, studierte dann aber Geschichte.
+Bitte schicken Sie die Rechnung an die Anschrift, die unten angegeben ist.
+Im Herbst gehen wir gern in den Wald, um Pilze zu sammeln.
+Der Hund schläft am liebsten unter dem Tisch in der Küche.
+Wenn ich genug Zeit hätte, würde ich jeden Tag ein Buch lesen.
+Nach dem Essen machten wir einen langen Spaziergang am Fluss entlang.
+Auf dem Markt gibt es heute frische Erdbeeren und junge Kartoffeln.
+Er konnte sich nicht daran erinnern, wo er sein Fahrrad abgestellt hatte.""".split("\n")
+
+
+@pytest.fixture(autouse=True)
+def _identifier_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.data.language_check.load_identifier", _IDENTIFIER)
+
+
+@cache
+def phrasebook() -> list[tuple[str, str]]:
+    lines = [
+        line.split("\t")
+        for path in sorted(phrasebook_dir().glob("*.tsv"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    return [(line[0], line[1]) for line in lines]
+
+
+def spanish_and_english(count: int, seed: int = 1) -> list[tuple[str, str]]:
+    return random.Random(seed).sample(phrasebook(), count)
+
+
+def swapped(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(target, source) for source, target in pairs]
+
+
+def german_and_english() -> list[tuple[str, str]]:
+    english = [target for _, target in spanish_and_english(3 * len(GERMAN))]
+    return [(german, " ".join(english[3 * i : 3 * i + 3])) for i, german in enumerate(GERMAN)]
+
+
+def refusal(tmp_path: Path, pairs: list[tuple[str, str]], **changes: Any) -> str:
+    return complaint(lambda: load_pairs(tmp_path, pairs, check_languages=True, **changes))
+
+
+def test_swapped_columns_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    pairs = swapped(spanish_and_english(100))
+    message = refusal(tmp_path, pairs)
+    assert message == (
+        "data=files: the source side is English (en) and the target side Spanish (es): set "
+        "'data.columns=[1,0]', or data.source_language=en data.target_language=es "
+        "(data.check_languages=false skips this check)"
+    )
+    load_pairs(tmp_path, pairs, check_languages=True, columns=[1, 0])
+    load_pairs(tmp_path, pairs, check_languages=True, source_language="en", target_language="es-MX")
+    load_pairs(tmp_path, pairs, check_languages=False)
+    rows = [("1", source, target) for source, target in pairs]
+    (tmp_path / "three.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    source = SourceConfig(kind="files", path=str(tmp_path / "three.tsv"), columns=[1, 2, 0])
+    config = configure({"talks": source}, check_languages=True)
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert "set 'data.sources.talks.columns=[2,1,0]', or" in message
+
+
+def test_swapped_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    pairs = spanish_and_english(100)
+    paths = [str(tmp_path / "a.en"), str(tmp_path / "a.es")]
+    for path, side in zip(paths, (1, 0), strict=True):
+        Path(path).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    config = configure(path=paths, check_languages=True)
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert f"set 'data.train=[{paths[1]},{paths[0]}]'" in message
+    load_corpus(configure(path=paths[::-1], check_languages=True), cache_dir=tmp_path)
+    load_corpus(config, cache_dir=tmp_path, read_only=True)  # of a run that exists
+
+
+def test_another_language_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    pairs = german_and_english()
+    message = refusal(tmp_path, pairs)
+    assert message.startswith(
+        "data=files: data.source_language=es, but that side is German (de): set "
+        "data.source_language=de (data.check"
+    )
+    message = refusal(tmp_path, pairs, source_language="fr", target_language="it")
+    assert "set data.source_language=de data.target_language=en (" in message
+    load_pairs(tmp_path, pairs, check_languages=True, source_language="de")
+
+
+def test_a_side_in_the_language_of_the_other_is_refused(tmp_path: Path) -> None:
+    """Where a column holds the other language again, its language is not the remedy."""
+    english = [target for _, target in spanish_and_english(200)]
+    message = refusal(tmp_path, list(zip(english[:100], english[100:], strict=True)))
+    assert "data.source_language=es, but that side is English (en)" in message
+    assert "set the files or columns of the two languages" in message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        str.lower,
+        str.upper,
+        lambda text: " ".join(text.replace(".", " .").replace(",", " ,").split()).lower(),
+        lambda text: f"<2en> {text}",
+        lambda text: f"{text} https://example.com/a/page?of=mine",
+        lambda text: " ".join(word[:3] + "@@ " + word[3:] for word in text.split()),
+    ],
+)
+@pytest.mark.parametrize("count", [3, 10, 40, 200])
+def test_good_text_is_not_refused(tmp_path: Path, count: int, change: Callable[[str], str]) -> None:
+    pairs = [(change(a), change(b)) for a, b in spanish_and_english(count, seed=count)]
+    load_pairs(tmp_path, pairs, check_languages=True, min_words=0)
+
+
+def test_sources_that_may_differ_are_not_refused(tmp_path: Path) -> None:
+    pairs = swapped(spanish_and_english(60))
+    load_pairs(tmp_path, singles(200), check_languages=True, source_language="de")
+    load_pairs(tmp_path, pairs, check_languages=True, tag="<2es>")
+    load_pairs(tmp_path, pairs, check_languages=True, source_language="xx", target_language="xy")
+    names = [(f"{pair[1]} {i}",) * 2 for i, pair in enumerate(pairs)]
+    load_pairs(tmp_path, names, check_languages=True)
+    mixed = [pair if i % 2 else pair[::-1] for i, pair in enumerate(pairs)]
+    load_pairs(tmp_path, mixed, check_languages=True)
+
+
+def test_prepared_corpora_are_checked(tmp_path: Path) -> None:
+    config = plan(tmp_path, swapped(spanish_and_english(100)), check_languages=True)
+    assert "'data.columns=[1,0]'" in complaint(lambda: prepared(config))
+
+
+@pytest.mark.parametrize(
+    ("tag", "other", "expected"),
+    [
+        ("nb", "nn", True),
+        ("hr", "sr-Latn", True),
+        ("id", "ms", True),
+        ("pt-BR", "gl", True),
+        ("zh-Hant", "yue", True),
+        ("no", "de", False),
+        ("es", "pt", False),
+    ],
+)
+def test_similar_languages(tag: str, other: str, expected: bool) -> None:
+    assert are_similar(find_code(tag), find_code(other)) is expected
+    assert are_similar(find_code(other), find_code(tag)) is expected
+
+
+def test_languages_are_found_and_named() -> None:
+    identifier = _IDENTIFIER()
+    assert find_languages(german_and_english(), identifier) == ("de", "en")
+    assert find_languages(german_and_english()[:3], identifier) == (None, None)
+    assert find_languages([], identifier) == (None, None)
+    assert describe_language("de") == "German (de)"
+    assert describe_language("ace") == "ace"
