@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.reading import Line, Row, parse_row
@@ -35,7 +35,7 @@ def choose_length_ratio(
     """Return the usual length ratio of a source, configured or measured, and its rows."""
     if config.typical_length_ratio is not None:
         return config.typical_length_ratio, rows
-    ratio, rows = _measure_length_ratio(rows, config.sources[name].columns)
+    ratio, rows = _measure_length_ratio(rows)
     if ratio != 1:
         log(
             f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
@@ -44,9 +44,7 @@ def choose_length_ratio(
     return ratio, rows
 
 
-def _measure_length_ratio(
-    rows: Iterator[Row], columns: Sequence[Any] | None
-) -> tuple[float, Iterator[Row]]:
+def _measure_length_ratio(rows: Iterator[Row]) -> tuple[float, Iterator[Row]]:
     """Return the median of target characters by source characters, and the same rows.
 
     It depends on the first rows only, and so not on how the others are cut into shards.
@@ -60,7 +58,7 @@ def _measure_length_ratio(
             break
     ratios = []
     for row in head:
-        line = parse_row(row, columns)
+        line = parse_row(row)
         source, target = (len(side.strip()) for side in line.sides or ("", ""))
         if line.fault is None and source and target:
             ratios.append(target / source)
@@ -97,12 +95,12 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     return pair
 
 
-def find_corrected(rows: Sequence[Row], columns: Sequence[Any] | None) -> set[int]:
+def find_corrected(rows: Sequence[Row]) -> set[int]:
     """Return the indices of rows whose source has another translation in a later row."""
     corrected: set[int] = set()
     last: dict[str, int] = {}
     for index, row in enumerate(rows):
-        pair = clean_pair(parse_row(row, columns))
+        pair = clean_pair(parse_row(row))
         if isinstance(pair, Pair):
             if pair.source in last:
                 corrected.add(last[pair.source])
