@@ -29,6 +29,7 @@ _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+_MOST_LANGUAGES = 8  # that an error names
 _MOST_LINES = 5_000  # of one message: polib's time grows with their square
 
 
@@ -73,18 +74,26 @@ def read_pairs(
 
 
 def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
+    is_empty = True
+    others: set[str] = set()
     for unit in iterate_xml(file, "tmx", "tu"):
-        sides = []
-        for language in languages:
-            variants = (
-                variant.find("{*}seg")
-                for variant in unit.iterfind("{*}tuv")
-                if are_variants(variant.get(_LANG) or variant.get("lang", ""), language)
-            )
-            sides.append(next((seg for seg in variants if seg is not None), None))
+        sides: list[Any] = [None, None]
+        for variant in unit.iterfind("{*}tuv"):
+            tag = variant.get(_LANG) or variant.get("lang", "")
+            matches = [side for side in (0, 1) if are_variants(tag, languages[side])]
+            others |= {tag} if not matches and len(others) < _MOST_LANGUAGES else set()
+            for side in matches:
+                if sides[side] is None:
+                    sides[side] = variant.find("{*}seg")
         source, target = sides
         if source is not None and target is not None:
+            is_empty = False
             yield BilingualText(unit.sourceline, _read_text(source), _read_text(target))
+    if is_empty and others:
+        raise UserError(
+            f"no unit has both {' and '.join(languages)}, others are {', '.join(sorted(others))}: "
+            "set data.source_language and data.target_language"
+        )
 
 
 def _read_xliff(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
