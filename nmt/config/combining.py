@@ -190,17 +190,21 @@ def combine_for_start(
                 "training.new_vocabulary=true"
             )
     composed.model = model
-    languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
-    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(composed.data)))
-    for key, language, guess in zip(
-        ("source_language", "target_language"), languages, guessed, strict=True
-    ):
-        if OmegaConf.is_missing(composed.data, key):
-            composed.data[key] = guess or language
+    _keep_languages(composed.data, stored)
     if not training.new_vocabulary:
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)
+
+
+def _keep_languages(data: DictConfig, stored: Config) -> None:
+    """Set languages that neither the corpus nor the names of its files tell."""
+    languages = stored.data.languages[::-1] if data.reverse else stored.data.languages
+    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
+    keys = ("source_language", "target_language")
+    for key, language, guess in zip(keys, languages, guessed, strict=True):
+        if OmegaConf.is_missing(data, key):
+            data[key] = guess or language
 
 
 def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:

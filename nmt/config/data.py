@@ -93,7 +93,8 @@ class ComposedDataConfig(DataConfig):
     sources: dict[str, Any] = field(default_factory=dict)
     tests: dict[str, Any] = field(default_factory=dict)
     train: Any = None  # a file of pairs, or two aligned files: see `SourceConfig.path`
-    columns: Any = None  # of these files: see `SourceConfig.columns`
+    columns: Any = None  # of these files: see `SourceConfig`, as for their encoding
+    encoding: str | None = None
     # As `DataConfig`, or files like those of `train`.
     dev: Any = MISSING
     test: Any = MISSING
@@ -103,7 +104,8 @@ class ComposedDataConfig(DataConfig):
     sha256: str | None = None
 
 
-PASSED_ON = ("train", "columns", "archive", "url", "opus", "sha256")  # keys of `conf/data` only
+# Keys of `conf/data` only.
+PASSED_ON = ("train", "columns", "encoding", "archive", "url", "opus", "sha256")
 
 
 def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
@@ -126,14 +128,15 @@ def pass_on(data: dict[str, Any], sources: str) -> dict[str, Any]:
                 raise UserError(f"data.{split}={path}: there is a source '{split}' already")
             columns = data.get("columns")
             data["sources"][split] = {"kind": FILES, "split": split, "path": path} | {
-                "columns": columns[:2] if isinstance(columns, list) else columns
+                "columns": columns[:2] if isinstance(columns, list) else columns,
+                "encoding": data.get("encoding"),
             }
             data[split] = 0
-            sources += "${data.columns}"
+            sources += "${data.columns} ${data.encoding}"
     for key in PASSED_ON:
         value = data.pop(key, None)
         if value is not None and f"${{data.{key}}}" not in sources:
-            corpus = "files" if key in ("train", "columns") else "tatoeba"
+            corpus = "files" if key in ("train", "columns", "encoding") else "tatoeba"
             raise UserError(
                 f"data.{key}={value}: no source of data={data.get('name')} reads it; choose "
                 f"data={corpus}, for example"

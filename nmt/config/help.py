@@ -36,7 +36,7 @@ def describe_keys(node: DictConfig, prefix: str = "") -> str:
         node: a composed configuration whose groups have schemas.
         prefix: what its keys begin with.
     """
-    meanings = read_meanings(OmegaConf.get_type(node))
+    meanings = read_meanings(OmegaConf.get_type(node) or dict)
     entries = []
     for key in map(str, node):
         if key == "hydra":

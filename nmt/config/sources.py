@@ -16,7 +16,10 @@ FILES, PATTERNS, RUN, SAME, TRANSLATIONS = "files", "patterns", "run", "same", "
 SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", FILES, TRANSLATIONS, RUN, SAME)
 SPLITS = ("shares", "train", "dev", "test")
 _ZIP_KEYS = ("archive", "url", "opus", "sha256")
-_FILE_KEYS = ("path", "columns", "group_column", "pairs", "members", "run", *_ZIP_KEYS)
+_FILE_KEYS = (
+    *("path", "columns", "encoding", "group_column", "pairs", "members", "run"),
+    *_ZIP_KEYS,
+)
 _OPUS = "https://object.pouta.csc.fi"
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -46,6 +49,9 @@ class SourceConfig:
     # of a pair in the loss, usually 1. null: the columns named by the languages, else [0, 1]; the
     # embedded corpus has Spanish, English.
     columns: list[Any] | None = None
+    encoding: str | None = None  # of the text; null: by its byte order mark, else UTF-8
+    # Id of a document or speaker, by number from 0 or by name: its lines stay in one split.
+    group_column: Any = None
     pairs: int = 0  # patterns: how many, from the first
     run: str | None = None  # run: its folder
     of: str | None = None  # same: name of the other source
@@ -58,10 +64,10 @@ class SourceConfig:
     tag: str | None = None  # a word put before every source sentence, such as <2en>
     reverse: bool = False  # swap source and target; splits are made before
     # Whether each line follows the one before it, for data.context; an empty line begins another
-    # document, and so does a line with another content of `document_column`, counted from 0.
+    # document, and so does a line with another content of `document_column`, a number from 0 or a
+    # name.
     ordered: bool = False
-    document_column: int | None = None
-    group_column: Any = None  # id of a document or speaker: its lines stay in one split
+    document_column: Any = None
 
 
 def source_key(name: str, key: str) -> str:
@@ -72,7 +78,9 @@ def source_key(name: str, key: str) -> str:
     """
     if key == "path" and name in ("pairs", "corrections", "dev", "test"):
         return f"data.{name if name in SPLITS else 'train'}"
-    if key in _ZIP_KEYS and name == "pairs":
+    if (key in _ZIP_KEYS and name == "pairs") or (
+        key in ("columns", "encoding") and name in ("pairs", "corrections", "dev", "test")
+    ):
         return f"data.{key}"
     return f"data.sources.{name}.{key}"
 
@@ -154,25 +162,23 @@ def check_source(config: DataConfig, name: str) -> None:
     if source.kind == PATTERNS and source.split != "train":
         raise UserError(f"{key}.split must be train for generated pairs, got {source.split}")
     check_above_zero(f"{key}.weight", source.weight, ", or null")
-    if source.document_column is not None:
-        check_at_least(f"{key}.document_column", source.document_column, 0)
-        if source.kind not in (FILES, "zip") or source.members or not source.ordered:
-            raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
-    _check_group_column(source, key)
+    _check_column(source, f"{key}.group_column", source.group_column)
+    _check_column(source, f"{key}.document_column", source.document_column)
+    if source.document_column is not None and not source.ordered:
+        raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
     if source.tag is not None and source.tag.split() != [source.tag]:
         raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
 
 
-def _check_group_column(source: SourceConfig, key: str) -> None:
-    column = source.group_column
+def _check_column(source: SourceConfig, key: str, column: Any) -> None:
+    """Check a single column: its name or number, and that the source is a table."""
     if column is None:
         return
-    is_column = isinstance(column, str) or (type(column) is int and column >= 0)
+    if not isinstance(column, str) and (type(column) is not int or column < 0):
+        raise UserError(f"{key}={column}: give the name of a column, or its number from 0")
     is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
-    if not is_column or not is_table or len(list_paths(source)) == 2:
-        raise UserError(
-            f"{key}.group_column={column}: give a column of a table, by name or by number from 0"
-        )
+    if not is_table or len(list_paths(source)) > 1:
+        raise UserError(f"{key}={column}: only tables have columns, leave it out")
 
 
 def _check_columns(source: SourceConfig, key: str) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, NamedTuple, TypeAlias, cast
+from typing import IO, NamedTuple, TypeAlias, cast
+
+from backports import zstd
 
 from nmt.errors import UserError
 
@@ -26,11 +28,12 @@ DAMAGE = (  # raised when a damaged archive is unpacked, apart from `OSError`
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
+    zstd.ZstdError,
 )
 GZIP = b"\x1f\x8b"  # first bytes of a gzip file
 _CHUNK = 1 << 20  # bytes
 
-Unpacked: TypeAlias = IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
+Unpacked: TypeAlias = IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile | zstd.ZstdFile
 
 
 def max_unpacked(packed: int) -> int:
@@ -162,7 +165,7 @@ def _list_zip(path: Path, test_members: bool) -> tuple[str, ...]:
 @contextmanager
 def open_member(
     archive: Archive, key: str, on_open: Callable[[IO[bytes]], None], ending: str | None = None
-) -> Iterator[BinaryIO]:
+) -> Iterator[io.BufferedReader]:
     """Open a text file in an archive.
 
     Args:
@@ -186,7 +189,9 @@ def open_member(
                 tarfile.open(fileobj=bounded(unpacked, path, key), mode="r|") as tar,
             ):
                 member = next(member for member in tar if member.name == chosen)
-                yield cast(BinaryIO, tar.extractfile(member))  # a regular file, so not None
+                yield cast(
+                    io.BufferedReader, tar.extractfile(member)
+                )  # a regular file, so not None
             return
         with zipfile.ZipFile(packed) as zipped:
             if zipped.getinfo(chosen).flag_bits & 1:

@@ -5,14 +5,14 @@ Translators work on such files in tools of their own. Only finished translations
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nmt.data.encodings import decode
 from nmt.data.languages import are_variants
-from nmt.data.safe_xml import decode_xml, parse_xml
+from nmt.data.safe_xml import check_root, decode_xml, iterate_xml, local_name, parse_xml
 from nmt.errors import UserError
 from nmt.text.sentence_pairs import align_sentences
 
@@ -29,6 +29,7 @@ _CHARSET = re.compile(r"(?<=charset=)[\w.:-]+", re.ASCII)
 _HEAD = 8192  # bytes in which the header of a catalogue names its encoding
 # polib needs a space after the signs of a comment.
 _COMMENT = re.compile(r"^[ \t]*#(?:~\||[,:.|~])?(?=[^\s#,:.|~])", re.MULTILINE)
+_MOST_LANGUAGES = 8  # that an error names
 _MOST_LINES = 5_000  # of one message: polib's time grows with their square
 
 
@@ -40,19 +41,22 @@ class BilingualText(NamedTuple):
     target: str
 
 
-def is_bilingual(path: Path) -> bool:
-    """Whether a file name is that of TMX, XLIFF or PO."""
-    return path.suffix.lower() in _READERS
+def is_bilingual(suffix: str) -> bool:
+    """Whether a suffix is that of TMX, XLIFF or PO."""
+    return suffix in _READERS
 
 
-def read_pairs(path: Path, languages: tuple[str, str]) -> Iterator[tuple[int, str, str]]:
+def read_pairs(
+    file: io.BufferedReader, suffix: str, languages: tuple[str, str]
+) -> Iterator[tuple[int, str, str]]:
     """Yield line, source and target of each finished translation, sentence by sentence.
 
     A text of several sentences stays whole if its translation has another number of them. Inline
     codes are removed. Empty translations, and those that equal their source, are left out.
 
     Args:
-        path: a file whose name `is_bilingual`.
+        file: at its beginning. TMX is read piece by piece, the others at once.
+        suffix: of its name, in lower case, for which `is_bilingual`.
         languages: BCP 47 tags of source and target; variants match (en, en-GB).
 
     Raises:
@@ -61,37 +65,44 @@ def read_pairs(path: Path, languages: tuple[str, str]) -> Iterator[tuple[int, st
         OSError: it cannot be read.
     """
     try:
-        for text in _READERS[path.suffix.lower()](path.read_bytes(), languages):
+        for text in _READERS[suffix](file, languages):
             if text.source.strip() != text.target.strip() and text.target.strip():
                 for pair in align_sentences(text.source, text.target, languages):
                     yield text.line, *pair
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"{path.suffix} needs {error.name}: pip install 'nmt[documents]'"
-        ) from error
+        raise UserError(f"{suffix} needs {error.name}: pip install 'nmt[documents]'") from error
 
 
-def _read_tmx(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
-    for unit in _read_root(data, "tmx").iter("{*}tu"):
-        sides = []
-        for language in languages:
-            variants = (
-                variant.find("{*}seg")
-                for variant in unit.iterfind("{*}tuv")
-                if are_variants(variant.get(_LANG) or variant.get("lang", ""), language)
-            )
-            sides.append(next((seg for seg in variants if seg is not None), None))
+def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
+    is_empty = True
+    others: set[str] = set()
+    for unit in iterate_xml(file, "tmx", "tu"):
+        sides: list[Any] = [None, None]
+        for variant in unit.iterfind("{*}tuv"):
+            tag = variant.get(_LANG) or variant.get("lang", "")
+            matches = [side for side in (0, 1) if are_variants(tag, languages[side])]
+            others |= {tag} if not matches and len(others) < _MOST_LANGUAGES else set()
+            for side in matches:
+                if sides[side] is None:
+                    sides[side] = variant.find("{*}seg")
         source, target = sides
         if source is not None and target is not None:
+            is_empty = False
             yield BilingualText(unit.sourceline, _read_text(source), _read_text(target))
+    if is_empty and others:
+        raise UserError(
+            f"no unit has both {' and '.join(languages)}, others are {', '.join(sorted(others))}: "
+            "set data.source_language and data.target_language"
+        )
 
 
-def _read_xliff(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
+def _read_xliff(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
     """Yield the finished translations of XLIFF 1.2 and 2.0."""
-    root = _read_root(data, "xliff")
+    root = parse_xml(decode_xml(file.read())[0])
+    check_root(root, "xliff")
     _check_languages((root.get("srcLang"), root.get("trgLang")), languages)
-    for file in root.iter("{*}file"):
-        _check_languages((file.get("source-language"), file.get("target-language")), languages)
+    for part in root.iter("{*}file"):
+        _check_languages((part.get("source-language"), part.get("target-language")), languages)
     for unit in root.iter("{*}trans-unit", "{*}segment"):
         source, target = unit.find("{*}source"), unit.find("{*}target")
         if source is None or target is None:
@@ -101,9 +112,9 @@ def _read_xliff(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualTe
             yield BilingualText(unit.sourceline, _read_text(source), _read_text(target))
 
 
-def _read_po(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]:
+def _read_po(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[BilingualText]:
     """Yield the translations of a catalogue that are neither fuzzy nor obsolete."""
-    catalogue = parse_po(decode_po(data)[0])
+    catalogue = parse_po(decode_po(file.read())[0])
     _check_languages((None, catalogue.metadata.get("Language")), languages)
     for entry in catalogue.translated_entries():
         forms = entry.msgstr_plural
@@ -115,7 +126,7 @@ def _read_po(data: bytes, languages: tuple[str, str]) -> Iterator[BilingualText]
             yield BilingualText(line, entry.msgid_plural, forms[max(forms)])
 
 
-_Reader = Callable[[bytes, tuple[str, str]], Iterator[BilingualText]]
+_Reader = Callable[[io.BufferedReader, tuple[str, str]], Iterator[BilingualText]]
 _READERS: dict[str, _Reader] = {
     ".tmx": _read_tmx,
     ".xlf": _read_xliff,
@@ -124,29 +135,16 @@ _READERS: dict[str, _Reader] = {
 }
 
 
-def _read_root(data: bytes, name: str) -> Any:
-    """Return the root of a document, which must have this name."""
-    root = parse_xml(decode_xml(data)[0])
-    if _local_name(root) != name:
-        raise UserError(f"its root is <{_local_name(root)}> and not <{name}>: rename the file")
-    return root
-
-
 def _read_text(element: Any) -> str:
     """Return the text of an element without inline codes; the parser limits the depth."""
     parts = [element.text or ""]
     for child in element:
-        if _local_name(child) in _TEXT_ELEMENTS:
+        if local_name(child) in _TEXT_ELEMENTS:
             parts.append(_read_text(child))
         elif _LINE_BREAKS & {child.get(name) for name in ("ctype", "type", "subType")}:
             parts.append("\n")
         parts.append(child.tail or "")
     return "".join(parts)
-
-
-def _local_name(element: Any) -> str:
-    """Return the name of an element; empty for comments and instructions."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def _check_languages(named: tuple[str | None, str | None], languages: tuple[str, str]) -> None:

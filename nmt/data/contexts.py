@@ -26,8 +26,7 @@ class ContextReader:
         self._side = int(source.reverse != config.reverse)  # that the model reads
         language = (config.source_language, config.target_language)[self._side]
         self._previous = PreviousSentences(config.context if source.ordered else 0, language)
-        self._column = source.document_column
-        self._document: str | None = None
+        self._document = ""
 
     def read(self, line: Line) -> str:
         """Return the sentences before a line: see `nmt.text.context`. Empty at a beginning.
@@ -37,12 +36,9 @@ class ContextReader:
         if line.sides is None or not any(side.strip() for side in line.sides):
             self._previous.begin_document()
             return ""
-        if self._column is not None:
-            cells = line.raw.split("\t")
-            document = cells[self._column] if self._column < len(cells) else None
-            if document != self._document:
-                self._previous.begin_document()
-            self._document = document
+        if line.document != self._document:
+            self._previous.begin_document()
+        self._document = line.document
         return split_context(self._previous.add_to(clean_text(line.sides[self._side])))[0]
 
 

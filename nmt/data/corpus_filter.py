@@ -92,9 +92,9 @@ class CorpusFilter:
         corrected: set[int] = set()
         if source.kind == TRANSLATIONS:
             rows = iter(all_rows := list(rows))
-            corrected = find_corrected(all_rows, source.columns)
+            corrected = find_corrected(all_rows)
         for index, row in enumerate(rows):
-            line = parse_row(row, source.columns, source.group_column)
+            line = parse_row(row)
             context = previous.read(line)
             self.lines += 1
             # Dev and test files are only cleaned, so that scores on them stay comparable.

@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 from nmt.errors import UserError
 
 UTF_8 = "utf-8"
+OPTION = "--encoding "  # of commands
 _BLOCK = 1 << 16  # bytes read at a time
 _SAMPLE = 4096  # bytes at the beginning of a file, from which its encoding is guessed
 _BYTE_ORDER_MARK = "\ufeff"
@@ -54,6 +55,11 @@ def is_text_encoding(name: str) -> bool:
         return False
 
 
+def find_mark(beginning: bytes) -> str | None:
+    """Return the encoding that a byte order mark at the beginning of a file tells."""
+    return next((name for mark, name in _DOCUMENT_MARKS if beginning.startswith(mark)), None)
+
+
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
     """Return the text of a document, and the encoding that gives its bytes back.
 
@@ -64,7 +70,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
     Raises:
         UserError: the bytes are not in this encoding.
     """
-    encoding = next((name for mark, name in _DOCUMENT_MARKS if data.startswith(mark)), encoding)
+    encoding = find_mark(data) or encoding
     try:
         if codecs.lookup(encoding).name in _HOST_NAMES:
             raise LookupError("it is for names of hosts")
@@ -77,7 +83,9 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, str]:
         ) from error
 
 
-def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedReader:
+def open_text(
+    file: BinaryIO, name: str, encoding: str = UTF_8, option: str = OPTION
+) -> io.BufferedReader:
     """Return the content of a file as UTF-8, without a byte order mark.
 
     The first block is read at once, which waits for a pipe.
@@ -86,11 +94,12 @@ def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedRe
         file: at its beginning. Closing the result does not close it.
         name: of the file, for messages.
         encoding: one of Python's text encodings.
+        option: sets the encoding, for messages; the name of an encoding follows it.
 
     Raises:
         UserError: the first block is in another encoding. Reading later blocks may raise it, too.
     """
-    recoded = _Recoded(file, name, encoding)
+    recoded = _Recoded(file, name, encoding, option)
     reader: io.BufferedReader = io.BufferedReader(recoded, 4 * _BLOCK)
     reader.peek(1)
     if recoded.error is not None:
@@ -98,13 +107,13 @@ def open_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> io.BufferedRe
     return reader
 
 
-def check_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> None:
-    """Check that a whole file is in this encoding.
+def check_text(file: BinaryIO, name: str, encoding: str = UTF_8, option: str = OPTION) -> None:
+    """Check that a whole file is in this encoding: see `open_text`.
 
     Raises:
         UserError: it is not.
     """
-    recoded = _Recoded(file, name, encoding)
+    recoded = _Recoded(file, name, encoding, option)
     buffer = memoryview(bytearray(4 * _BLOCK))
     while recoded.readinto(buffer):
         pass
@@ -113,9 +122,9 @@ def check_text(file: BinaryIO, name: str, encoding: str = UTF_8) -> None:
 class _Recoded(io.RawIOBase):
     """A file as UTF-8: see `open_text`. Text before an invalid byte can still be read."""
 
-    def __init__(self, file: BinaryIO, name: str, encoding: str) -> None:
+    def __init__(self, file: BinaryIO, name: str, encoding: str, option: str) -> None:
         self.error: UserError | None = None
-        self._file, self._name, self._encoding = file, name, encoding
+        self._file, self._name, self._encoding, self._option = file, name, encoding, option
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._is_utf_8 = codecs.lookup(encoding).name in (UTF_8, "utf-8-sig")
         self._beginning = b""
@@ -147,7 +156,7 @@ class _Recoded(io.RawIOBase):
         if not self._offset:
             self._beginning = block[:_SAMPLE]
             if self._is_utf_8 and (wide := _find_utf_16(self._beginning)):
-                self._fail(f"seems to be {wide.upper()}, not UTF-8: {_advise(wide)}")
+                self._fail(f"seems to be {wide.upper()}, not UTF-8: {_advise(wide, self._option)}")
                 return
         state = self._decoder.getstate()
         try:
@@ -181,9 +190,11 @@ class _Recoded(io.RawIOBase):
             follows_utf_8=self._beyond_ascii,
         )
         if self._is_utf_8:
-            self._fail(_explain(self._beginning, failure))
+            self._fail(_explain(self._beginning, failure, self._option))
         else:
-            self._fail(f"is not {self._encoding} ({failure}): give its encoding by --encoding NAME")
+            self._fail(
+                f"is not {self._encoding} ({failure}): give its encoding by {self._option}NAME"
+            )
 
     def _fail(self, reason: str) -> None:
         self.error = UserError(f"{self._name} {reason}")
@@ -204,23 +215,23 @@ def _find_utf_16(beginning: bytes) -> str:
     return "utf-16-be" if low >= _MANY and high <= _FEW else ""
 
 
-def _advise(encoding: str) -> str:
+def _advise(encoding: str, option: str) -> str:
     """Return how to read or convert a file in an encoding; iconv has names of its own."""
     iconv = {"latin-1": "ISO-8859-1", "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE"}
     return (
-        f"give --encoding {encoding}, or convert it: "
+        f"give {option}{encoding}, or convert it: "
         f"iconv -f {iconv.get(encoding, encoding.upper())} -t UTF-8"
     )
 
 
-def _explain(beginning: bytes, failure: _Failure) -> str:
+def _explain(beginning: bytes, failure: _Failure, option: str) -> str:
     """Return what a file that is not UTF-8 seems to be, and the remedy."""
     for signature, kind in _ARCHIVES.items():
         if beginning.startswith(signature):
             return f"is {kind}, not text: unpack it first"
     for signature, encoding in _MARKS.items():
         if beginning.startswith(signature):
-            return f"is {encoding.upper()}, not UTF-8 ({failure}): {_advise(encoding)}"
+            return f"is {encoding.upper()}, not UTF-8 ({failure}): {_advise(encoding, option)}"
     if failure.follows_utf_8 or _is_mostly_utf_8(failure.rest):
         return (
             f"is UTF-8 except for {failure}: correct that line, or drop all invalid bytes: "
@@ -228,9 +239,9 @@ def _explain(beginning: bytes, failure: _Failure) -> str:
         )
     guess = _guess_western(beginning + failure.rest)
     if guess:
-        return f"seems to be {guess.upper()}, not UTF-8 ({failure}): {_advise(guess)}"
+        return f"seems to be {guess.upper()}, not UTF-8 ({failure}): {_advise(guess, option)}"
     return (
-        f"is not UTF-8 ({failure}): give its encoding by --encoding NAME, or convert it: "
+        f"is not UTF-8 ({failure}): give its encoding by {option}NAME, or convert it: "
         "iconv -f NAME -t UTF-8"
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nmt.data.encodings import UTF_8
 from nmt.data.filtering import clean_pair
-from nmt.data.reading import TOO_LONG, read_aligned, read_table
+from nmt.data.reading import TOO_LONG, read_aligned, read_file
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 
@@ -41,15 +41,15 @@ def read_groups(path: Path, source: Path, encoding: str | None = None) -> list[s
     return [line.sides[1].strip() if line.sides else "" for line in lines]
 
 
-def read_pairs(path: Path, key: str) -> list[Pair]:
-    """Read and clean a table of source TAB target, which ``key`` of the configuration names.
+def read_pairs(path: Path, key: str, languages: tuple[str, str]) -> list[Pair]:
+    """Read and clean a file of pairs, which ``key`` of the configuration names.
 
     Invalid lines are left out.
 
     Raises:
-        UserError: the table is missing or damaged, or has no pair.
+        UserError: the file is missing or damaged, or has no pair.
     """
-    lines = map(clean_pair, read_table(path, key, (0, 1)))
+    lines = map(clean_pair, read_file(path, key, languages))
     pairs = [pair for pair in lines if isinstance(pair, Pair)]
     if not pairs:
         raise UserError(f"{key}={path} has no line of source TAB target")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.data.cleaning import JOINERS, clean_text
 from nmt.data.reading import Line, Row, parse_row
@@ -48,7 +48,7 @@ def choose_length_ratio(
     """Return the usual length ratio of a source: configured, or measured on its first rows."""
     if config.typical_length_ratio is not None:
         return config.typical_length_ratio
-    ratio = _measure_length_ratio(head, config.sources[name].columns)
+    ratio = _measure_length_ratio(head)
     if ratio != 1:
         log(
             f"source '{name}': a target usually has {ratio:.2f} times as many characters as its "
@@ -57,11 +57,11 @@ def choose_length_ratio(
     return ratio
 
 
-def _measure_length_ratio(head: Sequence[Row], columns: Sequence[Any] | None) -> float:
+def _measure_length_ratio(head: Sequence[Row]) -> float:
     """Return the median of target characters by source characters."""
     ratios = []
     for row in head:
-        line = parse_row(row, columns)
+        line = parse_row(row)
         source, target = (len(side.strip()) for side in line.sides or ("", ""))
         if line.fault is None and source and target:
             ratios.append(target / source)
@@ -98,12 +98,12 @@ def filter_line(line: Line, config: DataConfig, length_ratio: float) -> Pair | s
     return pair
 
 
-def find_corrected(rows: Sequence[Row], columns: Sequence[Any] | None) -> set[int]:
+def find_corrected(rows: Sequence[Row]) -> set[int]:
     """Return the indices of rows whose source has another translation in a later row."""
     corrected: set[int] = set()
     last: dict[str, int] = {}
     for index, row in enumerate(rows):
-        pair = clean_pair(parse_row(row, columns))
+        pair = clean_pair(parse_row(row))
         if isinstance(pair, Pair):
             if pair.source in last:
                 corrected.add(last[pair.source])

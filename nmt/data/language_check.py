@@ -50,7 +50,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
     source = config.sources[name]
     if source.kind not in (FILES, TRANSLATIONS, "zip") or source.tag is not None:
         return
-    lines = (parse_row(row, source.columns) for row in evenly(rows, SAMPLED))
+    lines = (parse_row(row) for row in evenly(rows, SAMPLED))
     sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
     identifier = load_identifier()
     found = find_languages(sides, identifier)
@@ -127,7 +127,7 @@ def _advise_on_order(
         key, value = f"data.sources.{name}.members", source.members[::-1]
     elif len(paths) == 2:
         key, value = source_key(name, "path"), paths[::-1]
-    elif paths and is_bilingual(Path(paths[0])):
+    elif paths and is_bilingual(Path(paths[0]).suffix.lower()):
         return f"set {order}"
     elif name in (DEV, TEST):
         return "exchange its columns"

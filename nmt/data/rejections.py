@@ -13,7 +13,8 @@ from rich.table import Table
 
 from nmt.config.sources import FILES, TRANSLATIONS, list_paths
 from nmt.data.filtering import DUPLICATE
-from nmt.data.reading import Line, matching_files
+from nmt.data.opening import matching_files
+from nmt.data.reading import Line
 from nmt.errors import UserError, attach_filename
 
 if TYPE_CHECKING:

@@ -118,6 +118,7 @@ class _ShardReader:
                 Path(config.cache_dir),
                 log,
                 hashes=self.summary["archives"],
+                languages=(config.data.source_language, config.data.target_language),
                 on_open=self._note_file,
             )
             ratio = 1.0
@@ -133,18 +134,10 @@ class _ShardReader:
                 if is_complete(self._preparation.folder / STAGE / name):
                     yield Task(name, ())
                 else:
-                    yield Task(name, (config, source, group_by_file(chunk), ratio))
+                    yield Task(name, (config, source, list(chunk), ratio))
 
     def _note_file(self, file: IO[bytes]) -> None:
         self._files.append((file, Path(file.name).stat().st_size))
-
-
-class Block(NamedTuple):
-    """Consecutive lines of one file."""
-
-    file: str
-    number: int  # of the first line, from 1
-    lines: list[tuple[bytes, ...]]
 
 
 def chunk_rows(rows: Iterator[Row], size: int) -> Iterator[Iterator[Row]]:
@@ -156,44 +149,32 @@ def chunk_rows(rows: Iterator[Row], size: int) -> Iterator[Iterator[Row]]:
             pass
 
 
-def group_by_file(rows: Iterable[Row]) -> list[Block]:
-    """Group rows into blocks, which are cheap to send to another process."""
-    blocks: list[Block] = []
-    for file, number, lines in rows:
-        if not blocks or blocks[-1].file != file or number == 1:
-            blocks.append(Block(file, number, []))
-        blocks[-1].lines.append(lines)
-    return blocks
-
-
 def clean_shard(
-    config: PreparationConfig, name: str, blocks: list[Block], length_ratio: float, folder: Path
+    config: PreparationConfig, name: str, rows: list[Row], length_ratio: float, folder: Path
 ) -> None:
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
     has_weights = len(source.columns or ()) > 2
-    files = list(dict.fromkeys(block.file for block in blocks))
+    files = list(dict.fromkeys(row.file for row in rows))
     pairs: list[Pair] = []
     numbers: list[int] = []
     weights: list[float] = []
     rejected: Counter[str] = Counter()
     with write_gzip(folder / REJECTED_FILE) as rejected_file:
-        for block in blocks:
-            file_number = files.index(block.file) << _FILE_BITS
-            for number, lines in enumerate(block.lines, block.number):
-                line = parse_row(Row(block.file, number, lines), source.columns)
-                pair = cleaner.filter(line)
-                weight = parse_weight(line.weight) if has_weights else 1.0
-                if weight is None and isinstance(pair, Pair):
-                    pair = INVALID_WEIGHT
-                if isinstance(pair, Pair):
-                    pairs.append(pair)
-                    numbers.append(file_number + number)
-                    weights.append(weight or 0.0)
-                else:
-                    rejected[pair] += 1
-                    write_rejected(rejected_file, pair, line)
+        for row in rows:
+            line = parse_row(row)
+            pair = cleaner.filter(line)
+            weight = parse_weight(line.weight) if has_weights else 1.0
+            if weight is None and isinstance(pair, Pair):
+                pair = INVALID_WEIGHT
+            if isinstance(pair, Pair):
+                pairs.append(pair)
+                numbers.append((files.index(row.file) << _FILE_BITS) + row.number)
+                weights.append(weight or 0.0)
+            else:
+                rejected[pair] += 1
+                write_rejected(rejected_file, pair, line)
     with write_gzip(folder / PAIRS_FILE) as text:
         text.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
     save_array(folder / NUMBERS_FILE, np.array(numbers, np.int64))
@@ -203,8 +184,8 @@ def clean_shard(
     info = {
         "source": name,
         "files": files,
-        "lines": sum(len(block.lines) for block in blocks),
-        "bytes": sum(len(line) for block in blocks for lines in block.lines for line in lines),
+        "lines": len(rows),
+        "bytes": sum(len(line) for row in rows for line in row.lines),
         "pairs": len(pairs),
         "rejected": dict(sorted(rejected.items())),
     }

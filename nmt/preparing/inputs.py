@@ -12,8 +12,8 @@ from nmt.config.schema import flatten
 from nmt.config.sources import list_paths
 from nmt.data.caching import digest_texts
 from nmt.data.corpus import EvaluationSet
+from nmt.data.opening import matching_files
 from nmt.data.prepared import BEGUN_FILE
-from nmt.data.reading import matching_files
 from nmt.errors import UserError
 from nmt.files import digest_file
 from nmt.preparing.files import read_json, write_json

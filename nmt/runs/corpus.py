@@ -71,7 +71,7 @@ def read_tests(config: DataConfig) -> dict[str, EvaluationSet]:
             if is_reversed:
                 pairs = _reverse(pairs)
         else:
-            pairs = read_pairs(path, f"data.tests.{name}")
+            pairs = read_pairs(path, f"data.tests.{name}", sides)
             if config.reverse:
                 pairs = _reverse(pairs)
             source_view = to_source_view(config, pairs)

@@ -8,6 +8,7 @@ import pytest
 from sample_corpora import complaint
 
 from nmt.data.bilingual import is_bilingual, read_pairs
+from nmt.data.opening import find_format
 
 NAMESPACE_1 = "urn:oasis:names:tc:xliff:document:1.2"
 NAMESPACE_2 = "urn:oasis:names:tc:xliff:document:2.0"
@@ -107,8 +108,10 @@ FILES = {
 def read(folder: Path, name: str, data: bytes) -> list[tuple[int, str, str]]:
     path = folder / name
     path.write_bytes(data)
-    assert is_bilingual(path)
-    return list(read_pairs(path, ("es", "en")))
+    suffix = find_format(path)
+    assert is_bilingual(suffix)
+    with path.open("rb") as file:
+        return list(read_pairs(file, suffix, ("es", "en")))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -126,7 +129,9 @@ def test_lines_are_those_of_the_file(tmp_path: Path, name: str) -> None:
 
 
 def test_other_names_are_tables() -> None:
-    assert not any(map(is_bilingual, map(Path, ("a.tsv", "a.tmx.gz", "tmx", "a.txt"))))
+    names = ("a.tsv", "a.tmx.old", "tmx", "a.txt")
+    assert not any(is_bilingual(find_format(Path(name))) for name in names)
+    assert is_bilingual(find_format(Path("a.TMX.gz")))
 
 
 BOMB = """<?xml version="1.0"?><!DOCTYPE tmx [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>

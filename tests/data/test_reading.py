@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from backports import zstd
 from sample_corpora import BOMB, GO, SPA_ENG, complaint, configure, tarred, zipped
 
 from nmt.config import SourceConfig
@@ -28,6 +29,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "zst": zstd.compress,
 }
 
 
@@ -66,10 +68,15 @@ def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("a.tsv", bz2.compress(b"sol\tsun\n"), "is bzip2-compressed: give it a name"),
         ("a.tsv", lzma.compress(b"sol\tsun\n"), "is xz-compressed: give it a name that ends"),
         ("a.tsv.gz", bz2.compress(b"sol\tsun\n"), "is not a gzip file"),
-        ("a.tsv", b"\x28\xb5\x2f\xfd....", "is compressed by Zstandard: unpack it first"),
-        ("a.tsv", b"PK\x03\x04....", "is a zip archive: unpack it"),
-        ("a.tsv", "sol\tsun\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
-        ("a.tsv.gz", gzip.compress("sol\tsun\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
+        ("a.tsv.zst", b"sol\tsun\n", "is not a Zstandard file: compress it, or drop .zst"),
+        ("a.tsv.zst", zstd.compress(b"sol\tsun\n" * 99)[:-3], "is truncated, damaged"),
+        ("a.tsv.zst", zstd.compress(b"sol\tsun\n") + b"?" * 9, "is truncated, damaged"),
+        ("a.tsv", zstd.compress(b"sol\tsun\n"), "is Zstandard-compressed: give it a name"),
+        ("a.tsv", b"PK\x03\x04....", "is a zip archive or a spreadsheet: unpack it"),
+        ("a.tsv", b"PAR1....", "is a Parquet file: give it a name that ends in .parquet"),
+        ("a.parquet.gz", gzip.compress(b"PAR1....", mtime=0), "is compressed, as Parquet is"),
+        ("a.parquet", b"PAR1....", "is truncated, damaged or not an archive"),
+        ("a.tsv", "sol\tsun\n".encode("utf-16-le"), "seems to be UTF-16-LE, not UTF-8: give data."),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be(
@@ -354,15 +361,17 @@ def test_an_archive_of_another_hash_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
-    packed = tmp_path / "corpus.tsv.gz"
+    packed, zstandard = tmp_path / "corpus.tsv.gz", tmp_path / "corpus.tsv.zst"
     packed.write_bytes(gzip.compress(BOMB.encode(), mtime=0))
+    zstandard.write_bytes(zstd.compress(BOMB.encode()))
     messages = [
         complaint(lambda: load_zip(tmp_path, zipped({"spa.txt": BOMB}))),
         complaint(lambda: load_zip(tmp_path, tarred({"spa.txt": BOMB}))),
         complaint(lambda: load_corpus(configure(path=str(packed)), cache_dir=tmp_path)),
+        complaint(lambda: load_corpus(configure(path=str(zstandard)), cache_dir=tmp_path)),
     ]
     archive = f"data.archive={tmp_path / 'spa-eng.zip'}"
-    names = archive, archive, f"data.train={packed}"
+    names = archive, archive, f"data.train={packed}", f"data.train={zstandard}"
     for message, name in zip(messages, names, strict=True):
         assert message.startswith(f"{name} is rejected, its ")
         assert "bytes unpack to more than" in message

@@ -26,7 +26,7 @@ def prepare_reading(folder: Path) -> Prepared:
 
     def read(source: SourceConfig) -> list[Any]:
         rows = reading.read_rows({"pairs": source}, "pairs", folder, print, hashes={})
-        return [reading.parse_row(row, source.columns) for row in rows]
+        return [reading.parse_row(row) for row in rows]
 
     def check(data: Any) -> None:
         is_aligned = data.ConsumeBool()

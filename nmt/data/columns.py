@@ -1,0 +1,160 @@
+"""Columns of a table: chosen by number or name, or recognised by the names of languages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from nmt.config.sources import SourceConfig
+from nmt.data.languages import are_variants
+from nmt.data.splitting import normalized
+from nmt.errors import UserError
+
+# Languages by code: ISO 639 codes of three letters, the English name and the language's own, and
+# what languages call English, which is in most corpora. A header may have other names, if
+# `columns` names its columns.
+_NAMES = {
+    "ar": "ara|arabic|العربية",
+    "bg": "bul|bulgarian|български",
+    "ca": "cat|catalan|català",
+    "cs": "ces|cze|czech|čeština|česky",
+    "da": "dan|danish|dansk",
+    "de": "deu|ger|german|deutsch|alemán|allemand|tedesco|alemão",
+    "el": "ell|gre|greek|ελληνικά",
+    "en": "eng|english|inglés|anglais|englisch|inglese|inglês|engels|engelsk|engelska|englanti"
+    "|angielski|angličtina|английский|англійська|ingilizce|anglès|αγγλικά|英语|英文|英語|영어|الإنجليزية",
+    "es": "spa|spanish|español|castellano|espagnol|spanisch|spagnolo|espanhol",
+    "et": "est|estonian|eesti",
+    "eu": "eus|baq|basque|euskara",
+    "fa": "fas|per|persian|farsi|فارسی",
+    "fi": "fin|finnish|suomi",
+    "fr": "fra|fre|french|français|francés|französisch|francese|francês",
+    "gl": "glg|galician|galego",
+    "he": "heb|hebrew|עברית",
+    "hi": "hin|hindi|हिन्दी",
+    "hr": "hrv|croatian|hrvatski",
+    "hu": "hun|hungarian|magyar",
+    "id": "ind|indonesian|bahasa indonesia",
+    "it": "ita|italian|italiano|italien|italienisch",
+    "ja": "jpn|japanese|日本語",
+    "ko": "kor|korean|한국어",
+    "lt": "lit|lithuanian|lietuvių",
+    "lv": "lav|latvian|latviešu",
+    "nl": "nld|dut|dutch|nederlands",
+    "no": "nor|norwegian|norsk",
+    "pl": "pol|polish|polski",
+    "pt": "por|portuguese|português|portugués|portugais|portugiesisch|portoghese",
+    "ro": "ron|rum|romanian|română",
+    "ru": "rus|russian|русский",
+    "sk": "slk|slo|slovak|slovenčina",
+    "sl": "slv|slovenian|slovenščina",
+    "sr": "srp|serbian|српски|srpski",
+    "sv": "swe|swedish|svenska",
+    "tr": "tur|turkish|türkçe",
+    "uk": "ukr|ukrainian|українська",
+    "vi": "vie|vietnamese|tiếng việt",
+    "zh": "zho|chi|chinese|中文|汉语",
+}
+_SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
+_MOST_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
+
+
+class Columns(NamedTuple):
+    """The columns that a source reads, counted from 0; None: it has no such column."""
+
+    source: int = 0
+    target: int = 1
+    weight: int | None = None
+    document: int | None = None
+    group: int | None = None
+
+    def select(self, cells: Sequence[str]) -> list[str] | None:
+        """Return the cells of these columns, empty without a column; None if one is missing."""
+        try:
+            return ["" if column is None else cells[column] for column in self]
+        except IndexError:
+            return None
+
+
+class ColumnChoice(NamedTuple):
+    """What the configuration says about the columns of a source."""
+
+    source: SourceConfig
+    languages: tuple[str, str]  # BCP 47 tags of the two sides
+    key: str  # of the configuration, for messages: data.columns
+
+    def find(self, names: Sequence[str], table: str, *, are_names: bool) -> tuple[Columns, bool]:
+        """Return the columns of a table, and whether its first row is a header.
+
+        Args:
+            names: cells of the first row, or names of all columns.
+            table: key and file, for messages.
+            are_names: whether ``names`` are certainly names of columns.
+
+        Raises:
+            UserError: a column is missing, or none is recognised among names.
+        """
+        source = self.source
+        names = [name.strip().removeprefix("\ufeff") for name in names]
+        sides: Sequence[int | str] | None = source.columns
+        guess = _find_languages(names, self.languages)
+        if sides is None and guess is None and are_names:
+            raise UserError(
+                f"{table} has the columns {_show(names)}: name those of source and target, as in "
+                f"{self.key}={','.join((*names, 'TARGET')[:2])}"
+            )
+        chosen: list[Any] = [*(sides or guess or (0, 1))]
+        chosen += [None] * (3 - len(chosen))
+        chosen += [source.document_column, source.group_column]
+        is_header = are_names or any(isinstance(column, str) for column in chosen)
+        if not is_header:
+            cells = [names[column] for column in chosen[:2] if column < len(names)]
+            is_header = _find_languages(cells, self.languages) is not None
+        if is_header:
+            chosen = [self._locate(column, names, table) for column in chosen]
+        return Columns(*chosen), is_header
+
+    def _locate(self, column: int | str | None, names: Sequence[str], table: str) -> int | None:
+        if column is None or (isinstance(column, int) and column < len(names)):
+            return column
+        text = str(column)
+        if text in names:
+            return names.index(text)
+        folded = [name.casefold() for name in names]
+        if text.casefold() in folded:
+            return folded.index(text.casefold())
+        raise UserError(
+            f"{table} has no column {column}, as {self.key} names it: choose from {_show(names)}"
+        )
+
+
+def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
+    """Return the two columns that are named by the languages, or source and target; else None.
+
+    No pair of sentences is taken for names: the word for a language never translates the word for
+    the other one.
+    """
+    words = [normalized(name.rpartition(".")[2]) for name in names]
+    tags = [name.rpartition(".")[2] for name in names]
+    by_language = [
+        [
+            index
+            for index, (word, tag) in enumerate(zip(words, tags, strict=True))
+            if word in _language_names(language) or are_variants(tag, language)
+        ]
+        for language in languages
+    ]
+    by_side = [[index for index, word in enumerate(words) if word in side] for side in _SIDES]
+    for sources, targets in (by_language, by_side):
+        if sources and targets and sources[0] != targets[0]:
+            return sources[0], targets[0]
+    return None
+
+
+def _language_names(language: str) -> set[str]:
+    return {normalized(name) for name in _NAMES.get(language[:2].lower(), "").split("|")} - {""}
+
+
+def _show(names: Sequence[str]) -> str:
+    shown = [" ".join(name.split())[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN]]
+    return ", ".join(shown + ["…"] * (len(names) > _MOST_SHOWN))

@@ -1,0 +1,172 @@
+"""Text files of a corpus: found by name, unpacked, recoded as UTF-8, split into lines."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from backports import zstd
+
+from nmt.data.archives import DAMAGE, GZIP, Unpacked, bounded
+from nmt.data.encodings import check_text, find_mark, is_text_encoding, open_text
+from nmt.data.lines import LONGEST_LINE, is_cut, split_at_any_end
+from nmt.errors import UserError
+
+BZIP2, XZ, ZSTANDARD = b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # first bytes
+_PACKED: dict[str, tuple[str, bytes, Callable[[IO[bytes]], Unpacked]]] = {
+    ".gz": ("a gzip", GZIP, lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": ("a bzip2", BZIP2, bz2.BZ2File),
+    ".xz": ("an xz", XZ, lzma.LZMAFile),
+    ".zst": ("a Zstandard", ZSTANDARD, zstd.ZstdFile),
+}
+# First bytes of files that are not text, and what to do about them.
+_NOT_TEXT = {
+    GZIP: "is gzip-compressed: give it a name that ends in .gz",
+    BZIP2: "is bzip2-compressed: give it a name that ends in .bz2",
+    XZ: "is xz-compressed: give it a name that ends in .xz",
+    ZSTANDARD: "is Zstandard-compressed: give it a name that ends in .zst",
+    b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
+    b"PAR1": "is a Parquet file: give it a name that ends in .parquet",
+}
+# A text is refused if more than one, and more than this share, of its first lines are not UTF-8.
+_MOST_MALFORMED, _FIRST_LINES = 0.1, 1000
+_PATTERN = re.compile(r"[*?[]")
+
+OnOpen: TypeAlias = Callable[[IO[bytes]], None]
+
+
+def find_format(path: Path) -> str:
+    """Return the last suffix of a name in lower case, without that of compression."""
+    suffix = path.suffix.lower()
+    return path.with_suffix("").suffix.lower() if suffix in _PACKED else suffix
+
+
+def matching_files(name: str) -> list[Path]:
+    """Return the file of this name, or those matching a pattern of ``*``, ``?`` and ``[…]``.
+
+    They are sorted by name. An existing file is taken literally, whatever its name.
+    """
+    path = Path(name).expanduser()  # no shell expands the ~ of data.train=~/corpus.tsv
+    if not _PATTERN.search(path.name) or path.exists():
+        return [path]
+    return sorted(path.parent.glob(path.name))
+
+
+@contextmanager
+def open_unpacked(
+    path: Path, key: str, on_open: OnOpen = lambda file: None
+) -> Iterator[io.BufferedReader]:
+    """Open a file for reading, unpacked if its last suffix is that of compression.
+
+    Args:
+        path: of the file.
+        key: of the configuration, for messages.
+        on_open: called with the file; its position tells how much of it has been read.
+
+    Raises:
+        UserError: the file is missing, damaged or not compressed as its name says.
+    """
+    with explain_errors(path, key), path.open("rb") as file:
+        on_open(file)
+        suffix = path.suffix.lower()
+        if suffix not in _PACKED:
+            yield file
+            return
+        name, signature, unpack = _PACKED[suffix]
+        if file.peek(len(signature))[: len(signature)] != signature:
+            raise UserError(
+                f"{key}={path} is not {name} file: compress it, or drop {path.suffix} from its name"
+            )
+        yield bounded(unpack(file), path, key)
+
+
+def split_text(
+    file: io.BufferedReader, name: str, encoding: str | None = None, option: str = "data.encoding="
+) -> Iterator[bytes]:
+    """Yield the lines of a text as UTF-8: see `split_at_any_end`.
+
+    Args:
+        file: at its beginning.
+        name: of the file, for messages.
+        encoding: None: that of the byte order mark, or else UTF-8. Then a line that is not UTF-8 is
+            yielded as it is.
+        option: sets the encoding, for messages.
+
+    Raises:
+        UserError: the file is no text, or of another encoding.
+    """
+    beginning = file.peek(4)
+    for signature, problem in _NOT_TEXT.items():
+        if beginning.startswith(signature):
+            raise UserError(f"{name} {problem}")
+    if encoding is not None and not is_text_encoding(encoding):
+        raise UserError(f"{option}{encoding} is no encoding of text: try utf-8, latin-1 or cp1252")
+    encoding = encoding or find_mark(beginning)
+    if encoding not in (None, "utf-8-sig"):
+        yield from split_at_any_end(open_text(file, name, encoding, option))
+        return
+    if encoding:
+        file.read(len(codecs.BOM_UTF8))
+    lines = split_at_any_end(file)
+    head: list[bytes] = []
+    size = 0
+    for line in lines:
+        head.append(line)
+        size += len(line)
+        if len(head) == _FIRST_LINES or size > LONGEST_LINE:
+            break
+    malformed = sum(not is_cut(line) and not _is_utf_8(line) for line in head)
+    if malformed > max(1, _MOST_MALFORMED * len(head)) or (head and b"\0" in head[0]):
+        check_text(io.BytesIO(b"".join(head)), name, option=option)
+    yield from chain(head, lines)
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@contextmanager
+def explain_errors(path: Path, key: str) -> Iterator[None]:
+    """Turn errors of reading a file into a `UserError` that names the file."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"{key}={path} {_explain_absence(path)}") from error
+    except IsADirectoryError as error:
+        raise UserError(f"{key}={path} is a folder: give a file in it") from error
+    except (gzip.BadGzipFile, *DAMAGE) as error:
+        raise UserError(
+            f"{key}={path} is truncated, damaged or not an archive ({error}): get it again"
+        ) from error
+    except NotImplementedError as error:
+        raise UserError(f"{key}={path} cannot be unpacked ({error}): zip it again") from error
+    except OSError as error:
+        if error.errno is None:  # raised by bz2, not by the system
+            raise UserError(
+                f"{key}={path} is truncated or damaged ({error}): get it again"
+            ) from error
+        raise UserError(
+            f"{key}={path} cannot be read ({error.strerror or error}): give a readable file"
+        ) from error
+
+
+def _explain_absence(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"does not exist, nor does the folder {path.parent}: give an existing file"
+    names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+    close = get_close_matches(path.name, names, n=1)
+    return "does not exist" + (f"; did you mean '{close[0]}'?" if close else ": check the path")

@@ -1,0 +1,176 @@
+"""Rows of files that name their columns: CSV, JSON lines and Parquet.
+
+Each reader yields the number of a line, from 1, and the cells of the chosen columns in UTF-8, in
+the order of `Columns`. Of a line without these cells, it yields the text without TABs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, TypeAlias
+
+from nmt.data.columns import ColumnChoice, Columns
+from nmt.errors import UserError
+
+JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
+
+_DELIMITERS = "\t|;,"  # those that are rarer in sentences first
+_SAMPLE = 100  # lines that tell the delimiter
+_BATCH = 4096  # rows of Parquet that are held in memory
+
+Cells: TypeAlias = tuple[int, tuple[bytes, ...]]
+
+
+def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterator[Cells]:
+    """Yield the rows of a table between commas, semicolons, TABs or bars.
+
+    Args:
+        lines: of the file, in UTF-8 but for malformed lines.
+        name: of the file, for messages.
+        choice: of the columns.
+
+    Raises:
+        UserError: a quote is not closed, or a column is missing.
+    """
+    # A malformed byte becomes a surrogate, and the same byte again in `_encode`.
+    texts = (
+        line.rstrip(b"\r\n").replace(b"\r", b" ").decode("utf-8", "surrogateescape") + "\n"
+        for line in lines
+    )
+    head = list(islice(texts, _SAMPLE))
+    records = csv.reader(chain(head, texts), delimiter=_find_delimiter(head))
+    columns: Columns | None = None
+    number = 1
+    try:
+        for cells in records:
+            is_header = False
+            if columns is None:
+                columns, is_header = choice.find(cells, name, are_names=False)
+            if not is_header:
+                yield number, _select(cells, columns)
+            number = records.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f"{name}: the cell that begins in line {number:,} is too long ({error}): close its "
+            "quotes"
+        ) from error
+
+
+def _find_delimiter(lines: list[str]) -> str:
+    """Return the delimiter that cuts most lines into one number of cells, two or more."""
+
+    def count_alike(delimiter: str) -> int:
+        try:
+            widths = Counter(map(len, csv.reader(lines, delimiter=delimiter)))
+        except csv.Error:
+            return 0
+        return max((count for width, count in widths.items() if width > 1), default=0)
+
+    return max(_DELIMITERS, key=count_alike)
+
+
+def read_json_lines(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterator[Cells]:
+    """Yield the rows of JSON objects, one a line; a nested key is dotted: ``translation.es``.
+
+    Args:
+        lines: of the file, in UTF-8 but for malformed lines.
+        name: of the file, for messages.
+        choice: of the columns.
+
+    Raises:
+        UserError: the first line is not an object, or it lacks a column.
+    """
+    names: list[str] = []
+    columns = Columns()
+    for number, line in enumerate(lines, 1):
+        record = _parse_object(line)
+        if not names:
+            if not record:
+                raise UserError(
+                    f"{name}: line {number} is not a JSON object: write one object a line, as "
+                    "jq -c '.[]' FILE does"
+                )
+            names = list(record)
+            columns, _ = choice.find(names, name, are_names=True)
+        cells = _select_named(record, names, columns) if record else None
+        yield number, cells or (line.replace(b"\t", b" "),)
+
+
+def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> Iterator[Cells]:
+    """Yield the rows of a Parquet file; a field of a structure is dotted: ``translation.es``.
+
+    Args:
+        file: at any position.
+        name: of the file, for messages.
+        choice: of the columns.
+
+    Raises:
+        UserError: a column is missing, or the package that reads the format.
+        ValueError: the file is damaged.
+    """
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError as error:
+        raise UserError(f"{name} needs pyarrow: pip install 'nmt[parquet]'") from error
+    table = ParquetFile(file)
+    fields = [table.schema.column(index) for index in range(len(table.schema))]
+    names = [field.path for field in fields if not field.max_repetition_level]
+    columns, _ = choice.find(names, name, are_names=True)
+    chosen = [names[column] for column in columns if column is not None]
+    number = 0
+    for batch in table.iter_batches(_BATCH, columns=chosen):
+        for record in batch.to_pylist():
+            number += 1
+            flat = dict.fromkeys(chosen) | _flatten(record)
+            yield number, _select_named(flat, names, columns) or (b"",)
+
+
+def _parse_object(line: bytes) -> dict[str, Any]:
+    """Return the values of a JSON object by their dotted keys; empty if it is none."""
+    try:
+        record = json.loads(line)
+        return _flatten(record) if isinstance(record, dict) else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return values by dotted keys; lists are left out."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            flat[prefix + key] = value
+    return flat
+
+
+def _select_named(
+    record: Mapping[str, Any], names: list[str], columns: Columns
+) -> tuple[bytes, ...] | None:
+    """Return the cells of the chosen columns; None if the record lacks one."""
+    try:
+        values = ["" if column is None else record[names[column]] for column in columns]
+    except KeyError:
+        return None
+    return tuple(_encode("" if value is None else str(value)) for value in values)
+
+
+def _select(cells: list[str], columns: Columns) -> tuple[bytes, ...]:
+    selected = columns.select(cells)
+    return tuple(map(_encode, selected)) if selected else (_encode(" ".join(cells)),)
+
+
+def _encode(text: str) -> bytes:
+    """Return a text in UTF-8, in one line and without TABs."""
+    if not text.isprintable():
+        text = " ".join(text.split())
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # of JSON: half of a pair of surrogates
+        return text.encode("utf-8", "ignore")

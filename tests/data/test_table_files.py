@@ -1,0 +1,137 @@
+"""Rows of CSV, JSON lines and Parquet: their cells, line numbers, groups and rejected lines."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from backports import zstd
+from pyarrow import parquet
+from sample_corpora import configure
+
+from nmt.data.corpus import load_corpus
+from nmt.data.reading import Line, parse_row, read_rows
+from nmt.data.splitting import Pair
+
+
+def read(path: Path, **changes: Any) -> list[Line]:
+    sources = configure(path=str(path), **changes).sources
+    rows = read_rows(sources, "pairs", path.parent, print, hashes={}, languages=("es", "en"))
+    return [parse_row(row) for row in rows]
+
+
+CSV = 'es;en;who\n"Hola,\nAna";Hello;1\r\nsolo\n\n"a ""b""";c;2\n'
+
+
+def test_cells_of_csv_keep_the_line_numbers_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV.encode())
+    lines = read(tmp_path / "a.csv", group_column="who")
+    assert [(line.number, line.sides, line.group) for line in lines] == [
+        (2, ("Hola, Ana", "Hello"), "1"),
+        (4, None, ""),
+        (5, None, ""),
+        (6, ('a "b"', "c"), "2"),
+    ]
+    rejected = tmp_path / "rejected.tsv"
+    config = configure(path=str(tmp_path / "a.csv"))
+    corpus = load_corpus(config, cache_dir=tmp_path, rejected_file=rejected)
+    assert corpus.rejected == {"missing column": 2}
+    assert f"missing column\t{tmp_path / 'a.csv'}:4\tsolo\n" in rejected.read_text("utf-8")
+
+
+RECORDS: list[Any] = [
+    {"t": {"es": "uno", "en": "one"}, "weight": 0.5, "doc": 7},
+    {"t": {"es": "dos"}, "weight": 1, "doc": 7},
+    {"t": {"es": "tres", "en": "th\nree\t3"}, "weight": None, "doc": "x", "more": [1]},
+    [1],
+    {"t": {"es": "\ud83d", "en": "half"}, "weight": 1, "doc": 8},
+]
+
+
+def test_values_of_json_are_found_by_dotted_names(tmp_path: Path) -> None:
+    text = "".join(json.dumps(record) + "\n" for record in RECORDS) + '{"t": \n'
+    (tmp_path / "a.jsonl.zst").write_bytes(zstd.compress(text.encode()))
+    lines = read(
+        tmp_path / "a.jsonl.zst",
+        columns=["t.es", "t.en", "weight"],
+        document_column="doc",
+        ordered=True,
+    )
+    assert [(line.number, line.sides, line.weight, line.document) for line in lines] == [
+        (1, ("uno", "one"), "0.5", "7"),
+        (2, None, "", ""),
+        (3, ("tres", "th ree 3"), "", "x"),
+        (4, None, "", ""),
+        (5, ("", "half"), "1", "8"),
+        (6, None, "", ""),
+    ]
+    assert lines[5].raw == '{"t": '
+    by_number = read(tmp_path / "a.jsonl.zst", columns=[1, 0])
+    assert by_number[0].sides == ("one", "uno")
+
+
+def test_rows_of_parquet_with_nulls_and_lists(tmp_path: Path) -> None:
+    records = [
+        {"tokens": ["x"], "translation": {"es": "uno", "en": "one"}, "speaker": 3},
+        {"tokens": [], "translation": None, "speaker": None},
+        {"tokens": None, "translation": {"es": "dos", "en": None}, "speaker": 4},
+    ]
+    for number in (1, 2):
+        parquet.write_table(pa.Table.from_pylist(records), tmp_path / f"train-{number}.parquet")
+    lines = read(tmp_path / "train-*.parquet", group_column="speaker")
+    assert [(line.number, line.sides, line.group) for line in lines] == 2 * [
+        (1, ("uno", "one"), "3"),
+        (2, ("", ""), ""),
+        (3, ("dos", ""), "4"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_documents_are_columns_by_name(tmp_path: Path, name: str) -> None:
+    text = "es\ten\tchapter\nAna vino.\tAna came.\t1\nElla ríe.\tShe laughs.\t1\nYa.\tOK.\t2\n"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    config = configure(
+        path=str(tmp_path / name), ordered=True, document_column="chapter", context=1
+    )
+    sources = [pair.source for pair in load_corpus(config, cache_dir=tmp_path).train]
+    assert [
+        source.startswith(start)
+        for source, start in zip(sources, ("Ana", "Ana", "Ya"), strict=True)
+    ] == [
+        True,
+        True,
+        True,
+    ]
+    assert sources[1].endswith("Ella ríe.")
+
+
+@pytest.mark.parametrize("row", ["español\tSpanish", "inglés\tEnglish", "source\ttext", "es\tis"])
+def test_a_first_pair_is_no_header(tmp_path: Path, row: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{row}\nuno\tone\n", encoding="utf-8")
+    assert [line.number for line in read(tmp_path / "a.tsv")] == [1, 2]
+
+
+def test_a_translation_memory_takes_constant_memory(tmp_path: Path) -> None:
+    unit = (
+        '<tu><tuv xml:lang="es"><seg>frase {0} {1}</seg></tuv>'
+        '<tuv xml:lang="en"><seg>sentence {0} {1}</seg></tuv></tu>\n'
+    )
+    padding = "x" * 500
+    with (tmp_path / "a.tmx").open("w", encoding="utf-8") as file:
+        file.write("<tmx><body>\n")
+        file.writelines(unit.format(number, padding) for number in range(10_000))
+        file.write("</body></tmx>\n")
+    tracemalloc.start()
+    sources = configure(path=str(tmp_path / "a.tmx")).sources
+    rows = read_rows(sources, "pairs", tmp_path, print, hashes={}, languages=("es", "en"))
+    count, number = 0, 0
+    for row in rows:
+        count, number = count + 1, row.number
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20  # of a file of 11 MB
+    tracemalloc.stop()
+    assert (count, number) == (10_000, 10_001)
+    assert Pair(*(text.decode() for text in row.lines)).source == f"frase 9999 {padding}"
