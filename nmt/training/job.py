@@ -185,14 +185,9 @@ def train(
                 callback.on_start(session)
             is_complete = trainer.train()
         tests = _score(session, corpus) if is_complete and not session.position.behind else {}
-    run = Run(
-        folder,
-        stopped_by=trainer.stop_signal,
-        best_score=session.position.best_score,
-        evaluation=tests[TEST].evaluation if TEST in tests else None,
-        tests=tests,
-        written_here=process_group.is_main_process,
-    )
+    evaluation = tests[TEST].evaluation if TEST in tests else None
+    best_score, is_main = session.position.best_score, process_group.is_main_process
+    run = Run(folder, trainer.stop_signal, best_score, evaluation, tests, is_main)
     for callback in callbacks:
         callback.on_end(run)
     return run

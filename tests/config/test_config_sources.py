@@ -58,7 +58,7 @@ def test_keys_of_sources_are_set_by_name() -> None:
 
 def test_the_command_at_the_head_of_a_file_is_true() -> None:
     head = (files.conf_dir() / "data" / "files.yaml").read_text(encoding="utf-8").splitlines()
-    command = " ".join(line.strip("# \\") for line in head[5:9])
+    command = " ".join(line.strip("# \\") for line in head[6:10])
     data = compose_config(shlex.split(command)).data
     assert list(data.sources) == ["pairs", "verses"]
     assert data.sources["pairs"] == SourceConfig(kind="files", path="FILE", weight=1.0)
