@@ -10,8 +10,9 @@ Then references are compared with contrastive ones, in which the pronouns for a 
 for several are those for others (Müller et al. 2018): how often does the model give the reference
 the higher probability? "he" and "she" are exchanged, and so are "him", "her" and "them", "his",
 "her" and "their"; but not "he" and "they", as the verb tells them apart. A reference with pronouns
-of several kinds is left out. English references only: no rule gives the Spanish forms of address
-with their verbs.
+of several kinds is left out. In Spanish references, "you" behind a preposition is exchanged: "para ti" and
+"para vosotros", "contigo" and "con vosotros", unless another pronoun tells the number; a verb may.
+(The verses have no "usted".)
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PRONOUNS = {
     "woman": ("she", "her", "her", "hers", "herself"),
     "several": ("they", "them", "their", "theirs", "themselves"),
 }
+ONE, SEVERAL = "one person", "several"
 SUBJECT, OBJECT, POSSESSIVE = 0, 1, 2
 _PRONOUN = re.compile(
     rf"\b(?:{'|'.join({form for forms in PRONOUNS.values() for form in forms})})\b", re.I
@@ -44,6 +46,14 @@ _AFTER_OBJECT = re.compile(
     r"|for|from|her|his|if|in|into|no|not|of|off|on|or|out|over|so|than|that|the|their|there|these"
     r"|this|those|to|until|up|when|where|which|who|whom|with)\b)",
     re.I,
+)
+# "You" behind a preposition, of one person and of several.
+_PREPOSITIONS = "a|á|ante|contra|de|en|entre|hacia|para|por|sin|sobre|tras"
+_TO_ONE = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS}) ti|(?P<con>con)tigo)\b", re.I)
+_TO_SEVERAL = re.compile(rf"\b(?:(?P<before>{_PREPOSITIONS})|(?P<con>con)) vosotros\b", re.I)
+# Other words for "you", or for what it is, tell the number: "a ti te digo", "vosotros mismos".
+_TELLS_NUMBER = re.compile(
+    r"\b(?:t[eúu]|tus|tuy[oa]s?|os|vuestr[oa]s?|mism[oa]s?|sol[oa]s?|tod[oa]s?|much[oa]s)\b", re.I
 )
 _SPANISH_SUBJECT = re.compile(r"\b(?:él|ella|ellos|ellas)\b", re.I)
 
@@ -104,7 +114,7 @@ def run(arguments: argparse.Namespace) -> None:
         "context of another": ("context", exchange_contexts(pairs, arguments.seed)),
     }
     print_scores(translators, ways, bare)
-    contrasts = list_contrasts(bare)
+    contrasts = list_contrasts(bare, folder.config.data.languages[1])
     for contrast in contrasts[: arguments.examples]:
         print(f"{contrast.kind}: {pairs[contrast.number]}\n  {contrast.corrupted}")
     print_contrasts(translators, ways, bare, contrasts)
@@ -148,10 +158,14 @@ def print_scores(
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def list_contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
+def list_contrasts(pairs: Sequence[Pair], language: str) -> list[Contrast]:
     """Return the pairs whose references have pronouns of one kind, with contrastive references."""
     contrasts = []
     for number, pair in enumerate(pairs):
+        if language == "es":
+            contrast = exchange_number(number, pair.target)
+            contrasts += [contrast] if contrast else []
+            continue
         kind = find_kind(pair.target)
         if kind is not None:
             others = (corrupt(pair.target, kind, other) for other in PRONOUNS if other != kind)
@@ -159,6 +173,27 @@ def list_contrasts(pairs: Sequence[Pair]) -> list[Contrast]:
             if corrupted:
                 contrasts.append(Contrast(number, kind, corrupted))
     return contrasts
+
+
+def exchange_number(number: int, text: str) -> Contrast | None:
+    """Return the contrast of a Spanish text in which "you" is of the other number.
+
+    None: it has no "you" behind a preposition, or another word tells its number.
+    """
+
+    def to_several(match: re.Match[str]) -> str:
+        return f"{match['before'] or match['con']} vosotros"
+
+    def to_one(match: re.Match[str]) -> str:
+        return f"{match['before']} ti" if match["before"] else f"{match['con']}tigo"
+
+    rest = _TO_SEVERAL.sub("", _TO_ONE.sub("", text))
+    ones, several = _TO_ONE.search(text), _TO_SEVERAL.search(text)
+    if bool(ones) == bool(several) or _TELLS_NUMBER.search(rest) or "vosotros" in rest.lower():
+        return None
+    if ones:
+        return Contrast(number, ONE, [_TO_ONE.sub(to_several, text)])
+    return Contrast(number, SEVERAL, [_TO_SEVERAL.sub(to_one, text)])
 
 
 def find_kind(text: str) -> str | None:
@@ -201,7 +236,10 @@ def print_contrasts(
         "source without él, ella, ellos, ellas": [
             not _SPANISH_SUBJECT.search(bare[each.number].source) for each in contrasts
         ],
-    } | {kind: [each.kind == kind for each in contrasts] for kind in PRONOUNS}
+    } | {
+        kind: [each.kind == kind for each in contrasts]
+        for kind in dict.fromkeys(each.kind for each in contrasts)
+    }
     heads = [f"{name} ({sum(chosen):,})" for name, chosen in columns.items()]
     print(f"\n| run | {' | '.join(heads)} | p, all |\n| --- |{' ---: |' * (len(heads) + 1)}")
     first: list[bool] = []

@@ -43,11 +43,26 @@ def test_pronouns_are_exchanged_unless_the_verb_tells(
 
 def test_every_contrast_differs_from_its_reference() -> None:
     targets = ["He went.", "They went.", "Her house fell.", "We saw him and her.", "Rain fell."]
-    contrasts = list_contrasts([Pair("x", target) for target in targets])
+    contrasts = list_contrasts([Pair("x", target) for target in targets], "en")
     assert [contrast.number for contrast in contrasts] == [0, 2]
     for contrast in contrasts:
         assert contrast.kind in PRONOUNS
         assert targets[contrast.number] not in contrast.corrupted
+
+
+def test_spanish_contrasts_exchange_the_number_of_you() -> None:
+    targets = {
+        "Toma para ti la hacienda.": "Toma para vosotros la hacienda.",
+        "La paz sea con vosotros.": "La paz sea contigo.",
+        "Estoy contigo, y hablo de ti.": "Estoy con vosotros, y hablo de vosotros.",
+        "A ti te digo.": None,
+        "Hablo de ti y de vosotros.": None,
+        "Vosotros lo sabéis.": None,
+        "Llueve.": None,
+    }
+    contrasts = list_contrasts([Pair("x", target) for target in targets], "es")
+    expected = [[other] for other in targets.values() if other]
+    assert [contrast.corrupted for contrast in contrasts] == expected
 
 
 def test_exchanged_contexts_are_those_of_other_sentences() -> None:
