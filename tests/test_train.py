@@ -30,7 +30,7 @@ WRONG = {
 }
 SHOWN = {
     "--cfg job model=base": "d_model: 512",
-    "--help": "model: base, big, compact, marian, rnn, small, tiny",
+    "--help": "model: base, big, compact, marian, medium, rnn, small, tiny",
 }
 
 

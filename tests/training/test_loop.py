@@ -145,7 +145,10 @@ def test_every_score_follows_the_target_language(
 
     for module in ("nmt.training.evaluator", "nmt.inference.evaluation"):
         monkeypatch.setattr(f"{module}.corpus_scores", score)
-    turned = ("data.source_language=zh-Hans", "data.target_language=en", "data.reverse=true")
+    turned = (
+        *("data.source_language=zh-Hans", "data.target_language=en", "data.reverse=true"),
+        "data.check_languages=false",
+    )
     run = kept.train(*turned, "training.max_steps=2", "training.evaluate_every=1")
     assert set(languages) == {"zh-Hans"}
     assert len(languages) > 2  # twice on dev, and then on test
