@@ -10,9 +10,9 @@ Then references are compared with contrastive ones, in which the pronouns for a 
 for several are those for others (Müller et al. 2018): how often does the model give the reference
 the higher probability? "he" and "she" are exchanged, and so are "him", "her" and "them", "his",
 "her" and "their"; but not "he" and "they", as the verb tells them apart. A reference with pronouns
-of several kinds is left out. In Spanish references, "you" behind a preposition is exchanged: "para ti" and
-"para vosotros", "contigo" and "con vosotros", unless another pronoun tells the number; a verb may.
-(The verses have no "usted".)
+of several kinds is left out. In Spanish references, "you" behind a preposition is exchanged: "para
+ti" and "para vosotros", "contigo" and "con vosotros", unless another pronoun tells the number; a
+verb may. (The verses have no "usted".)
 """
 
 from __future__ import annotations
