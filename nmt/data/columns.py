@@ -9,6 +9,7 @@ from nmt.config.sources import SourceConfig
 from nmt.data.languages import are_variants
 from nmt.data.splitting import normalized
 from nmt.errors import UserError
+from nmt.text.scripts import primary_subtag
 
 # Languages by code: ISO 639 codes of three letters, the English name and the language's own, and
 # what languages call English, which is in most corpora. A header may have other names, if
@@ -95,7 +96,7 @@ class ColumnChoice(NamedTuple):
             UserError: a column is missing, or none is recognised among names.
         """
         source = self.source
-        names = [name.strip().removeprefix("\ufeff") for name in names]
+        names = [name.strip() for name in names]
         sides: Sequence[int | str] | None = source.columns
         guess = _find_languages(names, self.languages)
         if sides is None and guess is None and are_names:
@@ -152,7 +153,7 @@ def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[i
 
 
 def _language_names(language: str) -> set[str]:
-    return {normalized(name) for name in _NAMES.get(language[:2].lower(), "").split("|")} - {""}
+    return {normalized(name) for name in _NAMES.get(primary_subtag(language), "").split("|")} - {""}
 
 
 def _show(names: Sequence[str]) -> str:

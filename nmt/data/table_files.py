@@ -123,7 +123,11 @@ def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> It
     columns, _ = choice.find(names, name, are_names=True)
     chosen = [names[column] for column in columns if column is not None]
     number = 0
-    for batch in table.iter_batches(_BATCH, columns=chosen):
+    # Of all groups of rows at once, pyarrow would hold the whole file in memory.
+    groups = ([group] for group in range(table.num_row_groups))
+    for batch in chain.from_iterable(
+        table.iter_batches(_BATCH, group, columns=chosen) for group in groups
+    ):
         for record in batch.to_pylist():
             number += 1
             flat = dict.fromkeys(chosen) | _flatten(record)

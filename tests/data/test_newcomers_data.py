@@ -66,6 +66,7 @@ def memory(language: str = "en-US") -> bytes:
 BOM = b"\xef\xbb\xbf"
 TRAINED: dict[str, tuple[str, bytes | Callable[[Path], None], dict[str, Any]]] = {
     "spreadsheet": ("a.csv", BOM + table(";", "Español;Inglés", "\r\n").encode(), {}),
+    "spreadsheet with quotes": ("a.csv", BOM + table(",", '"es","en"').encode(), {}),
     "comma": ("a.csv", table(",", "Spanish,English").encode(), {}),
     "bar without header": ("a.csv", table("|").encode(), {}),
     "columns by name": (

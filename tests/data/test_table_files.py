@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ from backports import zstd
 from pyarrow import parquet
 from sample_corpora import configure
 
+from nmt.data.columns import ColumnChoice
 from nmt.data.corpus import load_corpus
 from nmt.data.reading import Line, parse_row, read_rows
 from nmt.data.splitting import Pair
+from nmt.data.table_files import read_parquet
 
 
 def read(path: Path, **changes: Any) -> list[Line]:
@@ -72,6 +76,37 @@ def test_values_of_json_are_found_by_dotted_names(tmp_path: Path) -> None:
     assert lines[5].raw == '{"t": '
     by_number = read(tmp_path / "a.jsonl.zst", columns=[1, 0])
     assert by_number[0].sides == ("one", "uno")
+
+
+def test_keys_of_any_depth_are_dotted(tmp_path: Path) -> None:
+    record = {"a": {"b": {"es": "uno", "en": "one"}, "es": "no"}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    [line] = read(tmp_path / "a.jsonl", columns=["a.b.es", "a.b.en"])
+    assert line.sides == ("uno", "one")
+
+
+class CountingFile(io.BytesIO):
+    """A file that counts the bytes that are read from it."""
+
+    count = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.count += len(data)
+        return data
+
+
+def test_parquet_is_read_one_group_of_rows_at_a_time() -> None:
+    texts = (f"{number} {random.Random(number).randbytes(50).hex()}" for number in range(20_000))
+    records = [{"es": text, "en": text} for text in texts]
+    packed = io.BytesIO()
+    parquet.write_table(pa.Table.from_pylist(records), packed, row_group_size=1000)
+    file = CountingFile(packed.getvalue())
+    choice = ColumnChoice(configure(path="a").sources["pairs"], ("es", "en"), "data.columns")
+    rows = read_parquet(file, "a", choice)  # type: ignore[arg-type]
+    next(rows)
+    assert 0 < file.count < len(packed.getvalue()) / 4
+    assert [number for number, _ in rows] == list(range(2, 20_001))
 
 
 def test_rows_of_parquet_with_nulls_and_lists(tmp_path: Path) -> None:
