@@ -69,6 +69,11 @@ class SourceConfig:
     ordered: bool = False
     document_column: Any = None
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether a column holds the weights of pairs."""
+        return len(self.columns or ()) > 2
+
 
 def source_key(name: str, key: str) -> str:
     """Return the shortest configuration key that sets a key of a source, for messages.
@@ -76,12 +81,11 @@ def source_key(name: str, key: str) -> str:
     The files of ``conf/data`` pass short keys on to a source ``pairs``; `data.dev` and `data.test`
     may be files.
     """
-    if key == "path" and name in ("pairs", "corrections", "dev", "test"):
-        return f"data.{name if name in SPLITS else 'train'}"
-    if (key in _ZIP_KEYS and name == "pairs") or (
-        key in ("columns", "encoding") and name in ("pairs", "corrections", "dev", "test")
-    ):
-        return f"data.{key}"
+    if name in ("pairs", "corrections", "dev", "test"):
+        if key == "path":
+            return f"data.{name if name in SPLITS else 'train'}"
+        if key in ("columns", "encoding") or (key in _ZIP_KEYS and name == "pairs"):
+            return f"data.{key}"
     return f"data.sources.{name}.{key}"
 
 

@@ -6,56 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nmt.config.sources import SourceConfig
-from nmt.data.languages import are_variants
+from nmt.data.languages import NAMES, are_variants
 from nmt.data.splitting import normalized
 from nmt.errors import UserError
 from nmt.text.scripts import primary_subtag
 
-# Languages by code: ISO 639 codes of three letters, the English name and the language's own, and
-# what languages call English, which is in most corpora. A header may have other names, if
-# `columns` names its columns.
-_NAMES = {
-    "ar": "ara|arabic|العربية",
-    "bg": "bul|bulgarian|български",
-    "ca": "cat|catalan|català",
-    "cs": "ces|cze|czech|čeština|česky",
-    "da": "dan|danish|dansk",
-    "de": "deu|ger|german|deutsch|alemán|allemand|tedesco|alemão",
-    "el": "ell|gre|greek|ελληνικά",
-    "en": "eng|english|inglés|anglais|englisch|inglese|inglês|engels|engelsk|engelska|englanti"
-    "|angielski|angličtina|английский|англійська|ingilizce|anglès|αγγλικά|英语|英文|英語|영어|الإنجليزية",
-    "es": "spa|spanish|español|castellano|espagnol|spanisch|spagnolo|espanhol",
-    "et": "est|estonian|eesti",
-    "eu": "eus|baq|basque|euskara",
-    "fa": "fas|per|persian|farsi|فارسی",
-    "fi": "fin|finnish|suomi",
-    "fr": "fra|fre|french|français|francés|französisch|francese|francês",
-    "gl": "glg|galician|galego",
-    "he": "heb|hebrew|עברית",
-    "hi": "hin|hindi|हिन्दी",
-    "hr": "hrv|croatian|hrvatski",
-    "hu": "hun|hungarian|magyar",
-    "id": "ind|indonesian|bahasa indonesia",
-    "it": "ita|italian|italiano|italien|italienisch",
-    "ja": "jpn|japanese|日本語",
-    "ko": "kor|korean|한국어",
-    "lt": "lit|lithuanian|lietuvių",
-    "lv": "lav|latvian|latviešu",
-    "nl": "nld|dut|dutch|nederlands",
-    "no": "nor|norwegian|norsk",
-    "pl": "pol|polish|polski",
-    "pt": "por|portuguese|português|portugués|portugais|portugiesisch|portoghese",
-    "ro": "ron|rum|romanian|română",
-    "ru": "rus|russian|русский",
-    "sk": "slk|slo|slovak|slovenčina",
-    "sl": "slv|slovenian|slovenščina",
-    "sr": "srp|serbian|српски|srpski",
-    "sv": "swe|swedish|svenska",
-    "tr": "tur|turkish|türkçe",
-    "uk": "ukr|ukrainian|українська",
-    "vi": "vie|vietnamese|tiếng việt",
-    "zh": "zho|chi|chinese|中文|汉语",
-}
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
 _MOST_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
 
@@ -101,8 +56,8 @@ class ColumnChoice(NamedTuple):
         guess = _find_languages(names, self.languages)
         if sides is None and guess is None and are_names:
             raise UserError(
-                f"{table} has the columns {_show(names)}: name those of source and target, as in "
-                f"{self.key}={','.join((*names, 'TARGET')[:2])}"
+                f"{table} has the columns {list_names(names)}: name those of source and target, as "
+                f"in {self.key}={','.join((*names, 'TARGET')[:2])}"
             )
         chosen: list[Any] = [*(sides or guess or (0, 1))]
         chosen += [None] * (3 - len(chosen))
@@ -125,7 +80,8 @@ class ColumnChoice(NamedTuple):
         if text.casefold() in folded:
             return folded.index(text.casefold())
         raise UserError(
-            f"{table} has no column {column}, as {self.key} names it: choose from {_show(names)}"
+            f"{table} has no column {column}, as {self.key} names it: choose from "
+            f"{list_names(names)}"
         )
 
 
@@ -153,9 +109,10 @@ def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[i
 
 
 def _language_names(language: str) -> set[str]:
-    return {normalized(name) for name in _NAMES.get(primary_subtag(language), "").split("|")} - {""}
+    return {normalized(name) for name in NAMES.get(primary_subtag(language), "").split("|")} - {""}
 
 
-def _show(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """Return names of columns for a message: twenty at most, long ones cut."""
     shown = [" ".join(name.split())[:_LONGEST_SHOWN] for name in names[:_MOST_SHOWN]]
     return ", ".join(shown + ["…"] * (len(names) > _MOST_SHOWN))

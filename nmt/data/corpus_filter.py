@@ -80,7 +80,7 @@ class CorpusFilter:
         source = self._config.sources[name]
         is_training = source.split in ("shares", "train")
         accepted = self._accepted.setdefault((source.tag, source.reverse), set())
-        weights = self.weights.setdefault(name, {}) if len(source.columns or ()) > 2 else None
+        weights = self.weights.setdefault(name, {}) if source.has_weights else None
         lines_of = self._lines_of.setdefault(name, {})
         pairs = []
         lines_before, rejected_before = self.lines, self.rejected.copy()

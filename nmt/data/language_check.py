@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         return
     lines = (parse_row(row) for row in evenly(rows, SAMPLED))
     sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
-    identifier = load_identifier()
+    identifier = _load_shared_identifier()
     found = find_languages(sides, identifier)
     tags = (config.source_language, config.target_language)
     expected = tuple(map(find_code, tags))
@@ -80,6 +81,12 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         if found[0] == found[1] or found[0] == expected[1] or found[1] == expected[0]:
             remedy = "the files or columns of the two languages"
         raise UserError(f"{which}: {faults}: set {remedy} {skip}")
+
+
+@cache
+def _load_shared_identifier() -> Any:
+    """Load the identifier once for all sources of a corpus."""
+    return load_identifier()
 
 
 def find_languages(
@@ -132,7 +139,7 @@ def _advise_on_order(
     elif name in (DEV, TEST):
         return "exchange its columns"
     else:
-        key = "data.columns" if name == "pairs" else f"data.sources.{name}.columns"
+        key = source_key(name, "columns")
         columns = list(source.columns or (0, 1))
         value = [*columns[1::-1], *columns[2:]]
     return f"set '{key}=[{','.join(map(str, value))}]', or {order}"

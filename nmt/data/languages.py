@@ -47,45 +47,50 @@ _SIMILAR = [
         "xh zu",
     )
 ]
-_NAMES = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "et": "Estonian",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "nl": "Dutch",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sr": "Serbian",
-    "sv": "Swedish",
+# Languages by code: the English name, ISO 639 codes of three letters, the language's own name, and
+# what languages call English, which is in most corpora.
+NAMES = {
+    "ar": "Arabic|ara|العربية",
+    "bg": "Bulgarian|bul|български",
+    "ca": "Catalan|cat|català",
+    "cs": "Czech|ces|cze|čeština|česky",
+    "da": "Danish|dan|dansk",
+    "de": "German|deu|ger|deutsch|alemán|allemand|tedesco|alemão",
+    "el": "Greek|ell|gre|ελληνικά",
+    "en": "English|eng|inglés|anglais|englisch|inglese|inglês|engels|engelsk|engelska"
+    "|englanti|angielski|angličtina|английский|англійська|ingilizce|anglès|αγγλικά|英语|英文|英語|영어|الإنجليزية",
+    "es": "Spanish|spa|español|castellano|espagnol|spanisch|spagnolo|espanhol",
+    "et": "Estonian|est|eesti",
+    "eu": "Basque|eus|baq|euskara",
+    "fa": "Persian|fas|per|farsi|فارسی",
+    "fi": "Finnish|fin|suomi",
+    "fr": "French|fra|fre|français|francés|französisch|francese|francês",
+    "gl": "Galician|glg|galego",
+    "he": "Hebrew|heb|עברית",
+    "hi": "Hindi|hin|हिन्दी",
+    "hr": "Croatian|hrv|hrvatski",
+    "hu": "Hungarian|hun|magyar",
+    "id": "Indonesian|ind|bahasa indonesia",
+    "it": "Italian|ita|italiano|italien|italienisch",
+    "ja": "Japanese|jpn|日本語",
+    "ko": "Korean|kor|한국어",
+    "lt": "Lithuanian|lit|lietuvių",
+    "lv": "Latvian|lav|latviešu",
+    "nl": "Dutch|nld|dut|nederlands",
+    "no": "Norwegian|nor|norsk",
+    "pl": "Polish|pol|polski",
+    "pt": "Portuguese|por|português|portugués|portugais|portugiesisch|portoghese",
+    "ro": "Romanian|ron|rum|română",
+    "ru": "Russian|rus|русский",
+    "sk": "Slovak|slk|slo|slovenčina",
+    "sl": "Slovenian|slv|slovenščina",
+    "sr": "Serbian|srp|српски|srpski",
+    "sv": "Swedish|swe|svenska",
     "th": "Thai",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
+    "tr": "Turkish|tur|türkçe",
+    "uk": "Ukrainian|ukr|українська",
+    "vi": "Vietnamese|vie|tiếng việt",
+    "zh": "Chinese|zho|chi|中文|汉语",
 }
 
 
@@ -106,13 +111,13 @@ def are_similar(code: str, other: str) -> bool:
 
 def find_code(tag: str) -> str:
     """Return the code that py3langid has for the language of a BCP 47 tag, if it knows it."""
-    code = tag.replace("_", "-").partition("-")[0].lower()
+    code = primary_subtag(tag)
     return _CODES.get(code, code)
 
 
 def describe_language(code: str) -> str:
     """Return a language as "German (de)", or its code alone."""
-    return f"{_NAMES[code]} ({code})" if code in _NAMES else code
+    return f"{NAMES[code].partition('|')[0]} ({code})" if code in NAMES else code
 
 
 def load_identifier() -> Any:

@@ -103,7 +103,7 @@ def split_text(
         option: sets the encoding, for messages.
 
     Raises:
-        UserError: the file is no text, or of another encoding.
+        UserError: the file is not text, or in another encoding.
     """
     beginning = file.peek(4)
     for signature, problem in _NOT_TEXT.items():

@@ -27,7 +27,7 @@ def spool_pairs(pairs: Iterable[Any], languages: tuple[str, str], folder: Path) 
         folder: where the table is written.
 
     Raises:
-        UserError: an item is not a pair of strings, or there is none.
+        UserError: an item is not a pair of strings, or there are no items.
     """
     folder.mkdir(parents=True, exist_ok=True)
     partial = partial_path(folder / "pairs.tsv")

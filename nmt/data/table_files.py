@@ -122,16 +122,16 @@ def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> It
     names = [field.path for field in fields if not field.max_repetition_level]
     columns, _ = choice.find(names, name, are_names=True)
     chosen = [names[column] for column in columns if column is not None]
-    number = 0
     # Of all groups of rows at once, pyarrow would hold the whole file in memory.
-    groups = ([group] for group in range(table.num_row_groups))
-    for batch in chain.from_iterable(
-        table.iter_batches(_BATCH, group, columns=chosen) for group in groups
-    ):
-        for record in batch.to_pylist():
-            number += 1
-            flat = dict.fromkeys(chosen) | _flatten(record)
-            yield number, _select_named(flat, names, columns) or (b"",)
+    records = (
+        record
+        for group in range(table.num_row_groups)
+        for batch in table.iter_batches(_BATCH, [group], columns=chosen)
+        for record in batch.to_pylist()
+    )
+    for number, record in enumerate(records, 1):
+        flat = dict.fromkeys(chosen) | _flatten(record)
+        yield number, _select_named(flat, names, columns) or (b"",)
 
 
 def _parse_object(line: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
 
+from nmt.data.columns import list_names
 from nmt.data.encodings import decode
 from nmt.documents.formats import DocumentOptions
 from nmt.documents.marked import MarkedText, has_letters, mark_plain
@@ -20,8 +21,6 @@ from nmt.errors import UserError
 _DELIMITERS = ",;\t"
 _SPECIAL = frozenset(f'"\r\n{_DELIMITERS}')  # a cell with any of them needs quotes
 _SAMPLE = 100  # rows that tell the delimiter
-_MOST_NAMES = 20  # columns that an error names
-_LONGEST_NAME = 40  # characters, in an error
 _MOST_DIGITS = 6  # of the number of a column
 
 
@@ -155,8 +154,7 @@ def _find_columns(header: list[str], columns: Sequence[str]) -> tuple[list[int],
     if not header:
         return [], False
     names = [name.strip() for name in header]
-    known = ", ".join(" ".join(name.split())[:_LONGEST_NAME] for name in names[:_MOST_NAMES])
-    known += ", …" if len(names) > _MOST_NAMES else ""
+    known = list_names(names)
     if not columns:
         raise UserError(
             f"a table needs --columns NAME,... (or numbers from 1): its first row is {known}"

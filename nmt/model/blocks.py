@@ -228,7 +228,7 @@ class DecoderBlock(_Block):
         memory_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Decode ``x`` [B, T, D]; more arguments are those of `CausalSelfAttention.call`.
+        """Decode ``x`` [B, T, D] with the encoder's output.
 
         Args:
             x: [B, T, D].

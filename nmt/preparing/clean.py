@@ -155,7 +155,6 @@ def clean_shard(
     """Write the pairs of a shard of a source, their hashes, and its rejected lines."""
     source = config.data.sources[name]
     cleaner = _Cleaner(config, source.split in ("shares", "train"), length_ratio)
-    has_weights = len(source.columns or ()) > 2
     files = list(dict.fromkeys(row.file for row in rows))
     pairs: list[Pair] = []
     numbers: list[int] = []
@@ -165,7 +164,7 @@ def clean_shard(
         for row in rows:
             line = parse_row(row)
             pair = cleaner.filter(line)
-            weight = parse_weight(line.weight) if has_weights else 1.0
+            weight = parse_weight(line.weight) if source.has_weights else 1.0
             if weight is None and isinstance(pair, Pair):
                 pair = INVALID_WEIGHT
             if isinstance(pair, Pair):
@@ -178,7 +177,7 @@ def clean_shard(
     with write_gzip(folder / PAIRS_FILE) as text:
         text.writelines(f"{pair.source}\t{pair.target}\n" for pair in pairs)
     save_array(folder / NUMBERS_FILE, np.array(numbers, np.int64))
-    if has_weights:
+    if source.has_weights:
         save_array(folder / WEIGHTS_FILE, np.array(weights, np.float32))
     cleaner.write_keys(pairs, _direction(config.data, name), folder)
     info = {

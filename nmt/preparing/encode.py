@@ -119,7 +119,7 @@ def encode_shard(
 
 def has_weights(data: DataConfig) -> bool:
     """Whether pairs have weights in the loss: all do if those of any source do."""
-    return any(len(source.columns or ()) > 2 for source in data.sources.values())
+    return any(source.has_weights for source in data.sources.values())
 
 
 def _load_weights(shard: CleanShard) -> np.ndarray:

@@ -17,9 +17,8 @@ _INSIDE = frozenset("'’-.,:")  # marks that may stand inside a word: don't, e-
 _AFTER_A_WORD = frozenset(".,;:!?…%)]}»”’،؛؟۔")  # written without a space before them
 _BEFORE_A_WORD = frozenset("¿¡([{«“‘")  # written without a space after them
 _STRAIGHT = '"'  # opens and closes alternately
-_KATAKANA = re.compile(
-    "[\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]+"
-)  # of foreign words
+# In Japanese, of foreign words.
+_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f]+")
 _UNIT = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
 
 

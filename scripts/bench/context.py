@@ -160,19 +160,19 @@ def print_scores(
 
 def list_contrasts(pairs: Sequence[Pair], language: str) -> list[Contrast]:
     """Return the pairs whose references have pronouns of one kind, with contrastive references."""
-    contrasts = []
-    for number, pair in enumerate(pairs):
-        if language == "es":
-            contrast = exchange_number(number, pair.target)
-            contrasts += [contrast] if contrast else []
-            continue
-        kind = find_kind(pair.target)
-        if kind is not None:
-            others = (corrupt(pair.target, kind, other) for other in PRONOUNS if other != kind)
-            corrupted = [text for text in others if text is not None]
-            if corrupted:
-                contrasts.append(Contrast(number, kind, corrupted))
-    return contrasts
+    exchange = exchange_number if language == "es" else exchange_pronouns
+    contrasts = (exchange(number, pair.target) for number, pair in enumerate(pairs))
+    return [contrast for contrast in contrasts if contrast is not None]
+
+
+def exchange_pronouns(number: int, text: str) -> Contrast | None:
+    """Return the contrast of an English text with the pronouns of others; None: it has none."""
+    kind = find_kind(text)
+    if kind is None:
+        return None
+    others = (corrupt(text, kind, other) for other in PRONOUNS if other != kind)
+    corrupted = [other for other in others if other is not None]
+    return Contrast(number, kind, corrupted) if corrupted else None
 
 
 def exchange_number(number: int, text: str) -> Contrast | None:

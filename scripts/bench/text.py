@@ -26,9 +26,10 @@ from text_spans import (
     Carrier,
     contains_once,
     draw_carriers,
-    primary_subtag,
     read_table,
 )
+
+from nmt.text.scripts import primary_subtag
 
 PARAGRAPHS = (2, 3, 5)  # sentences
 CLEAN = "as it is"

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from text_changes import FINAL_MARKS
 
+from nmt.text.scripts import primary_subtag
+
 Values = tuple[str, ...]
 
 FOLDER = Path(__file__).parent
@@ -213,11 +215,6 @@ def _fill(template: str, kind: str, spans: Values) -> str:
     if kind == TAG_PAIR:
         return template.replace("[", spans[0]).replace("]", spans[1])
     return template.replace("{}", spans[0])
-
-
-def primary_subtag(language: str) -> str:
-    """Return the language of a BCP 47 tag, without script and region."""
-    return language.replace("_", "-").partition("-")[0].lower()
 
 
 def contains_once(text: str, spans: Values) -> bool:
