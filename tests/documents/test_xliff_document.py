@@ -490,3 +490,53 @@ def test_any_translation_has_all_elements_of_its_source(content: str, data: st.D
             start
         ) < originals.index(end):
             assert names.index(start) < names.index(end)
+
+
+def nest(pieces: list[str], names: list[str]) -> st.SearchStrategy[str]:
+    """Return the content of a segment: pieces, and paired elements with pieces inside."""
+    return st.lists(
+        st.recursive(
+            st.sampled_from(["hola ", " día", "&lt;&amp;", "<!-- no -->", *pieces]),
+            lambda inner: st.builds(
+                lambda name, parts: f"<{name} id='7'>{''.join(parts)}</{name}>",
+                st.sampled_from(names),
+                st.lists(inner, max_size=4),
+            ),
+            max_leaves=12,
+        ),
+        max_size=8,
+    ).map("".join)
+
+
+CODES_2 = ["<ph id='1'/>", "<sc id='2'/>", "<ec startRef='2'/>", "<mrk translate='no'>no</mrk>"]
+CODES_TMX = ["<ph>no</ph>", "<bpt i='1'>no</bpt>", "<ept i='1'>no</ept>", "<it pos='begin'>no</it>"]
+UNIT_2 = (
+    f'<xliff version="2.0" xmlns="{NAMESPACE_2}" srcLang="es"><file id="f"><unit id="1"><segment>'
+    "<source>{}</source></segment></unit></file></xliff>"
+)
+UNIT_TMX = (
+    '<tmx version="1.4"><header srclang="es"/><body><tu><tuv xml:lang="es"><seg>{}</seg></tuv></tu>'
+    "</body></tmx>"
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.one_of(
+        st.tuples(st.just(UNIT_2), nest(CODES_2, ["pc", "mrk"])),
+        st.tuples(st.just(UNIT_TMX), nest(CODES_TMX, ["hi"])),
+    ),
+    st.data(),
+)
+def test_any_translation_in_xliff_2_and_tmx_has_all_elements(
+    unit: tuple[str, str], data: st.DataObject
+) -> None:
+    original = unit[0].format(unit[1]).encode()
+    document = extract(original, TO_ENGLISH)
+    assert document.fill(keep(document)) == original
+    assert not any("no" in text for text in get_texts(document))
+    filled = [data.draw(make_translation(segment, TEXTS)) for segment in document.segments]
+    root = etree.fromstring(document.fill(filled))
+    sides = root.findall(".//{*}source") + root.findall(".//{*}target") + root.findall(".//seg")
+    for side in sides[1:]:
+        assert count_elements(side) == count_elements(sides[0])
