@@ -54,6 +54,7 @@ ROOMS = {
     },
     "analysis.comparison": {"analysis", "config", "errors", "inference", "model", "runs", "startup"}
     | {"viewer"},
+    "analysis.corpora": {"analysis", "config", "data"},
     "analysis.traces": {"data", "inference"},
     "analysis.dashboard": {"data", "errors", "viewer"},
     "training": {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import hydra
 from hydra import compose, initialize_config_dir
@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
-from nmt.config.data import ComposedDataConfig, DataConfig
+from nmt.config.data import ComposedDataConfig, DataConfig, guess_languages
 from nmt.config.help import describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
@@ -170,3 +170,18 @@ def compose_raw(overrides: Sequence[str] = ()) -> DictConfig:
     register_schemas()
     with initialize_config_dir(str(files.conf_dir()), version_base="1.3"):
         return compose("train", join_files(overrides))
+
+
+def list_missing_languages(overrides: Sequence[str]) -> list[str]:
+    """Return the keys of languages that neither overrides nor names of files tell.
+
+    Raises:
+        UserError: an unknown key or choice.
+    """
+    data = compose_raw(overrides).data
+    guesses = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
+    return [
+        f"data.{key}"
+        for key, guess in zip(("source_language", "target_language"), guesses, strict=True)
+        if guess is None and OmegaConf.is_missing(data, key)
+    ]

@@ -14,6 +14,7 @@ from nmt.data.encodings import decode
 from nmt.data.languages import are_variants
 from nmt.data.safe_xml import check_root, decode_xml, iterate_xml, local_name, parse_xml
 from nmt.errors import UserError
+from nmt.text.scripts import UNKNOWN_LANGUAGE
 from nmt.text.sentence_pairs import align_sentences
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def read_pairs(
     Args:
         file: at its beginning. TMX is read piece by piece, the others at once.
         suffix: of its name, in lower case, for which `is_bilingual`.
-        languages: BCP 47 tags of source and target; variants match (en, en-GB).
+        languages: BCP 47 tags of source and target; variants match (en, en-GB), and "und" matches
+            any. In TMX, "und" is a language of the first unit.
 
     Raises:
         UserError: the file is damaged or hostile, it is of other languages, or a library that reads
@@ -77,9 +79,13 @@ def _read_tmx(file: io.BufferedReader, languages: tuple[str, str]) -> Iterator[B
     is_empty = True
     others: set[str] = set()
     for unit in iterate_xml(file, "tmx", "tu"):
+        variants = [
+            (each.get(_LANG) or each.get("lang", ""), each) for each in unit.iterfind("{*}tuv")
+        ]
+        if UNKNOWN_LANGUAGE in languages and len(variants) > 1:
+            languages = variants[0][0], variants[1][0]
         sides: list[Any] = [None, None]
-        for variant in unit.iterfind("{*}tuv"):
-            tag = variant.get(_LANG) or variant.get("lang", "")
+        for tag, variant in variants:
             matches = [side for side in (0, 1) if are_variants(tag, languages[side])]
             others |= {tag} if not matches and len(others) < _MOST_LANGUAGES else set()
             for side in matches:
@@ -149,7 +155,7 @@ def _read_text(element: Any) -> str:
 
 def _check_languages(named: tuple[str | None, str | None], languages: tuple[str, str]) -> None:
     for side, tag, language in zip(("source", "target"), named, languages, strict=True):
-        if tag and not are_variants(tag, language):
+        if tag and language != UNKNOWN_LANGUAGE and not are_variants(tag, language):
             raise UserError(
                 f"its {side} language is {tag}, and data.{side}_language={language}: choose a file "
                 "in the run's languages"

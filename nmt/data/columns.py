@@ -9,7 +9,7 @@ from nmt.config.sources import SourceConfig
 from nmt.data.languages import NAMES, are_variants
 from nmt.data.splitting import normalized
 from nmt.errors import UserError
-from nmt.text.scripts import primary_subtag
+from nmt.text.scripts import UNKNOWN_LANGUAGE, primary_subtag
 
 _SIDES = ({"source", "src"}, {"target", "tgt", "trg"})
 _MOST_SHOWN, _LONGEST_SHOWN = 20, 40  # names in a message, and their characters
@@ -88,28 +88,34 @@ class ColumnChoice(NamedTuple):
 def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
     """Return the two columns that are named by the languages, or source and target; else None.
 
+    Languages may be unknown: then the first two columns that are named by any two languages.
     No pair of sentences is taken for names: the word for a language never translates the word for
     the other one.
     """
-    words = [normalized(name.rpartition(".")[2]) for name in names]
-    tags = [name.rpartition(".")[2] for name in names]
-    by_language = [
-        [
-            index
-            for index, (word, tag) in enumerate(zip(words, tags, strict=True))
-            if word in _language_names(language) or are_variants(tag, language)
-        ]
-        for language in languages
-    ]
+    last_parts = [name.rpartition(".")[2] for name in names]
+    by_language = [_find_columns(last_parts, language) for language in languages]
+    if languages == (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE):
+        # A column called id holds identifiers rather than Indonesian.
+        candidates = ["" if name.lower() == "id" else name for name in last_parts]
+        found = (_find_columns(candidates, language) for language in NAMES)
+        by_language = sorted(columns for columns in found if columns)[:2]
+    words = list(map(normalized, last_parts))
     by_side = [[index for index, word in enumerate(words) if word in side] for side in _SIDES]
-    for sources, targets in (by_language, by_side):
-        if sources and targets and sources[0] != targets[0]:
-            return sources[0], targets[0]
+    for sides in (by_language, by_side):
+        if len(sides) == 2 and all(sides) and sides[0][0] != sides[1][0]:
+            return sides[0][0], sides[1][0]
     return None
 
 
-def _language_names(language: str) -> set[str]:
-    return {normalized(name) for name in NAMES.get(primary_subtag(language), "").split("|")} - {""}
+def _find_columns(names: Sequence[str], language: str) -> list[int]:
+    """Return the columns that are named by a language."""
+    language_names = NAMES.get(primary_subtag(language), "").split("|")
+    words = {normalized(name) for name in language_names} - {""}
+    return [
+        index
+        for index, name in enumerate(names)
+        if normalized(name) in words or are_variants(name, language)
+    ]
 
 
 def list_names(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from nmt.inspect import (
     attribute,
     average,
     compare,
+    corpus,
     project,
     quality,
     report,
@@ -23,6 +24,7 @@ from nmt.startup.commands import set_up_translation
 from nmt.startup.console import make_console
 
 SUBCOMMANDS = (
+    corpus,
     summary,
     trace,
     attribute,

@@ -1,0 +1,1 @@
+"""What a corpus holds, before anything is trained on it."""
