@@ -16,9 +16,9 @@ from typing import Any, cast
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.command_line import open_data_schema
-from nmt.config.data import guess_languages
-from nmt.config.files import from_composed
+from nmt.config.command_line import allow_any_names
+from nmt.config.data import ComposedDataConfig
+from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import RUN
 from nmt.config.tokenizer import TokenizerConfig
@@ -116,7 +116,8 @@ def apply_prepared(
     """
     keys = _list_overridden_keys(overrides)
     stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
-    data = cast(DictConfig, OmegaConf.merge(open_data_schema(), stored_data))
+    schema = allow_any_names(OmegaConf.structured(ComposedDataConfig))
+    data = cast(DictConfig, OmegaConf.merge(schema, stored_data))
     for key in keys:
         if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
             raise UserError(
@@ -190,21 +191,12 @@ def combine_for_start(
                 "training.new_vocabulary=true"
             )
     composed.model = model
-    _keep_languages(composed.data, stored)
+    languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
+    set_languages(composed.data, languages)
     if not training.new_vocabulary:
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)
-
-
-def _keep_languages(data: DictConfig, stored: Config) -> None:
-    """Set languages that neither the corpus nor the names of its files tell."""
-    languages = stored.data.languages[::-1] if data.reverse else stored.data.languages
-    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
-    keys = ("source_language", "target_language")
-    for key, language, guess in zip(keys, languages, guessed, strict=True):
-        if OmegaConf.is_missing(data, key):
-            data[key] = guess or language
 
 
 def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, NoReturn
 
@@ -19,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
-from nmt.config.data import ComposedDataConfig, DataConfig
+from nmt.config.data import ComposedDataConfig
 from nmt.config.help import describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
@@ -32,27 +31,17 @@ _FILES = re.compile(
 )
 
 
-@dataclass
-class _OpenConfig(Config):
-    """The schema of ``nmt.train`` while composing; `files.from_composed` checks the sources."""
-
-    data: DataConfig = field(default_factory=ComposedDataConfig)
-
-
-@dataclass
-class _OpenPreparation(PreparationConfig):
-    """The schema of ``nmt.prepare`` while composing."""
-
-    data: DataConfig = field(default_factory=ComposedDataConfig)
-
-
 @cache  # the store belongs to the process
 def register_schemas() -> None:
     """Store the schemas under the names that the defaults lists of ``conf/*.yaml`` use."""
     store = partial(ConfigStore.instance().store, provider="nmt")
-    for name, root in (("schema", _OpenConfig), ("prepare_schema", _OpenPreparation)):
+    data = ComposedDataConfig()  # `files.from_composed` checks the sources
+    for name, root in (
+        ("schema", Config(data=data)),
+        ("prepare_schema", PreparationConfig(data=data)),
+    ):
         schema = OmegaConf.structured(root)
-        _allow_any_names(schema.data)
+        allow_any_names(schema.data)
         store(name=name, node=schema)
     for kind, model in MODEL_CONFIGS.items():
         store(group="model/schema", name=kind, node=model)
@@ -64,12 +53,8 @@ def register_schemas() -> None:
     )
 
 
-def open_data_schema() -> DictConfig:
-    """Return the schema of the ``data`` group with any names of sources and tests."""
-    return _allow_any_names(OmegaConf.structured(ComposedDataConfig))
-
-
-def _allow_any_names(data: DictConfig) -> DictConfig:
+def allow_any_names(data: DictConfig) -> DictConfig:
+    """Return the schema of the ``data`` group, in which sources and tests may have any names."""
     OmegaConf.set_struct(data.sources, False)
     OmegaConf.set_struct(data.tests, False)
     return data

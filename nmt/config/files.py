@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from nmt.config.checks import check_choice
+from nmt.config.checks import check_value, one_of
 from nmt.config.data import guess_languages, pass_on
 from nmt.config.model import MODEL_CONFIGS, ModelConfig
 from nmt.config.preparation import PreparationConfig, check_preparation
@@ -43,8 +44,6 @@ def from_composed(composed: DictConfig) -> Config:
             the wrong type, or one that contradicts another.
     """
     config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
-    config.data = locate_at_opus(config.data)
-    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_config(config)
     return config
 
@@ -52,8 +51,6 @@ def from_composed(composed: DictConfig) -> Config:
 def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     """Resolve, convert and check a configuration of ``nmt.prepare``: see `from_composed`."""
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
-    config.data = locate_at_opus(config.data)
-    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_preparation(config)
     return config
 
@@ -62,7 +59,9 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     """Return a composed configuration as an object of the schema."""
     try:
         data = composed.get("data")
-        _resolve_languages(data)
+        if isinstance(data, DictConfig):  # else the merge with the schema reports the wrong type
+            set_languages(data)
+            _check_languages(data)
         has_sources = isinstance(data, DictConfig) and isinstance(data.get("sources"), DictConfig)
         sources = OmegaConf.to_yaml(data.sources) if has_sources else ""
         OmegaConf.resolve(composed)
@@ -81,26 +80,30 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
             raise UserError(_missing_key_message(missing[0], typed))
-        return OmegaConf.to_object(typed)
+        config: Any = OmegaConf.to_object(typed)
+        config.data = locate_at_opus(config.data)
+        config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
+        return config
     except OmegaConfBaseException as error:
         raise UserError(explain_omegaconf_error(error)) from error
 
 
-def _resolve_languages(data: Any) -> None:
-    """Set languages that the names of files or columns tell; check that both are named.
+def set_languages(data: DictConfig, otherwise: Sequence[str | None] = (None, None)) -> None:
+    """Set languages that are missing by the names of files or columns, or to ``otherwise``."""
+    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
+    for key, guess, language in zip(_LANGUAGES, guessed, otherwise, strict=True):
+        if OmegaConf.is_missing(data, key) and (guess or language):
+            data[key] = guess or language
 
-    Norwegian, ``no``, which YAML reads as False, is restored.
+
+def _check_languages(data: DictConfig) -> None:
+    """Check that both languages are named; restore Norwegian, ``no``, which YAML reads as False.
 
     Raises:
         UserError: a language is missing or not a tag.
     """
-    if not isinstance(data, DictConfig):
-        return  # the merge with the schema reports the wrong type
     missing = []
-    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
-    for key, example, guess in zip(_LANGUAGES, ("de", "en"), guessed, strict=True):
-        if OmegaConf.is_missing(data, key) and guess is not None:
-            data[key] = guess
+    for key, example in zip(_LANGUAGES, ("de", "en"), strict=True):
         value = None if OmegaConf.is_missing(data, key) else data.get(key)
         if str(value) == "False":
             data[key] = "no"
@@ -134,7 +137,7 @@ def _model_kind(composed: DictConfig) -> str | None:
     model = composed.get("model")
     kind = model.get("kind") if isinstance(model, DictConfig) else None
     if kind is not None:
-        check_choice("model.kind", str(kind), tuple(MODEL_CONFIGS))
+        check_value("model.kind", str(kind), one_of(*MODEL_CONFIGS))
     return kind
 
 
