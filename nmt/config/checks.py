@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import is_dataclass
+from functools import cache
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
@@ -26,7 +27,7 @@ class Valid(NamedTuple):
     """What a value must be."""
 
     description: str
-    accepts: Callable[[Any], bool]
+    accepts: Callable[[Any], object]  # whether a value is valid: its truth counts
     choices: tuple[str, ...] = ()
 
 
@@ -55,35 +56,51 @@ def one_of(*choices: str) -> Valid:
     return Valid(f"one of {', '.join(choices)}", lambda value: value in choices, choices)
 
 
+# Static row lengths in tokens; they are stored in 16 bits.
+RowLengths = Annotated[
+    list[int],
+    Valid("lengths from 2 on", lambda rows: rows and 2 <= min(rows) <= max(rows) <= 2**15),
+]
 PositiveInt = Annotated[int, at_least(1)]
 NonNegativeInt = Annotated[int, at_least(0)]
 PositiveFloat = Annotated[float, above(0)]
 NonNegativeFloat = Annotated[float, at_least(0)]
 
 
-def check_value(key: str, value: Any, valid: Valid, or_null: str = "") -> None:
+@cache
+def read_valid(schema: type) -> dict[str, Valid]:
+    """Return what the values of a dataclass must be, by field, as far as its types say it."""
+    valid: dict[str, Valid] = {}
+    for name, hint in get_type_hints(schema, include_extras=True).items():
+        alternatives = (hint, *get_args(hint))  # such as PositiveInt | None
+        or_null = ", or null" if NoneType in alternatives else ""
+        for alternative in alternatives:
+            for found in getattr(alternative, "__metadata__", ()):
+                valid[name] = found._replace(description=found.description + or_null)
+    return valid
+
+
+def check_value(key: str, value: Any, valid: Valid) -> None:
     """Check a single value."""
     if not valid.accepts(value):
         closest = suggest_closest(str(value), valid.choices)
-        raise UserError(f"{key} must be {valid.description}{or_null}, got {value}{closest}")
+        raise UserError(f"{key} must be {valid.description}, got {value}{closest}")
 
 
 def check_values(config: Any, prefix: str = "") -> None:
-    """Check all values of a configuration against their types; every number must be finite.
+    """Check all values of a dataclass against their types; every number must be finite.
 
     Args:
-        config: a dataclass, which may hold others, also in lists and dictionaries.
+        config: may hold other dataclasses, also in lists and dictionaries.
         prefix: what its keys begin with.
     """
-    for name, hint in get_type_hints(type(config), include_extras=True).items():
-        key, value = prefix + name, getattr(config, name)
+    valid = read_valid(config.__class__)
+    for name, value in vars(config).items():
+        key = prefix + name
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{key} must be finite, got {value}")
-        alternatives = (hint, *get_args(hint))  # such as PositiveInt | None
-        or_null = ", or null" if NoneType in alternatives else ""
-        for alternative in alternatives if value is not None else ():
-            for valid in getattr(alternative, "__metadata__", ()):
-                check_value(key, value, valid, or_null)
+        if value is not None and name in valid:
+            check_value(key, value, valid[name])
         children = {key: value}
         if isinstance(value, dict):
             children = {f"{key}.{entry}": child for entry, child in value.items()}

@@ -1,7 +1,9 @@
 """Composed configurations combined with a stored one.
 
 The stored configuration belongs to a resumed run, to the run that a new run starts from, or to a
-prepared corpus. It determines some keys; overrides of those are refused.
+prepared corpus. It determines some keys; overrides of those are refused. The functions take the
+configuration that Hydra composed, overrides included, which they may change, the overrides of the
+command line, the stored configuration, and the folder that holds it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from typing import Any, cast
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.command_line import allow_any_names
 from nmt.config.data import ComposedDataConfig
 from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
@@ -61,12 +62,6 @@ def combine_for_resume(
 ) -> Config:
     """Return the stored configuration of a resumed run, changed by ``overrides``.
 
-    Args:
-        composed: the configuration that Hydra composed, overrides included.
-        overrides: the job's command-line overrides.
-        stored: the run's configuration.
-        folder: the run's folder, which becomes ``training.resume``.
-
     Raises:
         UserError: an invalid value, or an override that a resumed run does not accept.
     """
@@ -105,19 +100,12 @@ def apply_prepared(
 ) -> None:
     """Set the sources, tokenizer and row lengths that a prepared corpus determines.
 
-    Args:
-        composed: the configuration that Hydra composed, overrides included; changed in place.
-        overrides: the job's command-line overrides.
-        stored: the configuration that the corpus was prepared with.
-        folder: the prepared folder, ``data.prepared``.
-
     Raises:
         UserError: an override contradicts the prepared corpus.
     """
     keys = _list_overridden_keys(overrides)
     stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
-    schema = allow_any_names(OmegaConf.structured(ComposedDataConfig))
-    data = cast(DictConfig, OmegaConf.merge(schema, stored_data))
+    data = cast(DictConfig, OmegaConf.merge(ComposedDataConfig, stored_data))
     for key in keys:
         if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
             raise UserError(
@@ -128,7 +116,7 @@ def apply_prepared(
             value = OmegaConf.select(composed, key)
             OmegaConf.update(data, key.removeprefix("data."), value, merge=False)
     lengths = sorted(set(stored["prepare"]["row_lengths"]))
-    requested = list(composed.training.row_lengths)
+    requested = composed.training.row_lengths
     if "training.row_lengths" in keys and sorted(set(requested)) != lengths:
         raise UserError(
             f"training.row_lengths must be {lengths}, as in data.prepared={folder}, got "
@@ -154,10 +142,7 @@ def combine_for_start(
     tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
 
     Args:
-        composed: the configuration that Hydra composed, overrides included; changed in place.
-        overrides: the job's command-line overrides.
-        stored: the other run's configuration.
-        folder: the other run's folder, which becomes ``training.start_from``.
+        composed, overrides, stored, folder: see the module.
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
 
     Raises:

@@ -28,6 +28,7 @@ from nmt.config.sources import (
 from nmt.errors import UserError, suggest
 from nmt.text.context import CONTEXT_MARK
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
 _NAME = re.compile(r"\w+")
 _TAG = re.compile(r"[a-z]{2}([-_]\w+)?")  # of three letters are also .txt and .src
 
@@ -95,10 +96,7 @@ class DataConfig:
 
 @dataclass
 class ComposedDataConfig(DataConfig):
-    """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on.
-
-    Any name makes a source, or a test set.
-    """
+    """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on."""
 
     sources: dict[str, Any] = field(default_factory=dict)
     tests: dict[str, Any] = field(default_factory=dict)
@@ -161,13 +159,11 @@ def guess_languages(data: Mapping[str, Any]) -> list[str | None]:
     ['es', 'pt-BR']
     >>> guess_languages({"train": "pairs.jsonl", "columns": ["translation.es", "translation.en"]})
     ['es', 'en']
-
-    Args:
-        data: a composed group.
     """
     train, columns = data.get("train"), data.get("columns")
     names = train if isinstance(train, list) else columns if isinstance(columns, list) else []
-    endings = [re.sub(r"\.(gz|bz2|xz|zst)$", "", str(name)).split(".")[-1] for name in names[:2]]
+    compressed = "|".join(map(re.escape, COMPRESSED))
+    endings = [re.sub(f"({compressed})$", "", str(name)).split(".")[-1] for name in names[:2]]
     tags = [ending if _TAG.fullmatch(ending) else None for ending in endings]
     return tags if len(tags) == 2 else [None, None]
 

@@ -7,16 +7,7 @@ from typing import Annotated
 
 from nmt.config.checks import MISSING, PositiveFloat, PositiveInt, between, one_of
 from nmt.errors import UserError
-from nmt.model.sizes import (
-    ACTIVATIONS,
-    CELLS,
-    HEADS,
-    KERNELS,
-    NORMS,
-    POSITIONS,
-    SCORES,
-    SINUSOIDAL,
-)
+from nmt.model import sizes
 
 Dropout = Annotated[float, between(0, 0.95)]
 
@@ -47,20 +38,20 @@ class TransformerConfig(ModelConfig):
 
     kind: str = "transformer"
     num_heads: PositiveInt = MISSING  # H; the width of a head is D / H
-    heads: Annotated[str, one_of(*HEADS)] = MISSING  # see `nmt.model.sizes.AttentionSizes`
+    heads: Annotated[str, one_of(*sizes.HEADS)] = MISSING  # see `nmt.model.sizes.AttentionSizes`
     key_value_heads: PositiveInt | None = MISSING  # shared by queries; 1: multi-query; null: H
     attention_biases: bool = MISSING
     attention_output: bool = MISSING  # whether attention has an output projection
     qk_norm: bool = MISSING  # normalise queries and keys
     ffn_width: PositiveInt = MISSING  # F
-    norm: Annotated[str, one_of(*NORMS)] = MISSING
+    norm: Annotated[str, one_of(*sizes.NORMS)] = MISSING
     norm_epsilon: PositiveFloat = MISSING  # added to the variances
-    positions: Annotated[str, one_of(*POSITIONS)] = MISSING
-    activation: Annotated[str, one_of(*ACTIVATIONS)] = MISSING
+    positions: Annotated[str, one_of(*sizes.POSITIONS)] = MISSING
+    activation: Annotated[str, one_of(*sizes.ACTIVATIONS)] = MISSING
     output_bias: bool = MISSING  # whether the logits have a bias
     attention_dropout: Dropout = MISSING  # on attention weights
     ffn_dropout: Dropout = MISSING  # inside the feed-forward block
-    attention_kernel: Annotated[str, one_of(*KERNELS)] = MISSING
+    attention_kernel: Annotated[str, one_of(*sizes.KERNELS)] = MISSING
     remat: bool = MISSING  # recompute block activations in the backward pass: less memory
 
 
@@ -69,9 +60,9 @@ class RecurrentConfig(ModelConfig):
     """The recurrent encoder-decoder with attention (Bahdanau et al. 2015, Luong et al. 2015)."""
 
     kind: str = "rnn"
-    cell: Annotated[str, one_of(*CELLS)] = MISSING
+    cell: Annotated[str, one_of(*sizes.CELLS)] = MISSING
     state_width: PositiveInt = MISSING  # of the decoder; each encoder direction has half of it
-    attention: Annotated[str, one_of(*SCORES)] = MISSING  # cross: the transformer's own layer
+    attention: Annotated[str, one_of(*sizes.SCORES)] = MISSING  # cross: the transformer's own layer
     num_heads: PositiveInt = MISSING  # H of attention=cross; 1 for the others
     input_feeding: bool = MISSING  # whether the decoder reads its previous context vector
     bridge: bool = MISSING  # whether the decoder starts from the encoder's last states
@@ -79,8 +70,7 @@ class RecurrentConfig(ModelConfig):
 
 
 MODEL_CONFIGS: dict[str, type[ModelConfig]] = {
-    "transformer": TransformerConfig,
-    "rnn": RecurrentConfig,
+    config.kind: config for config in (TransformerConfig, RecurrentConfig)
 }
 
 
@@ -98,7 +88,7 @@ def check_model(config: ModelConfig) -> None:
 
 def _check_transformer(config: TransformerConfig) -> None:
     _check_heads("model.d_model", config.d_model, config.num_heads)
-    if config.positions in SINUSOIDAL and config.d_model % 2:
+    if config.positions in sizes.SINUSOIDAL and config.d_model % 2:
         raise UserError(
             f"model.d_model must be even for sinusoidal positions, got {config.d_model}"
         )

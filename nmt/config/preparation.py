@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
-from nmt.config.checks import MISSING, PositiveInt, at_least, between, check_value, check_values
+from nmt.config.checks import MISSING, PositiveInt, RowLengths, at_least, between, check_values
 from nmt.config.data import DataConfig, check_data
 from nmt.config.sources import PATTERNS, RUN, TRANSLATIONS
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
@@ -20,7 +20,7 @@ class PrepareConfig:
 
     shard_lines: PositiveInt = MISSING  # largest number in a shard, the work of one process
     processes: PositiveInt | None = MISSING  # null: one for each core
-    row_lengths: list[int] = MISSING  # static row lengths in tokens, as in training
+    row_lengths: RowLengths = MISSING  # static row lengths in tokens, as in training
     # Of both languages in total, sampled from the training pairs.
     tokenizer_lines: Annotated[int, at_least(2)] = MISSING
     # Rejects pairs with a side in another language, with this probability; null: disabled.
@@ -47,46 +47,36 @@ def check_preparation(config: PreparationConfig) -> None:
     check_values(config)
     check_data(config.data)
     check_tokenizer(config.tokenizer)
-    if not config.prepare.row_lengths:
-        raise UserError("prepare.row_lengths is empty: give one to three row lengths in tokens")
-    for length in config.prepare.row_lengths:
-        # Lengths are stored in 16 bits.
-        check_value("prepare.row_lengths", length, between(2, 2**15))
     _check_preparable(config.data)
 
 
 def _check_preparable(data: DataConfig) -> None:
     """Refuse keys that belong to training, and sources that are too small to need preparation."""
-    if data.prepared is not None:
-        raise UserError(f"data.prepared={data.prepared} is already prepared: give its sources")
-    for name, source in data.sources.items():
-        if source.kind == PATTERNS:
-            raise UserError(
-                f"data.sources.{name} is generated and needs no preparation: leave it out with "
-                f"~data.sources.{name}"
-            )
-        if source.group_column is not None:
-            raise UserError(
-                f"data.sources.{name}.group_column is for corpora that fit into memory: leave it "
-                "out, or give dev and test as files"
-            )
-        if source.kind in (RUN, TRANSLATIONS):
-            raise UserError(
-                f"data.sources.{name}.kind={source.kind} needs no preparation: give the source to "
-                "nmt.train"
-            )
-    if data.rejected_file is not None:
-        raise UserError(
-            f"data.rejected_file={data.rejected_file}: leave it out, the shards of the output "
-            "hold the rejected lines"
-        )
-    if data.context:
-        raise UserError("data.context is for corpora that fit into memory: set it to 0")
-    if data.stages:
-        raise UserError("data.stages: leave them out, and give them to nmt.train")
+    refusals: dict[str, Any] = {  # message -> whether it applies
+        f"data.prepared={data.prepared} is already prepared: give its sources": data.prepared,
+        f"data.rejected_file={data.rejected_file}: leave it out, the shards of the output hold the "
+        "rejected lines": data.rejected_file,
+        "data.context is for corpora that fit into memory: set it to 0": data.context,
+        "data.stages: leave them out, and give them to nmt.train": data.stages,
+    }
     for key in ("dev", "test"):
-        if getattr(data, key) > MAX_HELD_OUT:
-            raise UserError(
-                f"data.{key} must be at most {MAX_HELD_OUT:,}, got {getattr(data, key):g}: some "
-                "thousands are enough to score on"
-            )
+        size = getattr(data, key)
+        refusals[
+            f"data.{key} must be at most {MAX_HELD_OUT:,}, got {size:g}: some thousands are enough "
+            "to score on"
+        ] = size > MAX_HELD_OUT
+    for name, source in data.sources.items():
+        key = f"data.sources.{name}"
+        refusals |= {
+            f"{key} is generated and needs no preparation: leave it out with ~{key}": (
+                source.kind == PATTERNS
+            ),
+            f"{key}.group_column is for corpora that fit into memory: leave it out, or give dev "
+            "and test as files": source.group_column is not None,
+            f"{key}.kind={source.kind} needs no preparation: give the source to nmt.train": (
+                source.kind in (RUN, TRANSLATIONS)
+            ),
+        }
+    for message, applies in refusals.items():
+        if applies:
+            raise UserError(message)

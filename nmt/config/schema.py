@@ -72,11 +72,11 @@ def list_sibling_keys(key: str) -> list[str]:
     if key.startswith("data.tests."):
         return [key]  # any name is valid
     if key.split(".")[0] in ("output", "prepare"):
-        return ["output", "prepare", *(f"prepare.{item.name}" for item in fields(PrepareConfig))]
+        return ["output", "prepare", *list_keys(PrepareConfig, "prepare.")]
     if not key.startswith(f"{SOURCES}."):
         return list_keys()
     source = ".".join(key.split(".")[:3])  # any name is valid
-    return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
+    return [source, *list_keys(SourceConfig, f"{source}.")]
 
 
 def check_config(config: Config) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nmt.config.checks import MISSING, NonNegativeInt, PositiveFloat, one_of
+from nmt.config.checks import MISSING, NonNegativeInt, PositiveFloat, Valid, one_of
 from nmt.errors import UserError, suggest
 
 if TYPE_CHECKING:
@@ -29,8 +29,21 @@ _KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
     "of": (SAME,),
 }
 _REQUIRED_KEY = {FILES: "path", TRANSLATIONS: "path", "zip": "archive", RUN: "run"}
-_OPUS = "https://object.pouta.csc.fi"
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+TWO_ENDINGS = Valid(
+    "the endings of two names, source then target",
+    lambda members: len(members) == len(set(members)) == 2 and all(members),
+)
+COLUMN = Valid(
+    "the name of a column, or its number from 0",
+    lambda column: isinstance(column, str) or (type(column) is int and column >= 0),
+)
+COLUMNS = Valid(
+    "two different columns, source then target, by name or by number from 0; optionally a third "
+    "one for weights",
+    lambda columns: (
+        2 <= len(set(columns)) == len(columns) <= 3 and all(map(COLUMN.accepts, columns))
+    ),
+)
 
 
 @dataclass
@@ -50,17 +63,17 @@ class SourceConfig:
     opus: str | None = None
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: not checked
     # zip: endings of the names of two aligned files in it, source and target; null: one table
-    members: list[str] | None = None
+    members: Annotated[list[str], TWO_ENDINGS] | None = None
     # files, translations: a file, or two aligned ones, source then target; names may be patterns.
     # Its name tells the format; an unknown one is a table with TAB between its columns.
     path: Any = None
     # Source and target column, by number from 0 or by name; an optional third one holds the weight
     # of a pair in the loss, usually 1. null: the columns named by the languages, else [0, 1]; the
     # embedded corpus has Spanish, English.
-    columns: list[Any] | None = None
+    columns: Annotated[list[Any], COLUMNS] | None = None
     encoding: str | None = None  # of the text; null: by its byte order mark, else UTF-8
     # Id of a document or speaker, by number from 0 or by name: its lines stay in one split.
-    group_column: Any = None
+    group_column: Annotated[Any, COLUMN] = None
     pairs: NonNegativeInt = 0  # patterns: how many, from the first
     run: str | None = None  # run: its folder
     of: str | None = None  # same: name of the other source
@@ -70,13 +83,14 @@ class SourceConfig:
     # Share of an epoch, relative to the other sources that have a weight: pairs are repeated to
     # approximate it, generated pairs never. null: every pair once.
     weight: PositiveFloat | None = None
-    tag: str | None = None  # a word put before every source sentence, such as <2en>
+    # A word put before every source sentence, such as <2en>.
+    tag: Annotated[str, Valid("one word", lambda tag: tag.split() == [tag])] | None = None
     reverse: bool = False  # swap source and target; splits are made before
     # Whether each line follows the one before it, for data.context; an empty line begins another
     # document, and so does a line with another content of `document_column`, a number from 0 or a
     # name.
     ordered: bool = False
-    document_column: Any = None
+    document_column: Annotated[Any, COLUMN] = None
 
     @property
     def has_weights(self) -> bool:
@@ -120,7 +134,7 @@ def locate_at_opus(data: DataConfig) -> DataConfig:
             raise UserError(f"{key} contradicts its url {source.url}: leave one of them out")
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus):
             raise UserError(f"{key} must name a corpus and its version, such as TED2020/v1")
-        url = f"{_OPUS}/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
+        url = f"https://object.pouta.csc.fi/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
         members = source.members or [f".{language}" for language in languages]
         sources[name] = replace(source, opus=None, url=url, members=members)
     return replace(data, sources=sources)
@@ -166,35 +180,19 @@ def check_source(config: DataConfig, name: str) -> None:
     _check_columns(source, key)
     if source.kind == PATTERNS and source.split != "train":
         raise UserError(f"{key}.split must be train for generated pairs, got {source.split}")
-    _check_column(source, f"{key}.group_column", source.group_column)
-    _check_column(source, f"{key}.document_column", source.document_column)
+    is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
+    for item in ("group_column", "document_column"):
+        column = getattr(source, item)
+        if column is not None and not (is_table and len(list_paths(source)) < 2):
+            raise UserError(f"{key}.{item}={column}: only tables have columns, leave it out")
     if source.document_column is not None and not source.ordered:
         raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
-    if source.tag is not None and source.tag.split() != [source.tag]:
-        raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
-
-
-def _check_column(source: SourceConfig, key: str, column: Any) -> None:
-    """Check a single column: its name or number, and that the source is a table."""
-    if column is None:
-        return
-    if not isinstance(column, str) and (type(column) is not int or column < 0):
-        raise UserError(f"{key}={column}: give the name of a column, or its number from 0")
-    is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
-    if not is_table or len(list_paths(source)) > 1:
-        raise UserError(f"{key}={column}: only tables have columns, leave it out")
 
 
 def _check_columns(source: SourceConfig, key: str) -> None:
     columns = source.columns
     if columns is None:
         return
-    is_valid = all(isinstance(each, str) or (type(each) is int and each >= 0) for each in columns)
-    if not is_valid or len(columns) not in (2, 3) or len(set(columns)) < len(columns):
-        raise UserError(
-            f"{key}.columns={columns}: give two different columns, source then target, by name or "
-            "by number from 0; optionally a third one for weights"
-        )
     if source.kind in ("phrasebook", PATTERNS) and set(columns) != {0, 1}:
         raise UserError(f"{key}.columns={columns}: the embedded corpus has the columns 0 and 1")
     if len(columns) == 3 and source.split in ("dev", "test"):
@@ -210,13 +208,7 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{source_key(name, 'path')}={source.path}: give a file of pairs, or two aligned "
             "files, source then target"
         )
-    members = source.members
-    if members is not None and (len(set(members)) != 2 or len(members) != 2 or not all(members)):
-        raise UserError(
-            f"data.sources.{name}.members={members}: give the endings of two names, source then "
-            "target"
-        )
-    if source.sha256 and not _SHA256.fullmatch(source.sha256):
+    if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
         raise UserError(
             f"{source_key(name, 'sha256')} must be the 64 hexadecimal digits that "
             f"sha256sum prints, got {source.sha256}"

@@ -12,6 +12,8 @@ from nmt.config.checks import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    RowLengths,
+    Valid,
     above,
     at_least,
     between,
@@ -24,6 +26,13 @@ from nmt.errors import UserError
 AUTO = "auto"
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
+DEVICES = Valid(
+    "auto, multiworker, or a number of devices",
+    re.compile(r"auto|multiworker|[1-9]\d{0,3}").fullmatch,
+)
+BATCH_TOKENS = Valid(
+    "a number of positions, or auto", lambda size: size == AUTO or (type(size) is int and size > 0)
+)
 Momentum = Annotated[float, between(0, 0.999999)]  # 1 - momentum is a divisor
 
 
@@ -43,12 +52,12 @@ class TrainingConfig:
     # Devices that share an update. auto: all GPUs of this machine, or its CPU | a number of GPUs,
     # or of virtual devices on the CPU, for rehearsals | multiworker: the processes that TF_CONFIG
     # or SLURM describes
-    devices: str = MISSING
+    devices: Annotated[str, DEVICES] = MISSING
     # Positions per side in one micro-batch; auto: as many of update_tokens as fit into memory.
-    batch_tokens: int | str = MISSING
+    batch_tokens: Annotated[int | str, BATCH_TOKENS] = MISSING
     # Positions per side in one update of all devices; null: batch_tokens * accumulate.
     update_tokens: PositiveInt | None = MISSING
-    row_lengths: list[int] = MISSING  # static row lengths in tokens; each is compiled once
+    row_lengths: RowLengths = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: PositiveInt = MISSING  # micro-batches per update
     # Parts of a batch computed concurrently, as far as its rows can be divided. null: one for each
     # core on a CPU with TensorFlow, at most 8, each of at least 128 positions; otherwise one.
@@ -126,11 +135,6 @@ def check_training(config: TrainingConfig) -> None:
     """Raise a `UserError` if the keys contradict each other."""
     if config.new_vocabulary and config.start_from is None:
         raise UserError("training.new_vocabulary needs training.start_from")
-    if not re.fullmatch(r"auto|multiworker|[1-9]\d{0,3}", config.devices):
-        raise UserError(
-            "training.devices must be auto, multiworker, or a number of devices, got "
-            f"{config.devices}"
-        )
     if config.weight_decay and config.optimizer == "adam":
         raise UserError("training.weight_decay needs training.optimizer=adamw or muon")
     if config.max_steps is config.max_epochs is config.max_minutes is None:
@@ -138,8 +142,6 @@ def check_training(config: TrainingConfig) -> None:
             "training has no limit: set training.max_steps, training.max_epochs or "
             "training.max_minutes"
         )
-    if not config.row_lengths:
-        raise UserError("training.row_lengths is empty: give one to three row lengths in tokens")
     _check_batch(config)
 
 
@@ -147,31 +149,20 @@ def _check_batch(config: TrainingConfig) -> None:
     """Check that the sizes of micro-batches and updates agree: two of them determine the third."""
     size, tokens = config.batch_tokens, config.update_tokens
     if isinstance(size, str):
-        if size != AUTO:
-            raise UserError(
-                f"training.batch_tokens must be a number of positions, or auto, got {size}"
-            )
         if tokens is None:
             raise UserError(
                 "training.batch_tokens=auto needs training.update_tokens=N, the positions per side "
                 "of an update"
-            )
-        if config.devices == "multiworker":
-            raise UserError(
-                "training.batch_tokens=auto needs a single process: give a number with "
-                "training.devices=multiworker"
             )
         if config.accumulate != 1:
             raise UserError(
                 f"training.accumulate={config.accumulate} contradicts training.batch_tokens=auto: "
                 "leave it out"
             )
-    else:
-        check_value("training.batch_tokens", size, at_least(1))
-        if tokens is not None and config.accumulate not in (1, -(-tokens // size)):
-            raise UserError(
-                f"training.accumulate={config.accumulate} contradicts training.update_tokens="
-                f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
-            )
-    for length in config.row_lengths:
-        check_value("training.row_lengths", length, between(2, config.max_batch_positions))
+    elif tokens is not None and config.accumulate not in (1, -(-tokens // size)):
+        raise UserError(
+            f"training.accumulate={config.accumulate} contradicts training.update_tokens="
+            f"{tokens} in micro-batches of training.batch_tokens={size}: leave it out"
+        )
+    longest = max(config.row_lengths)
+    check_value("training.row_lengths", longest, between(2, config.max_batch_positions))
