@@ -89,11 +89,18 @@ def explain_missing_backend(error: Exception) -> UserError | None:
     )
 
 
-def fail_if_fixable(error: Exception) -> None:
-    """Exit with one line if the cause is a full disk or a missing backend."""
-    explained = explain_full_disk(error) or explain_missing_backend(error)
-    if explained is not None:
-        fail(explained)
+@contextmanager
+def exit_on_fixable_error() -> Iterator[None]:
+    """Exit with status 2 and one line on a `UserError`, a full disk or a missing backend."""
+    try:
+        yield
+    except UserError as error:
+        fail(error)
+    except Exception as error:
+        explained = explain_full_disk(error) or explain_missing_backend(error)
+        if explained is not None:
+            fail(explained)
+        raise
 
 
 def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
@@ -103,16 +110,12 @@ def exit_on_user_error(command: Callable[[], int | None]) -> NoReturn:
     keeps its traceback.
     """
     try:
-        status = command() or 0
-    except UserError as error:
-        fail(error)
+        with exit_on_fixable_error():
+            status = command() or 0
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
         # The reader of our output (`| head`) has exited: that is not an error.
         sys.stderr.close()
         status = 0
-    except Exception as error:
-        fail_if_fixable(error)
-        raise
     sys.exit(status)

@@ -10,17 +10,17 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.console import Console
 
-from nmt.config.command_line import exit_on_fixable_error, run_hydra
+from nmt.config.command_line import run_hydra
 from nmt.config.files import preparation_from_composed
 from nmt.data.rejections import rejection_table
-from nmt.errors import attach_filename
+from nmt.errors import attach_filename, exit_on_fixable_error
 from nmt.startup.commands import warn_in_one_line
 from nmt.startup.console import make_console
 
 
 def run_job(composed: DictConfig) -> None:
     """Run the Hydra job."""
-    with exit_on_fixable_error():
+    with exit_on_fixable_error():  # Hydra would add a line
         run(composed, make_console())
 
 

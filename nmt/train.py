@@ -10,9 +10,10 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from nmt.config.command_line import exit_on_fixable_error, run_hydra
+from nmt.config.command_line import run_hydra
 from nmt.config.hydra_job import HydraJob
 from nmt.data.splitting import TEST, evenly
+from nmt.errors import exit_on_fixable_error
 from nmt.runs.resuming import job_config
 from nmt.startup.commands import set_up_training, warn_in_one_line
 from nmt.startup.console import make_console
@@ -34,7 +35,7 @@ def run_job(composed: DictConfig) -> float | None:
     if job.is_sweep:
         configuration, runs_dir = OmegaConf.to_yaml(composed), Path(composed.runs_dir)
         return run_sweep_job(job, configuration, runs_dir, console)
-    with exit_on_fixable_error():
+    with exit_on_fixable_error():  # Hydra would add a line
         config = job_config(composed, job.overrides)
         set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
         run = train(config, console)

@@ -1,8 +1,20 @@
-"""Checks of single values. Each raises a `UserError` that names the key and its valid values."""
+"""Valid values of keys, written into their types; checks raise a `UserError` that names both.
+
+>>> @dataclass
+... class Search:
+...     beam_size: PositiveInt
+>>> check_values(Search(0), "decoding.")
+UserError: decoding.beam_size must be at least 1, got 0
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from nmt.errors import UserError, suggest_closest
 
@@ -11,28 +23,89 @@ from nmt.errors import UserError, suggest_closest
 MISSING: Any = "???"
 
 
-def check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
-    """Check that a value is one of the choices."""
-    if value not in choices:
-        raise UserError(
-            f"{key} must be one of {', '.join(choices)}, got {value}"
-            f"{suggest_closest(value, choices)}"
-        )
+class Valid(NamedTuple):
+    """What a value must be."""
+
+    description: str
+    accepts: Callable[[Any], object]  # whether a value is valid: its truth counts
+    choices: tuple[str, ...] = ()
 
 
-def check_at_least(key: str, value: float, least: float) -> None:
-    """Check the lower end of a number's range."""
-    if not value >= least:
-        raise UserError(f"{key} must be at least {least}, got {value}")
+def at_least(least: float) -> Valid:
+    """Return the numbers from ``least`` on."""
+    return Valid(f"at least {least}", lambda value: value >= least)
 
 
-def check_between(key: str, value: float, low: float, high: float) -> None:
-    """Check both ends of a number's range."""
-    if not low <= value <= high:
-        raise UserError(f"{key} must be between {low} and {high}, got {value}")
+def above(limit: float) -> Valid:
+    """Return the numbers that are larger than ``limit``."""
+    return Valid(f"above {limit}", lambda value: value > limit)
 
 
-def check_above_zero(key: str, value: float | None, alternative: str = "") -> None:
-    """Check that a number is above 0, or None."""
-    if value is not None and value <= 0:
-        raise UserError(f"{key} must be above 0{alternative}, got {value}")
+def between(low: float, high: float) -> Valid:
+    """Return the numbers from ``low`` to ``high``, both included."""
+    return Valid(f"between {low} and {high}", lambda value: low <= value <= high)
+
+
+def inside(low: float, high: float) -> Valid:
+    """Return the numbers between ``low`` and ``high``, both excluded."""
+    return Valid(f"above {low} and below {high}", lambda value: low < value < high)
+
+
+def one_of(*choices: str) -> Valid:
+    """Return the choices."""
+    return Valid(f"one of {', '.join(choices)}", lambda value: value in choices, choices)
+
+
+# Static row lengths in tokens; they are stored in 16 bits.
+RowLengths = Annotated[
+    list[int],
+    Valid("lengths from 2 on", lambda rows: rows and 2 <= min(rows) <= max(rows) <= 2**15),
+]
+PositiveInt = Annotated[int, at_least(1)]
+NonNegativeInt = Annotated[int, at_least(0)]
+PositiveFloat = Annotated[float, above(0)]
+NonNegativeFloat = Annotated[float, at_least(0)]
+
+
+@cache
+def read_valid(schema: type) -> dict[str, Valid]:
+    """Return what the values of a dataclass must be, by field, as far as its types say it."""
+    valid: dict[str, Valid] = {}
+    for name, hint in get_type_hints(schema, include_extras=True).items():
+        alternatives = (hint, *get_args(hint))  # such as PositiveInt | None
+        or_null = ", or null" if NoneType in alternatives else ""
+        for alternative in alternatives:
+            for found in getattr(alternative, "__metadata__", ()):
+                valid[name] = found._replace(description=found.description + or_null)
+    return valid
+
+
+def check_value(key: str, value: Any, valid: Valid) -> None:
+    """Check a single value."""
+    if not valid.accepts(value):
+        closest = suggest_closest(str(value), valid.choices)
+        raise UserError(f"{key} must be {valid.description}, got {value}{closest}")
+
+
+def check_values(config: Any, prefix: str = "") -> None:
+    """Check all values of a dataclass against their types; every number must be finite.
+
+    Args:
+        config: may hold other dataclasses, also in lists and dictionaries.
+        prefix: what its keys begin with.
+    """
+    valid = read_valid(config.__class__)
+    for name, value in vars(config).items():
+        key = prefix + name
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{key} must be finite, got {value}")
+        if value is not None and name in valid:
+            check_value(key, value, valid[name])
+        children = {key: value}
+        if isinstance(value, dict):
+            children = {f"{key}.{entry}": child for entry, child in value.items()}
+        elif isinstance(value, list):
+            children = {f"{key}[{index}]": child for index, child in enumerate(value)}
+        for child_key, child in children.items():
+            if is_dataclass(child):
+                check_values(child, f"{child_key}.")

@@ -1,7 +1,9 @@
 """Composed configurations combined with a stored one.
 
 The stored configuration belongs to a resumed run, to the run that a new run starts from, or to a
-prepared corpus. It determines some keys; overrides of those are refused.
+prepared corpus. It determines some keys; overrides of those are refused. The functions take the
+configuration that Hydra composed, overrides included, which they may change, the overrides of the
+command line, the stored configuration, and the folder that holds it.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from typing import Any, cast
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from nmt.config.command_line import open_data_schema
-from nmt.config.data import guess_languages
-from nmt.config.files import from_composed
+from nmt.config.data import ComposedDataConfig
+from nmt.config.files import from_composed, set_languages
 from nmt.config.schema import SOURCES, Config
 from nmt.config.sources import RUN
 from nmt.config.tokenizer import TokenizerConfig
@@ -61,12 +62,6 @@ def combine_for_resume(
 ) -> Config:
     """Return the stored configuration of a resumed run, changed by ``overrides``.
 
-    Args:
-        composed: the configuration that Hydra composed, overrides included.
-        overrides: the job's command-line overrides.
-        stored: the run's configuration.
-        folder: the run's folder, which becomes ``training.resume``.
-
     Raises:
         UserError: an invalid value, or an override that a resumed run does not accept.
     """
@@ -105,18 +100,12 @@ def apply_prepared(
 ) -> None:
     """Set the sources, tokenizer and row lengths that a prepared corpus determines.
 
-    Args:
-        composed: the configuration that Hydra composed, overrides included; changed in place.
-        overrides: the job's command-line overrides.
-        stored: the configuration that the corpus was prepared with.
-        folder: the prepared folder, ``data.prepared``.
-
     Raises:
         UserError: an override contradicts the prepared corpus.
     """
     keys = _list_overridden_keys(overrides)
     stored_data = LATER_KEYS["data"] | upgrade_data(stored["data"]) | {"prepared": folder}
-    data = cast(DictConfig, OmegaConf.merge(open_data_schema(), stored_data))
+    data = cast(DictConfig, OmegaConf.merge(ComposedDataConfig, stored_data))
     for key in keys:
         if _DETERMINED_BY_PREPARATION.fullmatch(key) and not _DETERMINED_BY_TRAINING.fullmatch(key):
             raise UserError(
@@ -127,7 +116,7 @@ def apply_prepared(
             value = OmegaConf.select(composed, key)
             OmegaConf.update(data, key.removeprefix("data."), value, merge=False)
     lengths = sorted(set(stored["prepare"]["row_lengths"]))
-    requested = list(composed.training.row_lengths)
+    requested = composed.training.row_lengths
     if "training.row_lengths" in keys and sorted(set(requested)) != lengths:
         raise UserError(
             f"training.row_lengths must be {lengths}, as in data.prepared={folder}, got "
@@ -153,10 +142,7 @@ def combine_for_start(
     tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
 
     Args:
-        composed: the configuration that Hydra composed, overrides included; changed in place.
-        overrides: the job's command-line overrides.
-        stored: the other run's configuration.
-        folder: the other run's folder, which becomes ``training.start_from``.
+        composed, overrides, stored, folder: see the module.
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
 
     Raises:
@@ -190,21 +176,12 @@ def combine_for_start(
                 "training.new_vocabulary=true"
             )
     composed.model = model
-    _keep_languages(composed.data, stored)
+    languages = stored.data.languages[::-1] if composed.data.reverse else stored.data.languages
+    set_languages(composed.data, languages)
     if not training.new_vocabulary:
         _keep_tokenizer(composed, stored, folder)
     training.start_from = str(folder)
     return from_composed(composed)
-
-
-def _keep_languages(data: DictConfig, stored: Config) -> None:
-    """Set languages that neither the corpus nor the names of its files tell."""
-    languages = stored.data.languages[::-1] if data.reverse else stored.data.languages
-    guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
-    keys = ("source_language", "target_language")
-    for key, language, guess in zip(keys, languages, guessed, strict=True):
-        if OmegaConf.is_missing(data, key):
-            data[key] = guess or language
 
 
 def _keep_tokenizer(composed: DictConfig, stored: Config, folder: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import hydra
 from hydra import compose, initialize_config_dir
@@ -19,12 +19,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from nmt.config import files
-from nmt.config.data import ComposedDataConfig, DataConfig, guess_languages
+from nmt.config.data import ComposedDataConfig
 from nmt.config.help import describe_keys
 from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig
-from nmt.config.schema import GROUPS, Config, list_sibling_keys
-from nmt.errors import UserError, exit_on_user_error, fail, fail_if_fixable, suggest
+from nmt.config.schema import GROUPS, Config
+from nmt.errors import UserError, exit_on_user_error, suggest
 
 # Keys of `conf/data/files.yaml` whose values are names, separated by commas.
 _FILES = re.compile(
@@ -32,28 +32,16 @@ _FILES = re.compile(
 )
 
 
-@dataclass
-class _OpenConfig(Config):
-    """The schema of ``nmt.train`` while composing; `files.from_composed` checks the sources."""
-
-    data: DataConfig = field(default_factory=ComposedDataConfig)
-
-
-@dataclass
-class _OpenPreparation(PreparationConfig):
-    """The schema of ``nmt.prepare`` while composing."""
-
-    data: DataConfig = field(default_factory=ComposedDataConfig)
-
-
 @cache  # the store belongs to the process
 def register_schemas() -> None:
     """Store the schemas under the names that the defaults lists of ``conf/*.yaml`` use."""
     store = partial(ConfigStore.instance().store, provider="nmt")
-    for name, root in (("schema", _OpenConfig), ("prepare_schema", _OpenPreparation)):
-        schema = OmegaConf.structured(root)
-        _allow_any_names(schema.data)
-        store(name=name, node=schema)
+    for name, schema in (("schema", Config), ("prepare_schema", PreparationConfig)):
+        node = OmegaConf.structured(schema(data=ComposedDataConfig()))
+        # Any name makes a source or a test set; `files.from_composed` checks them.
+        OmegaConf.set_struct(node.data.sources, False)
+        OmegaConf.set_struct(node.data.tests, False)
+        store(name=name, node=node)
     for kind, model in MODEL_CONFIGS.items():
         store(group="model/schema", name=kind, node=model)
     # `string.Template` reads the help: a dollar sign is doubled.
@@ -62,17 +50,6 @@ def register_schemas() -> None:
         lambda *, _root_: describe_keys(_root_).replace("$", "$$"),
         replace=True,
     )
-
-
-def open_data_schema() -> DictConfig:
-    """Return the schema of the ``data`` group with any names of sources and tests."""
-    return _allow_any_names(OmegaConf.structured(ComposedDataConfig))
-
-
-def _allow_any_names(data: DictConfig) -> DictConfig:
-    OmegaConf.set_struct(data.sources, False)
-    OmegaConf.set_struct(data.tests, False)
-    return data
 
 
 def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
@@ -91,18 +68,6 @@ def run_hydra(config_name: str, job: Callable[[DictConfig], Any]) -> NoReturn:
     )
     command: Any = decorate(job)  # Hydra passes its argument
     exit_on_user_error(convert_hydra_errors()(command))
-
-
-@contextmanager
-def exit_on_fixable_error() -> Iterator[None]:
-    """Exit with one line on an error that a user can fix: in a job, Hydra would add another."""
-    try:
-        yield
-    except UserError as error:
-        fail(error)
-    except Exception as error:
-        fail_if_fixable(error)
-        raise
 
 
 @contextmanager
@@ -134,12 +99,8 @@ def join_files(overrides: Sequence[str]) -> list[str]:
 
 def _raised_in(error: BaseException, package: str) -> bool:
     """Whether the innermost frame of a traceback belongs to a package."""
-    traceback = error.__traceback__
-    module = ""
-    while traceback is not None:
-        module = str(traceback.tb_frame.f_globals.get("__name__"))
-        traceback = traceback.tb_next
-    return module.split(".")[0] == package
+    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).split(".")[0] == package
 
 
 def explain_hydra_error(error: BaseException) -> str:
@@ -155,8 +116,7 @@ def explain_hydra_error(error: BaseException) -> str:
     text = " ".join(str(error).split())
     unknown_group = re.match(r"Could not override '([^']+)'", text)
     if unknown_group:
-        key = unknown_group.group(1).split("@")[0]
-        return files.unknown_key_message(key, list_sibling_keys(key))
+        return files.unknown_key_message(unknown_group.group(1).split("@")[0])
     return text
 
 
@@ -179,9 +139,6 @@ def list_missing_languages(overrides: Sequence[str]) -> list[str]:
         UserError: an unknown key or choice.
     """
     data = compose_raw(overrides).data
-    guesses = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
-    return [
-        f"data.{key}"
-        for key, guess in zip(("source_language", "target_language"), guesses, strict=True)
-        if guess is None and OmegaConf.is_missing(data, key)
-    ]
+    files.set_languages(data)
+    keys = ("source_language", "target_language")
+    return [f"data.{key}" for key in keys if OmegaConf.is_missing(data, key)]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_choice
-from nmt.config.noise import NoiseConfig, check_noise
+from nmt.config.checks import (
+    MISSING,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    at_least,
+    check_value,
+    inside,
+)
+from nmt.config.noise import NoiseConfig
 from nmt.config.sources import (
     FILES,
-    SOURCE_KINDS,
     SPLITS,
     SourceConfig,
     check_source,
@@ -20,6 +28,7 @@ from nmt.config.sources import (
 from nmt.errors import UserError, suggest
 from nmt.text.context import CONTEXT_MARK
 
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
 _NAME = re.compile(r"\w+")
 _TAG = re.compile(r"[a-z]{2}([-_]\w+)?")  # of three letters are also .txt and .src
 
@@ -30,10 +39,11 @@ class StageConfig:
 
     # Weights of sources, in place of their own; 0 leaves one out.
     weights: dict[str, float] = field(default_factory=dict)
-    steps: int | None = None  # updates
-    share: float | None = None  # of the run: of training.max_minutes, or the limit that is set
-    minutes: float | None = None  # wall clock, validation included
-    plateau: int | None = None  # evaluations without a better dev BLEU
+    steps: PositiveInt | None = None  # updates
+    # Of the run: of training.max_minutes, or the limit that is set.
+    share: Annotated[float, inside(0, 1)] | None = None
+    minutes: PositiveFloat | None = None  # wall clock, validation included
+    plateau: PositiveInt | None = None  # evaluations without a better dev BLEU
 
 
 @dataclass
@@ -47,30 +57,31 @@ class DataConfig:
     reverse: bool = MISSING  # swap source and target of every source and every table of tests
     # Weighs sources that have no weight by pairs ** (1 / temperature): 1 keeps their sizes, a
     # large one makes all sources equal.
-    temperature: float | None = MISSING
+    temperature: Annotated[float, at_least(1)] | None = MISSING
     stages: list[StageConfig] = MISSING  # one after the other; empty: a single stage
 
     prepared: str | None = None  # a folder of nmt.prepare, which determines the sources
 
     noise: NoiseConfig = field(default_factory=NoiseConfig)  # changes of training pairs
-    context: int = MISSING  # previous sentences of ordered sources that stand before each source
+    # Previous sentences of ordered sources that stand before each source.
+    context: NonNegativeInt = MISSING
 
-    min_words: int = MISSING  # per side
+    min_words: PositiveInt = MISSING  # per side
     max_words: int = MISSING  # per side
-    max_characters: int = MISSING  # per side
+    max_characters: PositiveInt = MISSING  # per side
     # Longer side / shorter side, in characters, after multiplying the characters of the side that
     # usually has fewer by `typical_length_ratio`.
-    max_length_ratio: float = MISSING
+    max_length_ratio: Annotated[float, at_least(1)] = MISSING
     length_ratio_margin: int = MISSING  # a difference in characters that is always accepted
     # Characters of a usual target / those of its source; null: the median of each source.
-    typical_length_ratio: float | None = MISSING
+    typical_length_ratio: PositiveFloat | None = MISSING
     check_languages: bool = MISSING  # refuses sources in other languages than those above
     rejected_file: str | None = None  # where training writes rejected lines, with their reasons
 
     # Pairs: a count (>= 1), or a share (< 1) of the sources with split=shares. Ignored if a source
     # has split=dev, split=test respectively.
-    dev: float = MISSING
-    test: float = MISSING
+    dev: NonNegativeFloat = MISSING
+    test: NonNegativeFloat = MISSING
     split_seed: int = MISSING  # separate from `seed`, so that runs compare on one test split
     # More test sets, by a name of your choice: a table of source TAB target, or a run, whose test
     # split is used. Their pairs are left out of training.
@@ -85,10 +96,7 @@ class DataConfig:
 
 @dataclass
 class ComposedDataConfig(DataConfig):
-    """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on.
-
-    Any name makes a source, or a test set.
-    """
+    """The group while Hydra composes it: with keys that the files of ``conf/data`` pass on."""
 
     sources: dict[str, Any] = field(default_factory=dict)
     tests: dict[str, Any] = field(default_factory=dict)
@@ -151,13 +159,11 @@ def guess_languages(data: Mapping[str, Any]) -> list[str | None]:
     ['es', 'pt-BR']
     >>> guess_languages({"train": "pairs.jsonl", "columns": ["translation.es", "translation.en"]})
     ['es', 'en']
-
-    Args:
-        data: a composed group.
     """
     train, columns = data.get("train"), data.get("columns")
     names = train if isinstance(train, list) else columns if isinstance(columns, list) else []
-    endings = [re.sub(r"\.(gz|bz2|xz|zst)$", "", str(name)).split(".")[-1] for name in names[:2]]
+    compressed = "|".join(map(re.escape, COMPRESSED))
+    endings = [re.sub(f"({compressed})$", "", str(name)).split(".")[-1] for name in names[:2]]
     tags = [ending if _TAG.fullmatch(ending) else None for ending in endings]
     return tags if len(tags) == 2 else [None, None]
 
@@ -173,11 +179,7 @@ def list_reserved(data: DataConfig) -> list[str]:
 
 
 def check_data(config: DataConfig) -> None:
-    """Check what types cannot.
-
-    Raises:
-        UserError: names the first invalid key and its valid values.
-    """
+    """Raise a `UserError` if a source is invalid, or if keys contradict each other."""
     if not config.sources:
         if config.prepared is not None:
             return  # the prepared folder has them
@@ -186,8 +188,6 @@ def check_data(config: DataConfig) -> None:
         raise UserError(
             "data.sources is empty: choose a corpus, such as data=files data.train=FILE"
         )
-    for name, source in config.sources.items():
-        check_choice(f"data.sources.{name}.kind", source.kind, SOURCE_KINDS)
     config = resolve_same_sources(config)
     for name in config.sources:
         if not _NAME.fullmatch(name):
@@ -203,22 +203,8 @@ def check_data(config: DataConfig) -> None:
             raise UserError(f"data.tests.{name} needs a file of pairs, or a run")
     if not any(source.split in ("shares", "train") for source in config.sources.values()):
         raise UserError("data.sources has no training data: give a source split=shares or train")
-    if config.temperature is not None:
-        check_at_least("data.temperature", config.temperature, 1)
+    check_value("data.max_words", config.max_words, at_least(config.min_words))
     _check_stages(config)
-    check_noise(config.noise)
-    _check_context(config)
-    check_at_least("data.min_words", config.min_words, 1)
-    check_at_least("data.max_words", config.max_words, config.min_words)
-    check_at_least("data.max_characters", config.max_characters, 1)
-    check_at_least("data.max_length_ratio", config.max_length_ratio, 1)
-    check_above_zero("data.typical_length_ratio", config.typical_length_ratio, ", or null")
-    check_at_least("data.dev", config.dev, 0)
-    check_at_least("data.test", config.test, 0)
-
-
-def _check_context(config: DataConfig) -> None:
-    check_at_least("data.context", config.context, 0)
     if config.context and not any(source.ordered for source in config.sources.values()):
         name = next(iter(config.sources))
         raise UserError(
@@ -235,20 +221,16 @@ def _check_stages(config: DataConfig) -> None:
             if name not in config.sources:
                 hint = suggest(name, config.sources)
                 raise UserError(f"{key}.weights: no such source '{name}'{hint}")
-            check_at_least(f"{key}.weights.{name}", weight, 0)
+            check_value(f"{key}.weights.{name}", weight, at_least(0))
         has_training_data = any(
             source.split in ("shares", "train") and stage.weights.get(name) != 0
             for name, source in config.sources.items()
         )
         if not has_training_data:
             raise UserError(f"{key}.weights leave nothing to train on")
-        limits = {name: getattr(stage, name) for name in ("steps", "share", "minutes", "plateau")}
-        for name, value in limits.items():
-            check_above_zero(f"{key}.{name}", value, ", or null")
-        if stage.share is not None and stage.share >= 1:
-            raise UserError(f"{key}.share must be below 1, a share of the run, got {stage.share}")
+        limits = (stage.steps, stage.share, stage.minutes, stage.plateau)
         is_last = number == len(config.stages) - 1
-        has_limit = any(value is not None for value in limits.values())
+        has_limit = any(limit is not None for limit in limits)
         if is_last and has_limit:
             raise UserError(f"{key} is the last stage and ends with training: leave out its end")
         if not is_last and not has_limit:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +13,9 @@ import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from nmt.config.checks import check_choice
+from nmt.config.checks import check_value, one_of
 from nmt.config.data import guess_languages, pass_on
-from nmt.config.model import MODEL_CONFIGS, ModelConfig
+from nmt.config.model import MODEL_CONFIGS
 from nmt.config.preparation import PreparationConfig, check_preparation
 from nmt.config.schema import SOURCES, Config, check_config, list_sibling_keys
 from nmt.config.sources import SOURCE_KINDS, locate_at_opus
@@ -25,7 +25,7 @@ from nmt.errors import UserError, suggest
 
 MAX_YAML_DEPTH = 16  # nested nodes; a configuration uses four
 
-_LANGUAGES = ("source_language", "target_language")
+_LANGUAGES = {"source_language": "de", "target_language": "en"}  # with examples
 
 
 def conf_dir() -> Path:
@@ -42,9 +42,7 @@ def from_composed(composed: DictConfig) -> Config:
         UserError: an unknown key (Hydra accepts ``+group.key=value``), a missing value, a value of
             the wrong type, or one that contradicts another.
     """
-    config = cast(Config, _convert(composed, _schema(_model_kind(composed))))
-    config.data = locate_at_opus(config.data)
-    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
+    config = cast(Config, _convert(composed, _schema(composed)))
     check_config(config)
     return config
 
@@ -52,8 +50,6 @@ def from_composed(composed: DictConfig) -> Config:
 def preparation_from_composed(composed: DictConfig) -> PreparationConfig:
     """Resolve, convert and check a configuration of ``nmt.prepare``: see `from_composed`."""
     config = cast(PreparationConfig, _convert(composed, OmegaConf.structured(PreparationConfig)))
-    config.data = locate_at_opus(config.data)
-    config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
     check_preparation(config)
     return config
 
@@ -62,7 +58,9 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
     """Return a composed configuration as an object of the schema."""
     try:
         data = composed.get("data")
-        _resolve_languages(data)
+        if isinstance(data, DictConfig):  # else the merge with the schema reports the wrong type
+            set_languages(data)
+            _check_languages(data)
         has_sources = isinstance(data, DictConfig) and isinstance(data.get("sources"), DictConfig)
         sources = OmegaConf.to_yaml(data.sources) if has_sources else ""
         OmegaConf.resolve(composed)
@@ -81,26 +79,26 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
         missing = sorted(OmegaConf.missing_keys(typed))
         if missing:
             raise UserError(_missing_key_message(missing[0], typed))
-        return OmegaConf.to_object(typed)
+        config: Any = OmegaConf.to_object(typed)
+        config.data = locate_at_opus(config.data)
+        config.tokenizer = resolve_tokenizer(config.tokenizer, config.data.languages[0])
+        return config
     except OmegaConfBaseException as error:
         raise UserError(explain_omegaconf_error(error)) from error
 
 
-def _resolve_languages(data: Any) -> None:
-    """Set languages that the names of files or columns tell; check that both are named.
-
-    Norwegian, ``no``, which YAML reads as False, is restored.
-
-    Raises:
-        UserError: a language is missing or not a tag.
-    """
-    if not isinstance(data, DictConfig):
-        return  # the merge with the schema reports the wrong type
-    missing = []
+def set_languages(data: DictConfig, otherwise: Sequence[str | None] = (None, None)) -> None:
+    """Set languages that are missing by the names of files or columns, or to ``otherwise``."""
     guessed = guess_languages(cast(dict[str, Any], OmegaConf.to_container(data)))
-    for key, example, guess in zip(_LANGUAGES, ("de", "en"), guessed, strict=True):
-        if OmegaConf.is_missing(data, key) and guess is not None:
-            data[key] = guess
+    for key, guess, language in zip(_LANGUAGES, guessed, otherwise, strict=True):
+        if OmegaConf.is_missing(data, key) and (guess or language):
+            data[key] = guess or language
+
+
+def _check_languages(data: DictConfig) -> None:
+    """Check that both languages are named; restore Norwegian, ``no``, which YAML reads as False."""
+    missing = []
+    for key, example in _LANGUAGES.items():
         value = None if OmegaConf.is_missing(data, key) else data.get(key)
         if str(value) == "False":
             data[key] = "no"
@@ -119,23 +117,18 @@ def _resolve_languages(data: Any) -> None:
         )
 
 
-@cache
-def _schema(kind: str | None) -> DictConfig:
-    model = ModelConfig if kind is None else MODEL_CONFIGS[kind]
-    return OmegaConf.structured(Config(model=model()))
-
-
-def _model_kind(composed: DictConfig) -> str | None:
-    """Return the kind of the configured model, which determines its keys; None if it is missing.
+def _schema(composed: DictConfig) -> DictConfig:
+    """Return the schema for the kind of the configured model, which determines its keys.
 
     Raises:
         UserError: the kind is unknown.
     """
     model = composed.get("model")
     kind = model.get("kind") if isinstance(model, DictConfig) else None
-    if kind is not None:
-        check_choice("model.kind", str(kind), tuple(MODEL_CONFIGS))
-    return kind
+    if kind is None:
+        return OmegaConf.structured(Config)
+    check_value("model.kind", str(kind), one_of(*MODEL_CONFIGS))
+    return OmegaConf.structured(Config(model=MODEL_CONFIGS[kind]()))
 
 
 def _missing_key_message(key: str, config: DictConfig) -> str:
@@ -179,9 +172,6 @@ def _check_plain_values(text: str) -> None:
 
     ``${oc.env:KEY}`` would copy the environment into the output, aliases expand exponentially, and
     deeply nested nodes overflow the stack.
-
-    Raises:
-        UserError: the text has one of them.
     """
     depth = 0
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -216,13 +206,13 @@ def explain_omegaconf_error(error: OmegaConfBaseException) -> str:
         for kind, model in MODEL_CONFIGS.items():
             if key in (f"model.{item.name}" for item in fields(model)):
                 return f"configuration key '{key}' needs model.kind={kind}: choose such a model"
-    if key and key not in (valid_keys := list_sibling_keys(key)):
-        return unknown_key_message(key, valid_keys)
+    if key and key not in list_sibling_keys(key):
+        return unknown_key_message(key)
     return f"configuration key '{key}': {reason}" if key else reason
 
 
-def unknown_key_message(key: str, valid_keys: list[str]) -> str:
+def unknown_key_message(key: str) -> str:
     """Return the message for an unknown key, with a suggestion."""
     renamed = RENAMED_KEYS.get(key)
-    hint = f"; write {renamed}" if renamed else suggest(key, valid_keys)
+    hint = f"; write {renamed}" if renamed else suggest(key, list_sibling_keys(key))
     return f"unknown configuration key '{key}'{hint}"

@@ -9,14 +9,16 @@ from dataclasses import is_dataclass
 
 from omegaconf import DictConfig, OmegaConf
 
+from nmt.config.checks import read_valid
 from nmt.config.sources import SourceConfig
 
 _FIELD = re.compile(r"    (\w+): [^#]*(?:#(.*))?$")
 
 
 def read_meanings(schema: type) -> dict[str, str]:
-    """Return the comment of each field of a dataclass, above it or at the end of its line."""
+    """Return the comment of each field, above it or at the end of its line, and valid values."""
     meanings: dict[str, str] = {}
+    valid = {name: f"({each.description})" for name, each in read_valid(schema).items()}
     for cls in schema.__mro__[-2::-1]:
         comment: list[str] = []
         for line in inspect.getsource(cls).splitlines():
@@ -24,7 +26,8 @@ def read_meanings(schema: type) -> dict[str, str]:
                 comment.append(line.strip("# "))
                 continue
             if match := _FIELD.match(line):
-                meanings[match[1]] = " ".join([*comment, (match[2] or "").strip()]).strip()
+                parts = [*comment, (match[2] or "").strip(), valid.get(match[1], "")]
+                meanings[match[1]] = " ".join(filter(None, parts))
             comment = []
     return meanings
 
@@ -49,10 +52,9 @@ def describe_keys(node: DictConfig, prefix: str = "") -> str:
             ]
         elif is_dataclass(schema):
             entries.append(describe_keys(node[key], f"{prefix}{key}."))
-        elif OmegaConf.is_missing(node, key):
-            entries.append(_format(f"{prefix}{key}=???", meanings.get(key, "")))
         else:
-            value = "null" if node[key] is None else node[key]
+            value = "???" if OmegaConf.is_missing(node, key) else node[key]
+            value = "null" if value is None else value
             entries.append(_format(f"{prefix}{key}={value}", meanings.get(key, "")))
     return "\n".join(entries)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Annotated
 
-from nmt.config.checks import MISSING, check_between
+from nmt.config.checks import MISSING, between
+
+Share = Annotated[float, between(0, 1)]
 
 
 @dataclass
@@ -14,13 +17,13 @@ class NoiseConfig:
     The target stays as it is, unless said otherwise.
     """
 
-    case: float = MISSING  # capitals, title case or lower case; for tokenizers that keep case
-    accents: float = MISSING  # accents are missing
-    punctuation: float = MISSING  # marks are missing or doubled
-    typos: float = MISSING  # one typing error
-    joined: float = MISSING  # two to four pairs are joined, on both sides
-    spans: float = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
-    quotes: float = MISSING  # on both sides, quotation marks around the sentence
+    case: Share = MISSING  # capitals, title case or lower case; for tokenizers that keep case
+    accents: Share = MISSING  # accents are missing
+    punctuation: Share = MISSING  # marks are missing or doubled
+    typos: Share = MISSING  # one typing error
+    joined: Share = MISSING  # two to four pairs are joined, on both sides
+    spans: Share = MISSING  # on both sides, a slot for a kept span instead of a name, or beside
+    quotes: Share = MISSING  # on both sides, quotation marks around the sentence
 
     @classmethod
     def off(cls) -> NoiseConfig:
@@ -36,13 +39,3 @@ class NoiseConfig:
     def is_on(self) -> bool:
         """Whether any pair is changed."""
         return any(self.rates.values())
-
-
-def check_noise(config: NoiseConfig) -> None:
-    """Check what types cannot.
-
-    Raises:
-        UserError: names the first invalid key and its valid values.
-    """
-    for kind, rate in config.rates.items():
-        check_between(f"data.noise.{kind}", rate, 0, 1)

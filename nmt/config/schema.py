@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from nmt.config.checks import MISSING, check_at_least, check_between
+from nmt.config.checks import MISSING, at_least, between, check_value, check_values
 from nmt.config.data import DataConfig, check_data
-from nmt.config.decoding import DecodingConfig, check_decoding
+from nmt.config.decoding import DecodingConfig
 from nmt.config.model import MODEL_CONFIGS, ModelConfig, check_model
-from nmt.config.noise import NoiseConfig
 from nmt.config.preparation import PrepareConfig
 from nmt.config.sources import SourceConfig
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
 from nmt.config.training import TrainingConfig, check_training
-from nmt.errors import UserError
 
 
 @dataclass
@@ -24,7 +21,7 @@ class Config:
     """The configuration of a run."""
 
     name: str = MISSING
-    seed: int = MISSING
+    seed: Annotated[int, between(0, 2**32 - 1)] = MISSING
     runs_dir: str = MISSING
     cache_dir: str = MISSING
     data: DataConfig = field(default_factory=DataConfig)
@@ -34,12 +31,8 @@ class Config:
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
 
 
-GROUPS: dict[str, type] = {
-    "data": DataConfig,
-    "tokenizer": TokenizerConfig,
-    "model": ModelConfig,
-    "training": TrainingConfig,
-    "decoding": DecodingConfig,
+GROUPS: dict[str, Any] = {
+    item.name: item.default_factory for item in fields(Config) if is_dataclass(item.default_factory)
 }
 
 SOURCES = "data.sources"
@@ -62,16 +55,16 @@ def flatten(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + item.name, value
 
 
-def list_keys() -> list[str]:
-    """Return every dotted key of the schema, groups included; for all sources, `SOURCES`."""
+def list_keys(schema: Any = Config, prefix: str = "") -> list[str]:
+    """Return every dotted key of a schema, groups included; for all sources, `SOURCES`."""
     keys = []
-    for item in fields(Config):
-        keys.append(item.name)
-        groups = MODEL_CONFIGS.values() if item.name == "model" else [GROUPS.get(item.name)]
-        names = {key.name: None for group in groups if group for key in fields(group)}
-        keys += [f"{item.name}.{name}" for name in names]
-    keys += [f"data.noise.{key.name}" for key in fields(NoiseConfig)]
-    return keys
+    for item in fields(schema):
+        key = prefix + item.name
+        keys.append(key)
+        groups = MODEL_CONFIGS.values() if key == "model" else [item.default_factory]
+        for group in filter(is_dataclass, groups):
+            keys += list_keys(group, f"{key}.")
+    return list(dict.fromkeys(keys))
 
 
 def list_sibling_keys(key: str) -> list[str]:
@@ -79,26 +72,19 @@ def list_sibling_keys(key: str) -> list[str]:
     if key.startswith("data.tests."):
         return [key]  # any name is valid
     if key.split(".")[0] in ("output", "prepare"):
-        return ["output", "prepare", *(f"prepare.{item.name}" for item in fields(PrepareConfig))]
+        return ["output", "prepare", *list_keys(PrepareConfig, "prepare.")]
     if not key.startswith(f"{SOURCES}."):
         return list_keys()
     source = ".".join(key.split(".")[:3])  # any name is valid
-    return [source, *(f"{source}.{item.name}" for item in fields(SourceConfig))]
+    return [source, *list_keys(SourceConfig, f"{source}.")]
 
 
 def check_config(config: Config) -> None:
-    """Check what types cannot.
-
-    Raises:
-        UserError: names the first invalid key and its valid values.
-    """
-    for key, value in flatten(config):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"{key} must be finite, got {value}")
-    check_between("seed", config.seed, 0, 2**32 - 1)
+    """Raise a `UserError` that names the first invalid key and its valid values."""
+    check_values(config)
     check_data(config.data)
     check_tokenizer(config.tokenizer)
     check_model(config.model)
     check_training(config.training)
-    check_at_least("model.max_length", config.model.max_length, max(config.training.row_lengths))
-    check_decoding(config.decoding)
+    longest = max(config.training.row_lengths)
+    check_value("model.max_length", config.model.max_length, at_least(longest))

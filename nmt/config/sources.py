@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nmt.config.checks import MISSING, check_above_zero, check_at_least, check_choice
+from nmt.config.checks import MISSING, NonNegativeInt, PositiveFloat, Valid, one_of
 from nmt.errors import UserError, suggest
 
 if TYPE_CHECKING:
@@ -20,8 +20,30 @@ _FILE_KEYS = (
     *("path", "columns", "encoding", "group_column", "pairs", "members", "run"),
     *_ZIP_KEYS,
 )
-_OPUS = "https://object.pouta.csc.fi"
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+# The kinds of sources that some keys are for, and the key that each kind needs.
+_KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("archive", "url", "sha256", "members"), ("zip",)),
+    "path": (FILES, TRANSLATIONS),
+    "pairs": (PATTERNS,),
+    "run": (RUN,),
+    "of": (SAME,),
+}
+_REQUIRED_KEY = {FILES: "path", TRANSLATIONS: "path", "zip": "archive", RUN: "run"}
+TWO_ENDINGS = Valid(
+    "the endings of two names, source then target",
+    lambda members: len(members) == len(set(members)) == 2 and all(members),
+)
+COLUMN = Valid(
+    "the name of a column, or its number from 0",
+    lambda column: isinstance(column, str) or (type(column) is int and column >= 0),
+)
+COLUMNS = Valid(
+    "two different columns, source then target, by name or by number from 0; optionally a third "
+    "one for weights",
+    lambda columns: (
+        2 <= len(set(columns)) == len(columns) <= 3 and all(map(COLUMN.accepts, columns))
+    ),
+)
 
 
 @dataclass
@@ -34,40 +56,41 @@ class SourceConfig:
     # | translations: the same, and the last translation of a text counts
     # | run: training pairs of another run; with a weight, as many of them as it allows
     # | same: the files of another source, used a second time with other settings
-    kind: str = MISSING
+    kind: Annotated[str, one_of(*SOURCE_KINDS)] = MISSING
     archive: str | None = None  # zip: a local file, instead of downloading
     url: str | None = None  # zip: where it is downloaded from
     # zip: corpus and version, such as TED2020/v1, in place of its url at OPUS (opus.nlpl.eu)
     opus: str | None = None
     sha256: str | None = None  # zip: of the archive, in hexadecimal; null: not checked
     # zip: endings of the names of two aligned files in it, source and target; null: one table
-    members: list[str] | None = None
+    members: Annotated[list[str], TWO_ENDINGS] | None = None
     # files, translations: a file, or two aligned ones, source then target; names may be patterns.
     # Its name tells the format; an unknown one is a table with TAB between its columns.
     path: Any = None
     # Source and target column, by number from 0 or by name; an optional third one holds the weight
     # of a pair in the loss, usually 1. null: the columns named by the languages, else [0, 1]; the
     # embedded corpus has Spanish, English.
-    columns: list[Any] | None = None
+    columns: Annotated[list[Any], COLUMNS] | None = None
     encoding: str | None = None  # of the text; null: by its byte order mark, else UTF-8
     # Id of a document or speaker, by number from 0 or by name: its lines stay in one split.
-    group_column: Any = None
-    pairs: int = 0  # patterns: how many, from the first
+    group_column: Annotated[Any, COLUMN] = None
+    pairs: NonNegativeInt = 0  # patterns: how many, from the first
     run: str | None = None  # run: its folder
     of: str | None = None  # same: name of the other source
     # shares: training data, less the shares data.dev and data.test | train: training data only
     # | dev | test
-    split: str = "shares"
+    split: Annotated[str, one_of(*SPLITS)] = "shares"
     # Share of an epoch, relative to the other sources that have a weight: pairs are repeated to
     # approximate it, generated pairs never. null: every pair once.
-    weight: float | None = None
-    tag: str | None = None  # a word put before every source sentence, such as <2en>
+    weight: PositiveFloat | None = None
+    # A word put before every source sentence, such as <2en>.
+    tag: Annotated[str, Valid("one word", lambda tag: tag.split() == [tag])] | None = None
     reverse: bool = False  # swap source and target; splits are made before
     # Whether each line follows the one before it, for data.context; an empty line begins another
     # document, and so does a line with another content of `document_column`, a number from 0 or a
     # name.
     ordered: bool = False
-    document_column: Any = None
+    document_column: Annotated[Any, COLUMN] = None
 
     @property
     def has_weights(self) -> bool:
@@ -100,24 +123,21 @@ def locate_at_opus(data: DataConfig) -> DataConfig:
     Raises:
         UserError: a name is not a corpus and its version.
     """
+    languages = (data.source_language, data.target_language)
+    first, second = sorted(languages)
     sources = dict(data.sources)
     for name, source in sources.items():
-        if source.opus is not None:
-            url = _locate_at_opus(data, source, name)
-            members = source.members or [f".{data.source_language}", f".{data.target_language}"]
-            sources[name] = replace(source, opus=None, url=url, members=members)
+        if source.opus is None:
+            continue
+        key = f"{source_key(name, 'opus')}={source.opus}"
+        if source.url is not None:
+            raise UserError(f"{key} contradicts its url {source.url}: leave one of them out")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus):
+            raise UserError(f"{key} must name a corpus and its version, such as TED2020/v1")
+        url = f"https://object.pouta.csc.fi/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
+        members = source.members or [f".{language}" for language in languages]
+        sources[name] = replace(source, opus=None, url=url, members=members)
     return replace(data, sources=sources)
-
-
-def _locate_at_opus(data: DataConfig, source: SourceConfig, name: str) -> str:
-    """Return the address of a corpus at OPUS, which sorts the two languages alphabetically."""
-    key = f"{source_key(name, 'opus')}={source.opus}"
-    if source.url is not None:
-        raise UserError(f"{key} contradicts its url {source.url}: leave one of them out")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", source.opus or ""):
-        raise UserError(f"{key} must name a corpus and its version, such as TED2020/v1")
-    first, second = sorted((data.source_language, data.target_language))
-    return f"{_OPUS}/OPUS-{source.opus}/moses/{first}-{second}.txt.zip"
 
 
 def resolve_same_sources(data: DataConfig) -> DataConfig:
@@ -130,8 +150,6 @@ def resolve_same_sources(data: DataConfig) -> DataConfig:
     for name, source in data.sources.items():
         key = f"data.sources.{name}.of"
         if source.kind != SAME:
-            if source.of is not None:
-                raise UserError(f"{key} needs kind={SAME}, got kind={source.kind}")
             continue
         if source.of not in data.sources:
             hint = suggest(source.of, data.sources) if source.of else "; name another source"
@@ -139,9 +157,8 @@ def resolve_same_sources(data: DataConfig) -> DataConfig:
         other = data.sources[source.of]
         if other.kind == SAME:
             raise UserError(f"{key}={source.of}: that source has no files of its own")
-        default = SourceConfig(kind=SAME)
         for file_key in _FILE_KEYS:
-            if getattr(source, file_key) != getattr(default, file_key):
+            if getattr(source, file_key) != getattr(SourceConfig, file_key):
                 raise UserError(
                     f"data.sources.{name}.{file_key}: leave it out, {source.of} determines it"
                 )
@@ -151,50 +168,31 @@ def resolve_same_sources(data: DataConfig) -> DataConfig:
 
 
 def check_source(config: DataConfig, name: str) -> None:
-    """Check one source; those of kind ``same`` must be resolved before.
+    """Raise a `UserError` if keys of a source contradict its kind or each other.
 
-    Raises:
-        UserError: names the first invalid key and its valid values.
+    Sources of kind ``same`` must be resolved before.
     """
     source, key = config.sources[name], f"data.sources.{name}"
-    check_choice(f"{key}.split", source.split, SPLITS)
+    for item, kinds in _KINDS_OF_KEY.items():
+        if getattr(source, item) and source.kind not in kinds:
+            raise UserError(f"{key}.{item} needs kind={kinds[0]}, got kind={source.kind}")
     _check_files(config, name)
     _check_columns(source, key)
-    check_at_least(f"{key}.pairs", source.pairs, 0)
-    if source.pairs and source.kind != PATTERNS:
-        raise UserError(f"{key}.pairs needs kind={PATTERNS}, got kind={source.kind}")
     if source.kind == PATTERNS and source.split != "train":
         raise UserError(f"{key}.split must be train for generated pairs, got {source.split}")
-    check_above_zero(f"{key}.weight", source.weight, ", or null")
-    _check_column(source, f"{key}.group_column", source.group_column)
-    _check_column(source, f"{key}.document_column", source.document_column)
+    is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
+    for item in ("group_column", "document_column"):
+        column = getattr(source, item)
+        if column is not None and not (is_table and len(list_paths(source)) < 2):
+            raise UserError(f"{key}.{item}={column}: only tables have columns, leave it out")
     if source.document_column is not None and not source.ordered:
         raise UserError(f"{key}.document_column is for ordered tables: set {key}.ordered=true")
-    if source.tag is not None and source.tag.split() != [source.tag]:
-        raise UserError(f"{key}.tag must be one word, or null, got '{source.tag}'")
-
-
-def _check_column(source: SourceConfig, key: str, column: Any) -> None:
-    """Check a single column: its name or number, and that the source is a table."""
-    if column is None:
-        return
-    if not isinstance(column, str) and (type(column) is not int or column < 0):
-        raise UserError(f"{key}={column}: give the name of a column, or its number from 0")
-    is_table = source.kind in (FILES, TRANSLATIONS, "zip") and not source.members
-    if not is_table or len(list_paths(source)) > 1:
-        raise UserError(f"{key}={column}: only tables have columns, leave it out")
 
 
 def _check_columns(source: SourceConfig, key: str) -> None:
     columns = source.columns
     if columns is None:
         return
-    is_valid = all(isinstance(each, str) or (type(each) is int and each >= 0) for each in columns)
-    if not is_valid or len(columns) not in (2, 3) or len(set(columns)) < len(columns):
-        raise UserError(
-            f"{key}.columns={columns}: give two different columns, source then target, by name or "
-            "by number from 0; optionally a third one for weights"
-        )
     if source.kind in ("phrasebook", PATTERNS) and set(columns) != {0, 1}:
         raise UserError(f"{key}.columns={columns}: the embedded corpus has the columns 0 and 1")
     if len(columns) == 3 and source.split in ("dev", "test"):
@@ -202,28 +200,15 @@ def _check_columns(source: SourceConfig, key: str) -> None:
 
 
 def _check_files(config: DataConfig, name: str) -> None:
-    """Check that a source has the files of its kind, and no others."""
+    """Check the names and addresses of a source's files."""
     source = config.sources[name]
-    for key in ("archive", "url", "sha256", "path"):
-        kinds = (FILES, TRANSLATIONS) if key == "path" else ("zip",)
-        if getattr(source, key) and source.kind not in kinds:
-            raise UserError(
-                f"data.sources.{name}.{key} needs kind={kinds[0]}, got kind={source.kind}"
-            )
     paths = list_paths(source)
     if not all(isinstance(path, str) for path in paths) or len(paths) > 2:
         raise UserError(
             f"{source_key(name, 'path')}={source.path}: give a file of pairs, or two aligned "
             "files, source then target"
         )
-    members = source.members
-    if members is not None:
-        key = f"data.sources.{name}.members"
-        if source.kind != "zip":
-            raise UserError(f"{key} needs kind=zip, got kind={source.kind}")
-        if len(members) != 2 or members[0] == members[1] or not all(members):
-            raise UserError(f"{key}={members}: give the endings of two names, source then target")
-    if source.sha256 and not _SHA256.fullmatch(source.sha256):
+    if source.sha256 and not re.fullmatch(r"[0-9a-fA-F]{64}", source.sha256):
         raise UserError(
             f"{source_key(name, 'sha256')} must be the 64 hexadecimal digits that "
             f"sha256sum prints, got {source.sha256}"
@@ -233,11 +218,8 @@ def _check_files(config: DataConfig, name: str) -> None:
             f"{source_key(name, 'url')} must begin with http:// or https://, got "
             f"{source.url}: give a local file with {source_key(name, 'archive')}=FILE"
         )
-    if source.run and source.kind != RUN:
-        raise UserError(f"data.sources.{name}.run needs kind={RUN}, got kind={source.kind}")
-    if source.kind == RUN and not source.run:
-        raise UserError(f"source '{name}' needs data.sources.{name}.run=RUN, the folder of a run")
-    required = {FILES: "path", TRANSLATIONS: "path", "zip": "archive"}.get(source.kind)
+    required = _REQUIRED_KEY.get(source.kind)
     if required and not source.url and not getattr(source, required):
         subject = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
-        raise UserError(f"{subject} needs {source_key(name, required)}=FILE")
+        value = "RUN, the folder of a run" if required == "run" else "FILE"
+        raise UserError(f"{subject} needs {source_key(name, required)}={value}")

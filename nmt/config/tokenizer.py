@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from nmt.config.checks import MISSING, check_at_least, check_between, check_choice
+from nmt.config.checks import MISSING, NonNegativeInt, at_least, between, one_of
 from nmt.errors import UserError
 from nmt.text.scripts import has_capital_nouns
 
@@ -15,29 +16,23 @@ MAX_SLOTS = 8
 class TokenizerConfig:
     """The subword vocabulary, shared by both languages."""
 
-    kind: str = MISSING  # unigram | bpe | wordpiece
-    vocabulary_size: int = MISSING  # upper bound, special tokens included
+    kind: Annotated[str, one_of("unigram", "bpe", "wordpiece")] = MISSING
+    # Upper bound, special tokens included.
+    vocabulary_size: Annotated[int, at_least(16)] = MISSING
     # A small corpus supports only a small vocabulary: tokens seen a few times learn nothing. The
     # size is lowered to (characters of the training split) / this number, and that is logged.
-    min_characters_per_piece: int = MISSING
-    character_coverage: float = MISSING  # share of characters with a token; the rest are bytes
+    min_characters_per_piece: NonNegativeInt = MISSING
+    # Share of characters with a token; the rest are bytes.
+    character_coverage: Annotated[float, between(0.9, 1)] = MISSING
     # Whether the model reads sources in lower case, so that capitals cost nothing; null: unless the
     # source language is German, whose capitals tell words apart.
     lowercase_source: bool | None = MISSING
-    slots: int = MISSING  # pieces that stand for URLs, numbers and other kept spans; 0: none
+    # Pieces that stand for URLs, numbers and other kept spans; 0: none.
+    slots: Annotated[int, between(0, MAX_SLOTS)] = MISSING
 
 
 def check_tokenizer(config: TokenizerConfig) -> None:
-    """Check what types cannot.
-
-    Raises:
-        UserError: names the first invalid key and its valid values.
-    """
-    check_choice("tokenizer.kind", config.kind, ("unigram", "bpe", "wordpiece"))
-    check_at_least("tokenizer.vocabulary_size", config.vocabulary_size, 16)
-    check_at_least("tokenizer.min_characters_per_piece", config.min_characters_per_piece, 0)
-    check_between("tokenizer.character_coverage", config.character_coverage, 0.9, 1)
-    check_between("tokenizer.slots", config.slots, 0, MAX_SLOTS)
+    """Raise a `UserError` if the keys contradict each other."""
     if config.kind == "wordpiece" and (config.lowercase_source or config.slots):
         raise UserError(
             "tokenizer.kind=wordpiece neither lower-cases nor reserves slots: set "

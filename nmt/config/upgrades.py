@@ -46,17 +46,18 @@ _LATER_TRANSFORMER_KEYS: dict[str, Any] = {
     "output_bias": False,
 }
 
-# Keys of the ``data`` group in version 0.1, which had one corpus and no sources.
-_FILE_KEYS = {  # of each kind of corpus
+# Version 0.1 had one corpus and no sources: kind of corpus -> keys of its source.
+_CORPUS_KEYS = {
+    "tatoeba": ("archive", "url", "columns"),
     "zip": ("archive", "url", "columns"),
     "tsv": ("path", "columns"),
     "parallel": ("source_path", "target_path"),
     "phrasebook": ("columns",),
 }
-_SINGLE_CORPUS_KEYS = {
-    *("kind", "patterns", "pattern_share"),
-    *(key for keys in _FILE_KEYS.values() for key in keys),
-}
+_SINGLE_CORPUS_KEYS = {"kind", "patterns", "pattern_share"}.union(*_CORPUS_KEYS.values())
+
+# Kinds of sources in versions 0.1 and 0.2 -> today's.
+_RENAMED_KINDS = {"tatoeba": "zip", "grammar": PATTERNS, "tsv": FILES, "parallel": FILES}
 
 # Keys of older versions -> what to write today.
 RENAMED_KEYS = {
@@ -87,44 +88,33 @@ def upgrade_data(stored: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: a stored value is invalid.
     """
-    if isinstance(stored.get("sources"), dict):
-        return {**stored, "sources": _rename_kinds(stored["sources"])}
+    sources = stored.get("sources")
+    if isinstance(sources, dict):
+        return {**stored, "sources": {name: _upgrade_source(sources[name]) for name in sources}}
     if "sources" in stored or "kind" not in stored:
         return dict(stored)
-    corpus = str(stored["kind"])
-    kind = "zip" if corpus == "tatoeba" else corpus
-    keys = [key for key in _FILE_KEYS.get(kind, ()) if stored.get(key) is not None]
-    source = {"kind": kind} | {key: stored[key] for key in keys}
-    sources = {"pairs": source}
-    if corpus == "phrasebook":
-        sources = {"written": source}
-        if stored.get("patterns"):
+    kind = str(stored["kind"])
+    source = {key: stored[key] for key in _CORPUS_KEYS.get(kind, ()) if stored.get(key) is not None}
+    sources = {"pairs": _upgrade_source({"kind": kind} | source)}
+    if kind == "phrasebook":
+        sources = {"written": sources["pairs"]}
+        if patterns := stored.get("patterns"):
             share = stored.get("pattern_share", 0.5)
             if not isinstance(share, float | int):
                 raise UserError(f"data.pattern_share must be a number, got {share}")
-            source["weight"] = 1 - share
-            sources["patterns"] = {
-                "kind": PATTERNS,
-                "pairs": stored["patterns"],
-                "split": "train",
-                "weight": share,
-            }
+            generated = {"kind": PATTERNS, "pairs": patterns, "split": "train", "weight": share}
+            sources = {"written": sources["written"] | {"weight": 1 - share}, "patterns": generated}
     data = {key: value for key, value in stored.items() if key not in _SINGLE_CORPUS_KEYS}
-    return data | {"name": corpus, "sources": _rename_kinds(sources)}
+    return data | {"name": kind, "sources": sources}
 
 
-def _rename_kinds(sources: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return sources with today's kinds; two aligned files are one list of them."""
-    renamed = {}
-    for name, source in sources.items():
-        if isinstance(source, dict):
-            paths = [source.get("source_path"), source.get("target_path")]
-            kinds = {"grammar": PATTERNS, "tsv": FILES, "parallel": FILES}
-            kind = source.get("kind")
-            source = {k: v for k, v in source.items() if k not in ("source_path", "target_path")}
-            if kind in kinds:
-                source["kind"] = kinds[kind]
-            if kind == "parallel":
-                source["path"] = paths
-        renamed[name] = source
-    return renamed
+def _upgrade_source(source: Any) -> Any:
+    """Return a source with today's kind; two aligned files are one list of them."""
+    if not isinstance(source, dict):
+        return source
+    upgraded = dict(source)
+    paths = [upgraded.pop(key, None) for key in ("source_path", "target_path")]
+    kind = str(source.get("kind"))
+    if kind == "parallel":
+        upgraded["path"] = paths
+    return upgraded | ({"kind": _RENAMED_KINDS[kind]} if kind in _RENAMED_KINDS else {})

@@ -17,24 +17,25 @@ from typing import IO, TypeAlias
 
 from backports import zstd
 
+from nmt.config.data import COMPRESSED
 from nmt.data.archives import DAMAGE, GZIP, Unpacked, bounded
 from nmt.data.encodings import check_text, find_mark, is_text_encoding, open_text
 from nmt.data.lines import LONGEST_LINE, is_cut, split_at_any_end
 from nmt.errors import UserError
 
-BZIP2, XZ, ZSTANDARD = b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # first bytes
-_PACKED: dict[str, tuple[str, bytes, Callable[[IO[bytes]], Unpacked]]] = {
-    ".gz": ("a gzip", GZIP, lambda file: gzip.GzipFile(fileobj=file)),
-    ".bz2": ("a bzip2", BZIP2, bz2.BZ2File),
-    ".xz": ("an xz", XZ, lzma.LZMAFile),
-    ".zst": ("a Zstandard", ZSTANDARD, zstd.ZstdFile),
-}
+# Name, first bytes and opener of each compression.
+_COMPRESSIONS: tuple[tuple[str, bytes, Callable[[IO[bytes]], Unpacked]], ...] = (
+    ("gzip", GZIP, lambda file: gzip.GzipFile(fileobj=file)),
+    ("bzip2", b"BZh", bz2.BZ2File),
+    ("xz", b"\xfd7zXZ\0", lzma.LZMAFile),
+    ("Zstandard", b"\x28\xb5\x2f\xfd", zstd.ZstdFile),
+)
+_PACKED = dict(zip(COMPRESSED, _COMPRESSIONS, strict=True))
 # First bytes of files that are not text, and what to do about them.
 _NOT_TEXT = {
-    GZIP: "is gzip-compressed: give it a name that ends in .gz",
-    BZIP2: "is bzip2-compressed: give it a name that ends in .bz2",
-    XZ: "is xz-compressed: give it a name that ends in .xz",
-    ZSTANDARD: "is Zstandard-compressed: give it a name that ends in .zst",
+    signature: f"is {name}-compressed: give it a name that ends in {suffix}"
+    for suffix, (name, signature, _) in _PACKED.items()
+} | {
     b"PK\x03\x04": "is a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
     b"PAR1": "is a Parquet file: give it a name that ends in .parquet",
 }
@@ -85,7 +86,8 @@ def open_unpacked(
         name, signature, unpack = _PACKED[suffix]
         if file.peek(len(signature))[: len(signature)] != signature:
             raise UserError(
-                f"{key}={path} is not {name} file: compress it, or drop {path.suffix} from its name"
+                f"{key}={path} is not {name}-compressed: compress it, or drop {path.suffix} from "
+                "its name"
             )
         yield bounded(unpack(file), path, key)
 

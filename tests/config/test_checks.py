@@ -56,10 +56,16 @@ OF_SOURCES = [
     ("data.sources.one.path=['a', 1]: give", sources(one=TSV | {"path": ["a", 1]})),
     ("needs data.archive=FILE", sources(pairs={"kind": "zip"})),
     *[
-        ("data.sources.one.columns=[", sources(one=TSV | {"columns": columns}))
+        (
+            "data.sources.one.columns must be two different columns",
+            sources(one=TSV | {"columns": columns}),
+        )
         for columns in ([0], [0, 1, 1], [0, 1, 2, 3], [], [1, 1], [-1, 0], [0, -1])
     ],
-    ("data.sources.two.columns=[1, 1]", sources(one=TSV, two=OTHER | {"columns": [1, 1]})),
+    (
+        "data.sources.two.columns must be two different columns",
+        sources(one=TSV, two=OTHER | {"columns": [1, 1]}),
+    ),
     ("data.sources.two.columns=[0, 2]", sources(one=TSV, two=PATTERNS | {"columns": [0, 2]})),
     ("data.sources.one.archive needs kind=zip", sources(one=TSV | {"archive": "a"})),
     ("data.sources.one.url needs kind=zip", sources(one=PARALLEL | {"url": "a"})),
@@ -136,7 +142,6 @@ REFUSED = [
     *one_key("training.update_tokens", 0),
     ("training.accumulate", {"training.update_tokens": 1536, "training.accumulate": 3}),
     ("training.accumulate", {**FITTING, "training.accumulate": 2}),
-    ("training.devices", {**FITTING, "training.devices": "multiworker"}),
     ("training.row_lengths", {**FITTING, "training.row_lengths": [3073]}),
     *one_key("training.parallel_parts", 0),
     *one_key("training.dropout_warmup_epochs", -1.0),

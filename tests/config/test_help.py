@@ -23,7 +23,8 @@ def test_comments_above_and_beside_a_key() -> None:
     meanings = read_meanings(TransformerConfig)
     assert meanings["max_length"] == "longest sequence in tokens, end mark included"
     assert meanings["lora_rank"].startswith("Rank of the adapters")
-    assert meanings["lora_rank"].endswith("into the matrices.")
+    assert meanings["lora_rank"].endswith("into the matrices. (at least 1, or null)")
+    assert meanings["norm"] == "(one of pre, post)"
 
 
 def test_values_are_those_of_the_command_line() -> None:

@@ -86,13 +86,14 @@ def test_stages_are_mixtures_of_the_same_split(tmp_path: Path) -> None:
         ([StageConfig({"general": 0, "domain": 0})], "data.stages[0].weights leave nothing"),
         ([StageConfig(), StageConfig()], "data.stages[0] has no end: set its steps, share"),
         ([StageConfig(steps=3)], "data.stages[0] is the last stage and ends with training"),
-        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps must be above 0"),
-        ([StageConfig(share=1), StageConfig()], "data.stages[0].share must be below 1"),
+        ([StageConfig(steps=0), StageConfig()], "data.stages[0].steps must be at least 1"),
+        ([StageConfig(share=1), StageConfig()], "data.stages[0].share must be above 0 and below 1"),
     ],
 )
 def test_stages_that_cannot_be_are_refused(
     tmp_path: Path, stages: list[StageConfig], message: str
 ) -> None:
+    from nmt.config.checks import check_values
     from nmt.config.data import check_data
 
     sources = {
@@ -100,7 +101,12 @@ def test_stages_that_cannot_be_are_refused(
         "domain": source(tmp_path, "domain", numbered("domain", 4)),
     }
     config = configure(sources, stages=stages)
-    assert complaint(lambda: check_data(config)).startswith(message)
+
+    def check() -> None:
+        check_values(config, "data.")
+        check_data(config)
+
+    assert complaint(check).startswith(message)
 
 
 # --- The other way round. -------------------------------------------------------------------------

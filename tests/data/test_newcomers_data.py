@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 from sample_corpora import complaint, configure
 
+from nmt.config.checks import check_values
 from nmt.config.sources import check_source
 from nmt.data.corpus import load_corpus
 from nmt.data.splitting import Pair
@@ -193,8 +194,10 @@ def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("column", [-1, 1.5, True])
 def test_a_column_is_a_name_or_a_number(column: Any) -> None:
     config = configure(path="a.tsv", group_column=column)
-    message = complaint(lambda: check_source(config, "pairs"))
-    assert f"group_column={column}: give the name" in message
+    message = complaint(lambda: check_values(config))
+    assert message.endswith(
+        f"group_column must be the name of a column, or its number from 0, got {column}"
+    )
 
 
 def test_two_files_have_no_column_of_groups() -> None:
