@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nmt.config.sources import FILES, TRANSLATIONS, SourceConfig, list_paths, source_key
 from nmt.data.bilingual import is_bilingual
@@ -53,8 +52,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         return
     lines = (parse_row(row) for row in evenly(rows, SAMPLED))
     sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
-    identifier = _load_shared_identifier()
-    found = find_languages(sides, identifier)
+    found = find_languages(sides)
     tags = (config.source_language, config.target_language)
     expected = tuple(map(find_code, tags))
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
@@ -70,7 +68,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         for side, tag, code, language in zip(
             ("source", "target"), tags, expected, found, strict=True
         )
-        if language and code in identifier.labels and not are_similar(code, language)
+        if language and code in load_identifier().labels and not are_similar(code, language)
     ]
     if wrong:
         faults = " and ".join(
@@ -83,29 +81,24 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         raise UserError(f"{which}: {faults}: set {remedy} {skip}")
 
 
-@cache
-def _load_shared_identifier() -> Any:
-    """Load the identifier once for all sources of a corpus."""
-    return load_identifier()
-
-
-def find_languages(
-    pairs: Sequence[tuple[str, str]], identifier: Any
-) -> tuple[str | None, str | None]:
+def find_languages(pairs: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:
     """Return the languages of both sides of pairs, as codes of py3langid; None if uncertain.
 
     Args:
         pairs: source and target; those that are equal, such as names, are left out.
-        identifier: see `load_identifier`.
     """
     different = [pair for pair in pairs if pair[0] != pair[1]]
-    source, target = (_find_language((pair[i] for pair in different), identifier) for i in (0, 1))
+    source, target = (_find_language(pair[i] for pair in different) for i in (0, 1))
     return source, target
 
 
-def _find_language(texts: Iterable[str], identifier: Any) -> str | None:
+def _find_language(texts: Iterable[str]) -> str | None:
     """Return the language of nearly all of the passages of texts; None if uncertain."""
-    identified = [identifier.classify(passage) for passage in _join(texts)]
+    passages = _join(texts)
+    if len(passages) < _MIN_PASSAGES:  # too few, whatever they are: the model is not loaded
+        return None
+    identify = load_identifier().classify
+    identified = [identify(passage) for passage in passages]
     codes = [code for code, probability in identified if probability >= CERTAIN]
     if len(codes) < max(_MIN_PASSAGES, _MIN_IDENTIFIED * len(identified)):
         return None

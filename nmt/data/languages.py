@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from functools import cache
 from typing import Any
 
 from nmt.errors import UserError
@@ -120,8 +122,12 @@ def describe_language(code: str) -> str:
     return f"{NAMES[code].partition('|')[0]} ({code})" if code in NAMES else code
 
 
+@cache
 def load_identifier() -> Any:
-    """Load py3langid's identifier; it takes a third of a second."""
+    """Return py3langid's identifier of all its languages; to load it takes a third of a second.
+
+    It is shared: copy it before `set_languages`.
+    """
     from py3langid import langid
 
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
@@ -141,7 +147,7 @@ def make_identifier(
     Raises:
         UserError: py3langid does not support the languages.
     """
-    identifier = load_identifier()
+    identifier = copy(load_identifier())
     codes = [primary_subtag(language) for language in languages]
     tags = dict(zip(codes, languages, strict=True))
     try:

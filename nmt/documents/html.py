@@ -24,6 +24,7 @@ from nmt.documents.marked import (
     mark_plain,
     walk,
 )
+from nmt.text.scripts import UNKNOWN_LANGUAGE, is_right_to_left
 
 # Not translated; inside of a sentence, and between sentences.
 _KEPT = frozenset("code kbd math output samp svg var".split())
@@ -86,9 +87,9 @@ class HtmlDocument:
         self._head = page[: begins[0]]
         self._raw = [page[begin:end] for begin, end in pairwise(begins)]
         self._closing = self._match()
+        self._name_language(options.target_language)  # attributes are found behind it
         self._targets = sorted(self._find_segments(), key=lambda target: _first_token(target))
         self.segments: Sequence[MarkedText] = [target.text for target in self._targets]
-        self._name_language(options)
 
     def _match(self) -> dict[int, int]:
         """Return the end tag of each start tag that has one."""
@@ -261,18 +262,25 @@ class HtmlDocument:
             return not self._raw[item[0]].strip(" \t\n\r\f")
         return token.kind == "other" or token.name in EMPTY or token.name == "br"
 
-    def _name_language(self, options: DocumentOptions) -> None:
-        if options.target_language == "und":
+    def _name_language(self, language: str) -> None:
+        """Write a language and its direction into the start tags ``html`` and ``body``."""
+        if language == UNKNOWN_LANGUAGE:
             return
+        direction = "rtl" if is_right_to_left(language) else "ltr"
+        values = {"lang": language, "xml:lang": language, "dir": direction}
         for i, token in enumerate(self._tokens):
-            if token.kind == "start" and token.name == "html":
-                raw = self._raw[i]
-                for match in reversed(list(_ATTRIBUTE.finditer(raw))):
-                    if match[1].lower() in ("lang", "xml:lang") and match[2]:
-                        begin, end = match.span(2)
-                        raw = f'{raw[:begin]}"{options.target_language}"{raw[end:]}'
-                self._raw[i] = raw
-                return
+            if token.kind != "start" or token.name not in ("html", "body"):
+                continue
+            raw = self._raw[i]
+            attributes = [match for match in _ATTRIBUTE.finditer(raw) if match[2]]
+            names = [match[1].lower() for match in attributes]
+            for name, match in reversed(list(zip(names, attributes, strict=True))):
+                if name in values and match[2].strip("\"'").lower() != values[name].lower():
+                    raw = f'{raw[: match.start(2)]}"{values[name]}"{raw[match.end(2) :]}'
+            if token.name == "html" and direction == "rtl" and "dir" not in names:
+                begin = len("<html")
+                raw = f'{raw[:begin]} dir="rtl"{raw[begin:]}'
+            self._raw[i] = raw
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the page with other texts: see `Document.fill`."""

@@ -1,6 +1,9 @@
-"""The console of the commands."""
+"""The console of the commands, and log records on it."""
 
 from __future__ import annotations
+
+import logging
+import sys
 
 from rich.console import Console
 
@@ -8,3 +11,18 @@ from rich.console import Console
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console that prints text as it is: no highlighting, markup or folded lines."""
     return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+
+
+class StderrHandler(logging.Handler):
+    """Prints log records, above a progress bar if there is one.
+
+    The bar replaces ``sys.stderr`` while it is shown. `logging.StreamHandler` would keep the stream
+    that it was made with, and a console of rich would write to the stream behind the bar.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        try:
+            print(self.format(record), file=sys.stderr)
+        except Exception:
+            self.handleError(record)

@@ -1,4 +1,4 @@
-"""How languages are written: the first subtag of their tags, and whether they have spaces."""
+"""How languages are written: the first subtag of their tags, direction, and spaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ UNKNOWN_LANGUAGE = "und"
 _UNSPACED_LANGUAGES = frozenset(
     "zh zho cmn yue wuu nan lzh ja jpn th tha lo lao km khm my mya".split()
 )
-# Letters of their scripts, as members of a character class.
+# Languages and scripts that are written from right to left.
+_RIGHT_TO_LEFT_LANGUAGES = frozenset(
+    """ar ara arb arc ary arz apc azb bal ckb div dv fa fas glk he heb iw khw ks lrc mzn nqo per pes
+    pnb prs ps pus sd skr syr ug uig ur urd yi yid""".split()
+)
+_RIGHT_TO_LEFT_SCRIPTS = frozenset("adlm arab aran hebr mand nkoo rohg samr syrc thaa".split())
+# Letters of scripts without spaces, as members of a character class.
 UNSPACED_LETTERS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
@@ -24,6 +30,15 @@ _UNSPACED_CHARACTER = re.compile(UNSPACED)
 def primary_subtag(language: str) -> str:
     """Return the first subtag of a BCP 47 tag in lower case: ``zh`` of ``zh-Hant`` or ``zh_TW``."""
     return language.replace("_", "-").partition("-")[0].lower()
+
+
+def is_right_to_left(language: str) -> bool:
+    """Whether a language, a BCP 47 tag, is written from right to left: ``ar``, ``az-Arab``."""
+    code, *subtags = language.replace("_", "-").lower().split("-")
+    script = next((subtag for subtag in subtags if len(subtag) == 4 and subtag.isalpha()), None)
+    if script is None:
+        return code in _RIGHT_TO_LEFT_LANGUAGES
+    return script in _RIGHT_TO_LEFT_SCRIPTS
 
 
 def has_capital_nouns(language: str) -> bool:

@@ -16,9 +16,13 @@ from nmt.config import SourceConfig
 from nmt.data.corpus import load_corpus
 from nmt.data.embedded import phrasebook_dir
 from nmt.data.language_check import find_languages
-from nmt.data.languages import are_similar, describe_language, find_code, load_identifier
-
-_IDENTIFIER = cache(load_identifier)
+from nmt.data.languages import (
+    are_similar,
+    describe_language,
+    find_code,
+    load_identifier,
+    make_identifier,
+)
 
 GERMAN = """\
 Der Zug nach Hamburg fährt heute leider mit zwanzig Minuten Verspätung ab.
@@ -41,11 +45,6 @@ Wenn ich genug Zeit hätte, würde ich jeden Tag ein Buch lesen.
 Nach dem Essen machten wir einen langen Spaziergang am Fluss entlang.
 Auf dem Markt gibt es heute frische Erdbeeren und junge Kartoffeln.
 Er konnte sich nicht daran erinnern, wo er sein Fahrrad abgestellt hatte.""".split("\n")
-
-
-@pytest.fixture(autouse=True)
-def _identifier_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.data.language_check.load_identifier", _IDENTIFIER)
 
 
 @cache
@@ -177,10 +176,29 @@ def test_similar_languages(tag: str, other: str, expected: bool) -> None:
     assert are_similar(find_code(other), find_code(tag)) is expected
 
 
+def test_the_model_is_loaded_once_and_only_for_enough_text() -> None:
+    load_identifier.cache_clear()
+    assert find_languages(german_and_english()[:3]) == (None, None)
+    assert find_languages([]) == (None, None)
+    assert load_identifier.cache_info().misses == 0
+    for _ in range(2):
+        assert find_languages(german_and_english()) == ("de", "en")
+    assert load_identifier.cache_info().misses == 1
+
+
+def test_two_languages_leave_the_shared_identifier_with_all_of_its_own() -> None:
+    before = load_identifier().labels
+    identify = make_identifier(("es", "en"), "--language")
+    assert identify("Das Wetter soll am Wochenende endlich wieder besser werden.") in (
+        "es",
+        "en",
+        None,
+    )
+    assert load_identifier().labels == before
+    assert find_languages(german_and_english()) == ("de", "en")
+
+
 def test_languages_are_found_and_named() -> None:
-    identifier = _IDENTIFIER()
-    assert find_languages(german_and_english(), identifier) == ("de", "en")
-    assert find_languages(german_and_english()[:3], identifier) == (None, None)
-    assert find_languages([], identifier) == (None, None)
+    assert find_languages(german_and_english()) == ("de", "en")
     assert describe_language("de") == "German (de)"
     assert describe_language("ace") == "ace"

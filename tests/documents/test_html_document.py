@@ -198,15 +198,32 @@ def test_a_changed_attribute_inside_of_a_changed_text() -> None:
     )
 
 
-def test_the_language_of_the_page_is_named() -> None:
-    page = '<html dir=ltr lang="es"><p>Hola</p></html>'
-    document = extract(page.encode(), "html", DocumentOptions("es", "en"))
+@pytest.mark.parametrize(
+    ("target", "page", "expected"),
+    [
+        ("en", '<html dir=ltr lang="es"><p>x', '<html dir=ltr lang="en"><p>x'),
+        ("en", "<html LANG=es data-x='a lang=q'>", "<html LANG=\"en\" data-x='a lang=q'>"),
+        ("en", "<html>", "<html>"),
+        ("und", '<html lang="es" dir="rtl">', '<html lang="es" dir="rtl">'),
+        ("ar", '<html lang="es"><body>', '<html dir="rtl" lang="ar"><body>'),
+        ("fa", "<HTML><BODY dir=ltr lang=es>", '<HTML dir="rtl"><BODY dir="rtl" lang="fa">'),
+        ("ur", "<html xml:lang='en' dir='RTL' />", "<html xml:lang='en' dir='RTL' />"),
+        ("he", "<p dir=ltr>x</p></html>", "<p dir=ltr>x</p></html>"),
+        ("he", "<html lang=a dir=ltr lang=b>", '<html lang="he" dir="rtl" lang="he">'),
+        ("es", '<html dir="rtl" lang=ar><p dir=rtl>', '<html dir="ltr" lang="es"><p dir=rtl>'),
+    ],
+)
+def test_a_page_names_its_language_and_direction(target: str, page: str, expected: str) -> None:
+    document = extract(page.encode(), "html", DocumentOptions("es", target))
     copied = document.fill([segment.without_kept() for segment in document.segments])
-    assert copied.decode() == page.replace('"es"', '"en"')
-    other = b"<html LANG=es data-x='a lang=q'>"
-    assert extract(other, "html", DocumentOptions("es", "en")).fill([]) == (
-        b"<html LANG=\"en\" data-x='a lang=q'>"
-    )
+    assert copied.decode() == expected
+
+
+def test_an_attribute_behind_the_language_is_translated() -> None:
+    page = '<html lang=es title="Hola"><p>Hola'
+    document = extract(page.encode(), "html", DocumentOptions("es", "pt-BR"))
+    filled = document.fill([MarkedText("Oi"), MarkedText("Oi")]).decode()
+    assert filled == '<html lang="pt-BR" title="Oi"><p>Oi'
 
 
 def test_other_encodings_are_read_and_written() -> None:

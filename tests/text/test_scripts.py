@@ -6,6 +6,7 @@ import pytest
 
 from nmt.text.scripts import (
     has_capital_nouns,
+    is_right_to_left,
     is_spaced_alnum,
     is_unspaced_letter,
     join_sentences,
@@ -16,6 +17,18 @@ from nmt.text.scripts import (
 @pytest.mark.parametrize("tag", ["zh", "zh-Hant-TW", "zh_CN", "ZH"])
 def test_the_first_subtag_is_in_lower_case(tag: str) -> None:
     assert primary_subtag(tag) == "zh"
+
+
+@pytest.mark.parametrize("tag", ["ar", "AR-EG", "he", "iw", "fa_IR", "ur", "az-Arab", "ku-arab-IQ"])
+def test_languages_from_right_to_left(tag: str) -> None:
+    assert is_right_to_left(tag)
+
+
+@pytest.mark.parametrize(
+    "tag", ["en", "zh-Hant", "sd-Deva", "az", "ar-Latn-EG", "und"]
+)
+def test_languages_from_left_to_right(tag: str) -> None:
+    assert not is_right_to_left(tag)
 
 
 @pytest.mark.parametrize("letter", [*"你々のカーไລខမ", "\U00020000"])

@@ -1,0 +1,43 @@
+"""Log records are lines of standard error, whatever its width."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from logging.config import dictConfig
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.console import Console
+from rich.progress import Progress
+
+FILE = Path(__file__).parents[2] / "conf" / "hydra" / "job_logging" / "warnings.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _configured() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    dictConfig(yaml.safe_load(FILE.read_text(encoding="utf-8")))
+    yield
+    root.handlers[:], root.level = before
+
+
+def test_a_record_is_one_line_without_markup(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = "[bold]words[/bold] " * 20
+    logging.getLogger("some.library").warning("many %s", words)
+    logging.getLogger("some.library").info("hidden")
+    assert capsys.readouterr() == ("", f"WARNING some.library: many {words}\n")
+
+
+def test_records_are_printed_above_a_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    file = io.StringIO()
+    with Progress(console=Console(file=file, force_terminal=True)):
+        logging.getLogger("library").warning("first")
+    assert "WARNING library: first\n" in file.getvalue()  # which moves the bar down
+    assert capsys.readouterr() == ("", "")
