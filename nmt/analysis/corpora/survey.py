@@ -13,7 +13,7 @@ from nmt.config.sources import PATTERNS, RUN, list_paths, resolve_same_sources
 from nmt.data.encodings import UTF_8, find_mark
 from nmt.data.filtering import read_head
 from nmt.data.language_check import SAMPLED, find_languages
-from nmt.data.languages import describe_language, load_identifier
+from nmt.data.languages import describe_language
 from nmt.data.opening import matching_files, open_unpacked
 from nmt.data.reading import parse_row, read_rows
 from nmt.data.splitting import evenly
@@ -44,7 +44,6 @@ def survey_sources(
         UserError: a file is missing, damaged or of another kind, or a download fails.
     """
     sources = resolve_same_sources(config).sources
-    identifier = load_identifier()
     surveys = []
     for name, source in sources.items():
         if source.kind in (PATTERNS, RUN):
@@ -61,7 +60,7 @@ def survey_sources(
             for pattern in list_paths(source)
             for path in matching_files(pattern)
         }
-        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sides, identifier)))
+        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sides)))
     return surveys
 
 
