@@ -130,4 +130,5 @@ class Evaluations:
 
 def _describe(evaluation: DevEvaluation) -> str:
     scores = [f"{score.name} {score.value:.2f}" for score in evaluation.scores]
-    return ", ".join([f"dev loss {evaluation.nll:.3f}", *scores])
+    loss = "saved, no dev split" if evaluation.nll is None else f"dev loss {evaluation.nll:.3f}"
+    return ", ".join([loss, *scores])

@@ -28,7 +28,7 @@ from nmt.training.train_step import TrainStep
 
 # Where the size of an update is open, an epoch has at least so many updates (docs/experiments.md),
 # as long as each has the positions per side of a small machine's batch.
-EPOCH_UPDATES, SMALLEST_UPDATE = 20, 512
+EPOCH_UPDATES, SMALLEST_UPDATE = 50, 512
 CPU_UPDATE = 768  # positions per side: on a CPU, small batches learn more per minute
 # The interval of evaluations, where it is open: epochs, and the most updates.
 EVALUATION_EPOCHS, LONGEST_INTERVAL = 20, 5000
