@@ -27,8 +27,7 @@ AUTO = "auto"
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 DEVICES = Valid(
-    "auto, multiworker, or a number of devices",
-    re.compile(r"auto|multiworker|[1-9]\d{0,3}").fullmatch,
+    "auto, multiworker or a number", re.compile(r"auto|multiworker|[1-9]\d{0,3}").fullmatch
 )
 BATCH_TOKENS = Valid(
     "a number of positions, or auto", lambda size: size == AUTO or (type(size) is int and size > 0)
