@@ -159,11 +159,12 @@ def _mix_stages(
         for source_weights in ({}, *(stage.weights for stage in config.stages))
     ]
     if not all(mixtures):
-        raise UserError(f"data={config.name}: nothing is left to train on, {_explain_loss(config)}")
+        reason = _explain_no_training_data(config)
+        raise UserError(f"data={config.name}: nothing is left to train on, {reason}")
     return mixtures
 
 
-def _explain_loss(config: DataConfig) -> str:
+def _explain_no_training_data(config: DataConfig) -> str:
     """Return why no pair is left for training."""
     files = {
         Path(path).expanduser() for each in config.sources.values() for path in list_paths(each)

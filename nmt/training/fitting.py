@@ -26,8 +26,8 @@ from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import TrainStep
 
-# Where the size of an update is open, an epoch has at least so many updates (docs/experiments.md),
-# as long as each has the positions per side of a small machine's batch.
+# The fewest updates of an epoch, and the fewest positions per side of an update, where its size is
+# open: more updates learn more from a small corpus (docs/experiments.md).
 EPOCH_UPDATES, SMALLEST_UPDATE = 50, 512
 CPU_UPDATE = 768  # positions per side: on a CPU, small batches learn more per minute
 # The interval of evaluations, where it is open: epochs, and the most updates.
@@ -50,17 +50,15 @@ def fit_to_corpus(config: Config, stages: Sequence[BatchPlan]) -> Config:
         config: resolved; only its open keys are chosen.
         stages: batches of ``config.training.positions_per_update``; the smallest stage counts.
     """
-    training = config.training
-    tokens = training.positions_per_update
-    steps = min(plan.steps_per_epoch for plan in stages)
+    training, tokens = config.training, config.training.positions_per_update
+    epoch_tokens = min(plan.tokens_per_epoch for plan in stages) // 2  # per side
     if training.batch_tokens == AUTO and training.update_tokens is None:
-        most = min(plan.tokens_per_epoch for plan in stages) // (2 * EPOCH_UPDATES)
         least = max(SMALLEST_UPDATE, *training.row_lengths)
-        fitting = min(tokens, max(most, least))
-        training = replace(training, update_tokens=fitting)
-        steps = max(1, steps * tokens // fitting)
+        tokens = min(tokens, max(epoch_tokens // EPOCH_UPDATES, least))
+        training = replace(training, update_tokens=tokens)
     if training.evaluate_every is None:
-        interval = min(EVALUATION_EPOCHS * steps, LONGEST_INTERVAL)
+        updates = -(-epoch_tokens // tokens)
+        interval = min(EVALUATION_EPOCHS * updates, LONGEST_INTERVAL)
         training = replace(training, evaluate_every=interval)
     return replace(config, training=training)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ from nmt.errors import UserError
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
 from nmt.training import fitting
-from nmt.training.defaults import resolve_config
+from nmt.training.defaults import describe_choices, resolve_config
 from nmt.training.fitting import (
     CPU_UPDATE,
     EPOCH_UPDATES,
@@ -177,15 +178,14 @@ def test_processes_agree_on_micro_batches_without_trying(
     assert fitted.training == split_update(config.training, micro_batches)
 
 
-def plan_of(tokens: int, positions: int) -> Any:
+def plan_of(tokens: int) -> Any:
     """Return what the choice needs of the batches of a corpus with so many tokens per side."""
-    return SimpleNamespace(steps_per_epoch=-(-tokens // positions), tokens_per_epoch=2 * tokens)
+    return SimpleNamespace(tokens_per_epoch=2 * tokens)
 
 
 def fitted_to(tokens: int, *overrides: str) -> TrainingConfig:
     config = configured("size=l", *overrides)
-    planned = plan_of(tokens, config.training.positions_per_update)
-    return fit_to_corpus(config, [planned]).training
+    return fit_to_corpus(config, [plan_of(tokens)]).training
 
 
 @settings(deadline=None)  # the first one composes a configuration
@@ -201,7 +201,7 @@ def test_the_corpus_determines_an_open_update(tokens: int) -> None:
 
 def test_a_stage_of_few_pairs_determines_the_update() -> None:
     config = configured("size=l")
-    large, small = plan_of(10**8, 8192), plan_of(10**5, 8192)
+    large, small = plan_of(10**8), plan_of(10**5)
     both = fit_to_corpus(config, [large, small])
     assert both == fit_to_corpus(config, [small]) != fit_to_corpus(config, [large])
 
@@ -380,6 +380,23 @@ def test_what_is_lost_before_anything_is_saved_is_said(
     without_memory(2, intact=False)
     with pytest.raises(UserError, match=r"out of memory after update 1; .*accumulate=4"):
         kept.train("name=lost", *LIMITS)
+
+
+def test_what_a_size_chooses_is_printed_and_recorded(kept: Workshop) -> None:
+    output = io.StringIO()
+    open_keys = ("training.batch_tokens=auto", "training.accumulate=1", "training.max_steps=1")
+    run = kept.train(
+        *("size=l", "tokenizer.vocabulary_size=8000", "training.evaluate_every=null", *open_keys),
+        "data.test=0",
+        console=Console(file=output, width=1000),
+    )
+    [line] = [each for each in output.getvalue().splitlines() if each.startswith("chose: ")]
+    config = run.folder.config
+    assert line == describe_choices(config)
+    assert config.tokenizer.vocabulary_size == run.folder.load_tokenizer().vocabulary_size < 8000
+    assert config.training.positions_per_update == SMALLEST_UPDATE
+    assert config.training.evaluate_every is not None
+    assert config.training.evaluate_every < LONGEST_INTERVAL
 
 
 def test_a_run_finds_its_micro_batches_by_itself(kept: Workshop) -> None:
