@@ -30,10 +30,11 @@ from nmt.errors import UserError, suggest
 # Keys that a resumed run may change: limits, intervals, paths, search. Any other key would make it
 # another run.
 _CHANGEABLE_ON_RESUME = re.compile(
-    r"training\.(max_\w+|early_stopping|stop_behind|resume|log_every|evaluate_every|evaluation_\w+"
-    r"|keep_checkpoints|samples|probes|probe_every|attention_every|jit_compile|deterministic|devices"
-    r"|spike_factor|on_spike|batch_tokens|accumulate)|decoding(\..*)?|cache_dir|runs_dir|data\.rejected_file"
-    r"|data\.prepared|data\.sources\.\w+\.(archive|path|run)"
+    r"training\.(max_(steps|epochs|minutes|skipped)|early_stopping|stop_behind|resume|log_every"
+    r"|evaluate_every|evaluation_\w+|keep_checkpoints|samples|probes|probe_every|attention_every"
+    r"|jit_compile|deterministic|devices|spike_factor|on_spike|batch_tokens|accumulate)"
+    r"|decoding(\..*)?|cache_dir|runs_dir"
+    r"|data\.(rejected_file|prepared|sources\.\w+\.(archive|path|run))"
 )
 
 # Short keys of files that may have moved, as `conf/data` passes them on.
@@ -142,7 +143,6 @@ def combine_for_start(
     tokenizer or keeps the other's: see `TrainingConfig.new_vocabulary`.
 
     Args:
-        composed, overrides, stored, folder: see the module.
         has_paired_tokenizer: whether its tokenizer has a model for each side, as MarianMT's.
 
     Raises:

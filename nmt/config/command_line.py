@@ -114,8 +114,7 @@ def explain_hydra_error(error: BaseException) -> str:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group or 'configuration'} '{name}'{suggest(name, error.options or ())}"
     text = " ".join(str(error).split())
-    unknown_group = re.match(r"Could not override '([^']+)'", text)
-    if unknown_group:
+    if unknown_group := re.match(r"Could not override '([^']+)'", text):
         return files.unknown_key_message(unknown_group.group(1).split("@")[0])
     return text
 

@@ -206,10 +206,9 @@ def check_data(config: DataConfig) -> None:
     check_value("data.max_words", config.max_words, at_least(config.min_words))
     _check_stages(config)
     if config.context and not any(source.ordered for source in config.sources.values()):
-        name = next(iter(config.sources))
         raise UserError(
             f"data.context={config.context} needs lines in the order of their documents: set "
-            f"data.sources.{name}.ordered=true if they are"
+            f"data.sources.{next(iter(config.sources))}.ordered=true if they are"
         )
 
 
@@ -228,9 +227,8 @@ def _check_stages(config: DataConfig) -> None:
         )
         if not has_training_data:
             raise UserError(f"{key}.weights leave nothing to train on")
-        limits = (stage.steps, stage.share, stage.minutes, stage.plateau)
         is_last = number == len(config.stages) - 1
-        has_limit = any(limit is not None for limit in limits)
+        has_limit = {stage.steps, stage.share, stage.minutes, stage.plateau} != {None}
         if is_last and has_limit:
             raise UserError(f"{key} is the last stage and ends with training: leave out its end")
         if not is_last and not has_limit:

@@ -76,8 +76,7 @@ def _convert(composed: DictConfig, schema: DictConfig) -> Any:
             values["data"] = pass_on(values["data"], sources)
         # Merged with the schema again: composed sources have any form, and may lack keys.
         typed = cast(DictConfig, OmegaConf.merge(schema, values))
-        missing = sorted(OmegaConf.missing_keys(typed))
-        if missing:
+        if missing := sorted(OmegaConf.missing_keys(typed)):
             raise UserError(_missing_key_message(missing[0], typed))
         config: Any = OmegaConf.to_object(typed)
         config.data = locate_at_opus(config.data)

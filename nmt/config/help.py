@@ -53,8 +53,8 @@ def describe_keys(node: DictConfig, prefix: str = "") -> str:
         elif is_dataclass(schema):
             entries.append(describe_keys(node[key], f"{prefix}{key}."))
         else:
-            value = "???" if OmegaConf.is_missing(node, key) else node[key]
-            value = "null" if value is None else value
+            is_missing = OmegaConf.is_missing(node, key)
+            value = "???" if is_missing else "null" if node[key] is None else node[key]
             entries.append(_format(f"{prefix}{key}={value}", meanings.get(key, "")))
     return "\n".join(entries)
 

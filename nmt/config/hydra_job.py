@@ -13,17 +13,11 @@ from hydra.types import RunMode
 
 @dataclass(frozen=True)
 class HydraJob:
-    """A job of ``python -m nmt.train``.
+    """A job of ``python -m nmt.train``."""
 
-    Attributes:
-        number: of the job in its sweep, from 1.
-        overrides: of the configuration, as on the command line.
-        is_sweep: whether the job belongs to a sweep.
-    """
-
-    number: int
-    overrides: list[str]
-    is_sweep: bool
+    number: int  # of the job in its sweep, from 1
+    overrides: list[str]  # of the configuration, as on the command line
+    is_sweep: bool  # whether the job belongs to a sweep
 
     @classmethod
     def current(cls) -> HydraJob:

@@ -115,11 +115,9 @@ def _check_variants(config: TransformerConfig) -> None:
             f"model.key_value_heads={shared} must divide model.num_heads={config.num_heads}"
         )
     if shared < config.num_heads and (config.heads == "pooled" or not config.attention_output):
-        required = (
-            "model.heads=split" if config.heads == "pooled" else "model.attention_output=true"
-        )
+        required = "heads=split" if config.heads == "pooled" else "attention_output=true"
         raise UserError(
-            f"model.key_value_heads={shared} needs {required}: heads that share values "
+            f"model.key_value_heads={shared} needs model.{required}: heads that share values "
             "differ in their output projection only"
         )
 

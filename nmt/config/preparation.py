@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from nmt.config.checks import MISSING, PositiveInt, RowLengths, at_least, between, check_values
+from nmt.config.checks import (
+    MISSING,
+    PositiveInt,
+    RowLengths,
+    at_least,
+    between,
+    check_value,
+    check_values,
+)
 from nmt.config.data import DataConfig, check_data
 from nmt.config.sources import PATTERNS, RUN, TRANSLATIONS
 from nmt.config.tokenizer import TokenizerConfig, check_tokenizer
@@ -47,6 +55,8 @@ def check_preparation(config: PreparationConfig) -> None:
     check_values(config)
     check_data(config.data)
     check_tokenizer(config.tokenizer)
+    for key in ("dev", "test"):
+        check_value(f"data.{key}", getattr(config.data, key), between(0, MAX_HELD_OUT))
     _check_preparable(config.data)
 
 
@@ -59,12 +69,6 @@ def _check_preparable(data: DataConfig) -> None:
         "data.context is for corpora that fit into memory: set it to 0": data.context,
         "data.stages: leave them out, and give them to nmt.train": data.stages,
     }
-    for key in ("dev", "test"):
-        size = getattr(data, key)
-        refusals[
-            f"data.{key} must be at most {MAX_HELD_OUT:,}, got {size:g}: some thousands are enough "
-            "to score on"
-        ] = size > MAX_HELD_OUT
     for name, source in data.sources.items():
         key = f"data.sources.{name}"
         refusals |= {

@@ -16,10 +16,7 @@ FILES, PATTERNS, RUN, SAME, TRANSLATIONS = "files", "patterns", "run", "same", "
 SOURCE_KINDS = ("phrasebook", PATTERNS, "zip", FILES, TRANSLATIONS, RUN, SAME)
 SPLITS = ("shares", "train", "dev", "test")
 _ZIP_KEYS = ("archive", "url", "opus", "sha256")
-_FILE_KEYS = (
-    *("path", "columns", "encoding", "group_column", "pairs", "members", "run"),
-    *_ZIP_KEYS,
-)
+_FILE_KEYS = (*_ZIP_KEYS, *"path columns encoding group_column pairs members run".split())
 # The kinds of sources that some keys are for, and the key that each kind needs.
 _KINDS_OF_KEY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("archive", "url", "sha256", "members"), ("zip",)),

@@ -27,8 +27,7 @@ AUTO = "auto"
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 DEVICES = Valid(
-    "auto, multiworker, or a number of devices",
-    re.compile(r"auto|multiworker|[1-9]\d{0,3}").fullmatch,
+    "auto, multiworker or a number", re.compile(r"auto|multiworker|[1-9]\d{0,3}").fullmatch
 )
 BATCH_TOKENS = Valid(
     "a number of positions, or auto", lambda size: size == AUTO or (type(size) is int and size > 0)
@@ -53,10 +52,12 @@ class TrainingConfig:
     # or of virtual devices on the CPU, for rehearsals | multiworker: the processes that TF_CONFIG
     # or SLURM describes
     devices: Annotated[str, DEVICES] = MISSING
-    # Positions per side in one micro-batch; auto: as many of update_tokens as fit into memory.
+    # Positions per side in one micro-batch; auto: as many of an update as fit into memory.
     batch_tokens: Annotated[int | str, BATCH_TOKENS] = MISSING
-    # Positions per side in one update of all devices; null: batch_tokens * accumulate.
+    # Positions per side in one update of all devices; null: batch_tokens * accumulate, or with
+    # batch_tokens=auto, at most max_update_tokens, fewer for a small corpus or without a GPU.
     update_tokens: PositiveInt | None = MISSING
+    max_update_tokens: PositiveInt | None = MISSING
     row_lengths: RowLengths = MISSING  # static row lengths in tokens; each is compiled once
     accumulate: PositiveInt = MISSING  # micro-batches per update
     # Parts of a batch computed concurrently, as far as its rows can be divided. null: one for each
@@ -87,7 +88,8 @@ class TrainingConfig:
     max_epochs: PositiveFloat | None = MISSING
     max_minutes: PositiveFloat | None = MISSING  # wall clock, validation included, set-up excluded
     log_every: PositiveInt = MISSING  # updates
-    evaluate_every: PositiveInt = MISSING  # updates
+    # Updates; null: the updates of 20 epochs, 5,000 at most.
+    evaluate_every: PositiveInt | None = MISSING
     # Largest share of the time for evaluations, pictures and attention logs: their intervals become
     # multiples of *_every to stay below it. null: no limit.
     evaluation_share: Annotated[float, inside(0, 1)] | None = MISSING
@@ -124,10 +126,12 @@ class TrainingConfig:
 
     @property
     def positions_per_update(self) -> int:
-        """Positions per side in one update."""
+        """Positions per side in one update; if the corpus determines them, the most of them."""
         if self.update_tokens is not None:
             return self.update_tokens
-        assert isinstance(self.batch_tokens, int), "batch_tokens=auto needs update_tokens"
+        if isinstance(self.batch_tokens, str):
+            assert self.max_update_tokens is not None, "checked by `check_training`"
+            return self.max_update_tokens
         return self.batch_tokens * self.accumulate
 
 
@@ -149,10 +153,10 @@ def _check_batch(config: TrainingConfig) -> None:
     """Check that the sizes of micro-batches and updates agree: two of them determine the third."""
     size, tokens = config.batch_tokens, config.update_tokens
     if isinstance(size, str):
-        if tokens is None:
+        if tokens is config.max_update_tokens is None:
             raise UserError(
                 "training.batch_tokens=auto needs training.update_tokens=N, the positions per side "
-                "of an update"
+                "of an update, or training.max_update_tokens=N"
             )
         if config.accumulate != 1:
             raise UserError(

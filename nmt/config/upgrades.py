@@ -23,6 +23,7 @@ LATER_KEYS: dict[str, dict[str, Any]] = {
         "evaluation_share": None,
         "freeze": [],
         "max_skipped": 30,
+        "max_update_tokens": None,
         "new_vocabulary": False,
         "on_spike": "skip",
         "spike_factor": None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.config.sources import PATTERNS, RUN, resolve_same_sources
+from nmt.config.sources import PATTERNS, RUN, list_paths, resolve_same_sources
 from nmt.data.corpus_filter import CorpusFilter
 from nmt.data.embedded import read_patterns
 from nmt.data.mixture import (
@@ -159,11 +159,21 @@ def _mix_stages(
         for source_weights in ({}, *(stage.weights for stage in config.stages))
     ]
     if not all(mixtures):
-        raise UserError(
-            f"data={config.name}: nothing is left to train on, every pair shares a side with one "
-            "in dev or test"
-        )
+        reason = _explain_no_training_data(config)
+        raise UserError(f"data={config.name}: nothing is left to train on, {reason}")
     return mixtures
+
+
+def _explain_no_training_data(config: DataConfig) -> str:
+    """Return why no pair is left for training."""
+    files = {
+        Path(path).expanduser() for each in config.sources.values() for path in list_paths(each)
+    }
+    for name, path in config.tests.items():
+        if Path(path).expanduser() in files:
+            return f"data.tests.{name}={path} is the training data itself: give another file"
+    names = ["dev", "test", *(f"data.tests.{name}={path}" for name, path in config.tests.items())]
+    return f"every pair shares a side with one in {', '.join(names[:-1])} or {names[-1]}"
 
 
 def _read_splits(

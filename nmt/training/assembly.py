@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -12,6 +13,7 @@ from nmt.config import Config
 from nmt.data.batches import BatchPlan
 from nmt.data.corpus import Corpus
 from nmt.data.splitting import evenly
+from nmt.data.tokenizer import Tokenizer
 from nmt.inference.engines import Engines
 from nmt.inference.keras_engine import KerasEngine
 from nmt.inference.translator import Translator
@@ -22,7 +24,8 @@ from nmt.runs.folder import RunFolder
 from nmt.training.adapting import initialize_weights
 from nmt.training.callbacks import Callback
 from nmt.training.components import AS_CONFIGURED, Components
-from nmt.training.fitting import make_step_that_fits
+from nmt.training.defaults import describe_choices
+from nmt.training.fitting import fit_to_corpus, make_step_that_fits
 from nmt.training.loop import Trainer
 from nmt.training.preparation import plan_dev, plan_training
 from nmt.training.process_group import ProcessGroup
@@ -46,14 +49,15 @@ def make_trainer(
         UserError: the weights to start from do not match, or one row does not fit into memory.
     """
     tokenizer = folder.load_tokenizer()
-    stages = plan_training(config, corpus, tokenizer)
+    planned, stages = _plan_fitting(config, corpus, tokenizer)
     dev_batches = plan_dev(config, corpus, tokenizer)
     precision = config.training.precision
     model = building.build_model(config, tokenizer.vocabulary_size, precision=precision)
     initialize_weights(model, config, folder, tokenizer, console.print)
-    step, fitted = make_step_that_fits(model, config, stages, process_group, components)
+    step, fitted = make_step_that_fits(model, planned, stages, process_group, components)
     if fitted != config and process_group.is_main_process:
         folder.write_config(fitted)
+    console.print(describe_choices(fitted))
     summary = describe(fitted, stages, model)
     console.print(summary)
     if process_group.replicas > 1:
@@ -83,6 +87,18 @@ def make_trainer(
         summary=summary,
     )
     return session, trainer
+
+
+def _plan_fitting(
+    config: Config, corpus: Corpus, tokenizer: Tokenizer
+) -> tuple[Config, Sequence[BatchPlan]]:
+    """Return the configuration as it suits the corpus, and the batches of each stage."""
+    stages = plan_training(config, corpus, tokenizer)
+    fitted = fit_to_corpus(config, stages)
+    if fitted.training.positions_per_update != config.training.positions_per_update:
+        stages = plan_training(fitted, corpus, tokenizer)
+    vocabulary = replace(fitted.tokenizer, vocabulary_size=tokenizer.vocabulary_size)
+    return replace(fitted, tokenizer=vocabulary), stages
 
 
 def describe(config: Config, stages: Sequence[BatchPlan], model: Model) -> str:

@@ -15,7 +15,7 @@ from nmt.config import Config, DataConfig, RecurrentConfig
 from nmt.data.contexts import remove_contexts
 from nmt.data.splitting import Pair
 from nmt.startup.devices import cores, gpus
-from nmt.training.fitting import split_update
+from nmt.training.fitting import CPU_UPDATE, split_update
 
 SMALL_CORPUS = 20_000  # training pairs below which a model soon overfits
 RECURRENT_SHARE = 0.5  # of the learning rate of a transformer (docs/experiments.md)
@@ -32,7 +32,8 @@ MIN_PART = 128  # positions per side; smaller parts are slower than a whole batc
 def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Config:
     """Return the configuration with concrete values for ``null`` and ``auto``.
 
-    ``training.batch_tokens=auto`` stays: `make_step_that_fits` resolves it.
+    ``training.batch_tokens=auto`` and the interval of evaluations stay: `fit_to_corpus` and
+    `make_step_that_fits` resolve them.
 
     Args:
         config: checked.
@@ -50,6 +51,9 @@ def resolve_config(config: Config, pairs: int, dev: Sequence[Pair] = ()) -> Conf
         if keeps_vocabulary and model.lora_rank is None:
             rate *= START_SHARE
         training = replace(training, learning_rate=rate)
+    if training.update_tokens is None and training.max_update_tokens is not None and not gpus():
+        most = max(min(training.max_update_tokens, CPU_UPDATE), *training.row_lengths)
+        training = replace(training, max_update_tokens=most)
     if not isinstance(training.batch_tokens, str):
         micro_batches = -(-training.positions_per_update // training.batch_tokens)
         training = split_update(training, micro_batches)
@@ -74,7 +78,10 @@ def describe_choices(config: Config) -> str:
     keys = ("d_model", "encoder_layers", "decoder_layers", "dropout")
     choices = {f"model.{key}": getattr(config.model, key) for key in keys}
     choices["tokenizer.vocabulary_size"] = config.tokenizer.vocabulary_size
-    for key in ("batch_tokens", "accumulate", "learning_rate", "max_minutes", "precision"):
+    for key in (
+        *("batch_tokens", "accumulate", "learning_rate", "warmup_steps", "evaluate_every"),
+        *("max_minutes", "precision"),
+    ):
         choices[f"training.{key}"] = getattr(config.training, key)
     return "chose: " + " ".join(
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"

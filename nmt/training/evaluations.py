@@ -49,6 +49,8 @@ class Evaluations:
         self._evaluated_step = session.position.step  # the last update that was evaluated
         training, share = session.training, session.training.evaluation_share
 
+        assert training.evaluate_every is not None, "the configuration is not resolved"
+
         def make_meter(every: int, part: float) -> CostMeter:
             part_of_time = None if share is None else part * share
             return CostMeter(coordinator.advance_shared_clock, every=every, share=part_of_time)
@@ -128,4 +130,5 @@ class Evaluations:
 
 def _describe(evaluation: DevEvaluation) -> str:
     scores = [f"{score.name} {score.value:.2f}" for score in evaluation.scores]
-    return ", ".join([f"dev loss {evaluation.nll:.3f}", *scores])
+    loss = "saved, no dev split" if evaluation.nll is None else f"dev loss {evaluation.nll:.3f}"
+    return ", ".join([loss, *scores])

@@ -72,8 +72,8 @@ class Evaluator:
                 probes.append((sentence, attention))
         return probes
 
-    def _measure_loss(self) -> float:
-        """Return nats per target token; NaN without a dev split."""
+    def _measure_loss(self) -> float | None:
+        """Return nats per target token; None without a dev split."""
         session = self._session
         nll, tokens = 0.0, 0.0
         for batch in self._batches.in_order() if self._batches is not None else ():
@@ -85,7 +85,7 @@ class Evaluator:
                 f"the loss is not finite on the dev split after update {session.position.step}: "
                 f"{STABILITY_ADVICE}; earlier checkpoints are intact"
             )
-        return nll / tokens if tokens else math.nan
+        return nll / tokens if tokens else None
 
     def _translate(self) -> list[str]:
         sources = [pair.source for pair in self._pairs]

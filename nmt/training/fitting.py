@@ -1,6 +1,7 @@
-"""The number of micro-batches with which an update fits into memory.
+"""Updates that suit the corpus, and the number of micro-batches with which they fit into memory.
 
-It changes an update by rounding only: the rows, the dropout masks and the sums stay the same.
+That number changes an update by rounding only: the rows, the dropout masks and the sums stay the
+same.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.process_group import ProcessGroup
 from nmt.training.train_step import TrainStep
 
+# The fewest updates of an epoch, and the fewest positions per side of an update, where its size is
+# open: more updates learn more from a small corpus (docs/experiments.md).
+EPOCH_UPDATES, SMALLEST_UPDATE = 50, 512
+CPU_UPDATE = 768  # positions per side: on a CPU, small batches learn more per minute
+# The interval of evaluations, where it is open: epochs, and the most updates.
+EVALUATION_EPOCHS, LONGEST_INTERVAL = 20, 5000
+
 # Float32 copies of each parameter: gradient, its sum over micro-batches, two optimizer slots,
 # average, and intermediate values of these.
 COPIES = 7
@@ -33,6 +41,26 @@ COPIES = 7
 MARGINS = {"tensorflow": 1.25, "jax": 3.5}
 PROGRAMS = 500_000_000  # bytes of compiled programs and their temporary buffers
 FREE_SHARE = 0.1  # share of the available memory that stays free
+
+
+def fit_to_corpus(config: Config, stages: Sequence[BatchPlan]) -> Config:
+    """Return the configuration with an update and an interval of evaluations for the corpus.
+
+    Args:
+        config: resolved; only its open keys are chosen.
+        stages: batches of ``config.training.positions_per_update``; the smallest stage counts.
+    """
+    training, tokens = config.training, config.training.positions_per_update
+    epoch_tokens = min(plan.tokens_per_epoch for plan in stages) // 2  # per side
+    if training.batch_tokens == AUTO and training.update_tokens is None:
+        least = max(SMALLEST_UPDATE, *training.row_lengths)
+        tokens = min(tokens, max(epoch_tokens // EPOCH_UPDATES, least))
+        training = replace(training, update_tokens=tokens)
+    if training.evaluate_every is None:
+        updates = -(-epoch_tokens // tokens)
+        interval = min(EVALUATION_EPOCHS * updates, LONGEST_INTERVAL)
+        training = replace(training, evaluate_every=interval)
+    return replace(config, training=training)
 
 
 def make_step_that_fits(
@@ -45,7 +73,8 @@ def make_step_that_fits(
     """Return the compiled update, and the configuration with micro-batches that fit into memory.
 
     Only ``training.batch_tokens=auto`` is resolved here: by an estimate for a CPU, and by trial
-    updates, which are undone, on a GPU.
+    updates, which are undone, on a GPU. Where several processes have GPUs, an update stays whole:
+    a trial that fails in one process would leave the others waiting for it.
 
     Args:
         model: the model to train.
@@ -66,8 +95,9 @@ def make_step_that_fits(
     training = config.training
     if training.batch_tokens != AUTO:
         return make(training), config
-    if not gpus():
-        training = split_update(training, choose_by_estimate(config, model.vocabulary_size))
+    if not gpus() or process_group.processes > 1:
+        needed = 1 if gpus() else choose_by_estimate(config, model.vocabulary_size)
+        training = split_update(training, max(process_group.all_gather(needed)))
         return make(training), replace(config, training=training)
     step = make(split_update(training, 1))
     before = step.state()

@@ -160,7 +160,7 @@ def train(
         from nmt.runs.building import set_seed
         from nmt.startup.devices import report_devices
         from nmt.training.assembly import make_trainer
-        from nmt.training.defaults import describe_choices, resolve_config
+        from nmt.training.defaults import resolve_config
         from nmt.training.preparation import prepare_corpus
         from nmt.training.process_group import make_process_group
 
@@ -175,7 +175,6 @@ def train(
         console.print(rejection_table(corpus))
         with quiet_start():  # looks for devices
             resolved = resolve_config(config, corpus.epoch_pairs, corpus.dev)
-        console.print(describe_choices(resolved))
         folder = _open_folder(resolved, corpus, components, process_group, resources, console)
         with process_group.scope():
             session, trainer = make_trainer(

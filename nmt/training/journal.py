@@ -29,7 +29,7 @@ DRAWN_PROBES = 2
 class DevEvaluation:
     """The results of one evaluation."""
 
-    nll: float  # nats per target token
+    nll: float | None  # nats per target token; None without a dev split
     scores: Sequence[Score]  # on greedy translations; empty without dev sentences
     samples: Sequence[tuple[Pair, str]]
     probes: Sequence[tuple[str, Attention]]
@@ -37,7 +37,9 @@ class DevEvaluation:
 
     def values(self) -> dict[str, float]:
         """Return the numbers by their TensorBoard tags."""
-        values = {"dev/loss": self.nll, "dev/perplexity": perplexity(self.nll)}
+        values = {}
+        if self.nll is not None:
+            values = {"dev/loss": self.nll, "dev/perplexity": perplexity(self.nll)}
         values |= {f"dev/{score.name}": score.value for score in self.scores}
         return values | summarize_probes([attention for _, attention in self.probes])
 

@@ -91,6 +91,7 @@ class TrainingSchedule:
 
     def is_evaluation_due(self, position: Position) -> bool:
         """Whether the run is evaluated after the last update."""
+        assert self.training.evaluate_every is not None, "the configuration is not resolved"
         return position.evaluation_cadence.is_due(position.step, self.training.evaluate_every)
 
     def is_attention_due(self, position: Position) -> bool:

@@ -15,7 +15,7 @@ from sample_corpora import complaint, configure, singles, table
 
 from nmt.config import SourceConfig
 from nmt.data.cleaning import clean_text
-from nmt.data.corpus import Corpus, load_corpus
+from nmt.data.corpus import Corpus, EvaluationSet, load_corpus
 from nmt.data.splitting import Pair, normalized
 
 Pairs = list[tuple[str, str]]
@@ -201,6 +201,19 @@ def test_sources_to_train_on_give_no_dev_and_no_test(tmp_path: Path) -> None:
     assert len(crawl_pairs) == 60
     assert len(talk_pairs) == 30
     assert not {f"{pair.source}!" for pair in held_out} & {pair.source for pair in crawl_pairs}
+
+
+def test_a_test_set_that_is_the_training_file_is_named(tmp_path: Path) -> None:
+    sources = {"talk": source(tmp_path, "talk", numbered("talk", 9))}
+    path = str(sources["talk"].path)
+    config = configure(sources, dev=0, test=0, tests={"mine": path})
+    pairs = load_corpus(configure(sources, dev=0, test=0), cache_dir=tmp_path).train
+    held_out = {"mine": EvaluationSet(pairs, pairs)}
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path, tests=held_out))
+    assert message == (
+        f"data=files: nothing is left to train on, data.tests.mine={path} is the training data "
+        "itself: give another file"
+    )
 
 
 def test_nothing_is_left_to_train_on(tmp_path: Path) -> None:

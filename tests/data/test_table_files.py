@@ -15,7 +15,8 @@ from backports import zstd
 from pyarrow import parquet
 from sample_corpora import configure
 
-from nmt.data.columns import ColumnChoice
+from nmt.config import SourceConfig
+from nmt.data.columns import ColumnChoice, Columns
 from nmt.data.corpus import load_corpus
 from nmt.data.reading import Line, parse_row, read_rows
 from nmt.data.splitting import Pair
@@ -142,6 +143,26 @@ def test_documents_are_columns_by_name(tmp_path: Path, name: str) -> None:
         True,
     ]
     assert sources[1].endswith("Ella ríe.")
+
+
+@pytest.mark.parametrize(
+    ("languages", "row"),
+    [
+        (("es", "fr"), "Español\tFrancés"),
+        (("es", "fr"), "ESPAÑOL\tfrançais"),
+        (("es", "de"), "espanol\taleman"),
+        (("es", "ru"), "Español\tRuso"),
+        (("el", "ja"), "ΕΛΛΗΝΙΚΆ\t日本語"),
+    ],
+)
+def test_a_header_names_languages_in_any_case_and_without_accents(
+    languages: tuple[str, str], row: str
+) -> None:
+    choice = ColumnChoice(SourceConfig(kind="files", path="a"), languages, "data.columns")
+    swapped = choice._replace(languages=languages[::-1])
+    names = row.split("\t")
+    assert choice.find(names, "a", are_names=False) == (Columns(0, 1), True)
+    assert swapped.find(names, "a", are_names=False) == (Columns(1, 0), True)
 
 
 @pytest.mark.parametrize("row", ["español\tSpanish", "inglés\tEnglish", "source\ttext", "es\tis"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,11 +25,16 @@ from nmt.errors import UserError
 from nmt.runs.building import build_model
 from nmt.startup.devices import Gpu
 from nmt.training import fitting
-from nmt.training.defaults import resolve_config
+from nmt.training.defaults import describe_choices, resolve_config
 from nmt.training.fitting import (
+    CPU_UPDATE,
+    EPOCH_UPDATES,
+    LONGEST_INTERVAL,
+    SMALLEST_UPDATE,
     choose_by_estimate,
     choose_by_trying,
     estimate_memory,
+    fit_to_corpus,
     is_out_of_memory,
     make_step_that_fits,
     max_micro_batches,
@@ -149,6 +155,86 @@ def test_a_gpu_is_tried_and_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) 
     for name, value in before.items():
         np.testing.assert_array_equal(state[f"model/{name}"], value)
     assert not any(array.any() for name, array in state.items() if "optimizer/0002" in name)
+
+
+@pytest.mark.parametrize(("gpu", "micro_batches"), [(False, 7), (True, 1)])
+def test_processes_agree_on_micro_batches_without_trying(
+    monkeypatch: pytest.MonkeyPatch, gpu: bool, micro_batches: int
+) -> None:
+    """The process with the least memory decides; a trial could fail in one process alone."""
+    steps: list[TrainingConfig] = []
+    monkeypatch.setattr(fitting, "gpus", lambda: [Gpu("T4", (7, 5))] * gpu)
+    monkeypatch.setattr(fitting, "choose_by_estimate", lambda config, size: 3)
+    monkeypatch.setattr(
+        fitting,
+        "backend",
+        SimpleNamespace(make_step=lambda model, config, **more: steps.append(config)),
+    )
+    monkeypatch.setattr(ProcessGroup, "all_gather", lambda group, own: [own, own if gpu else 7])
+    config = resolve_config(configured(*AUTO), pairs=40)
+    model: Any = SimpleNamespace(vocabulary_size=VOCABULARY)
+    _, fitted = make_step_that_fits(model, config, [], ProcessGroup(processes=2))
+    assert steps == [fitted.training]
+    assert fitted.training == split_update(config.training, micro_batches)
+
+
+def plan_of(tokens: int) -> Any:
+    """Return what the choice needs of the batches of a corpus with so many tokens per side."""
+    return SimpleNamespace(tokens_per_epoch=2 * tokens)
+
+
+def fitted_to(tokens: int, *overrides: str) -> TrainingConfig:
+    config = configured("size=l", *overrides)
+    return fit_to_corpus(config, [plan_of(tokens)]).training
+
+
+@settings(deadline=None)  # the first one composes a configuration
+@given(st.integers(1, 10**8))
+def test_the_corpus_determines_an_open_update(tokens: int) -> None:
+    update = fitted_to(tokens).positions_per_update
+    assert SMALLEST_UPDATE <= update <= 8192
+    if update < 8192:
+        assert tokens < (EPOCH_UPDATES + 1) * 8192
+    if update > SMALLEST_UPDATE:
+        assert tokens // update >= EPOCH_UPDATES
+
+
+def test_a_stage_of_few_pairs_determines_the_update() -> None:
+    config = configured("size=l")
+    large, small = plan_of(10**8), plan_of(10**5)
+    both = fit_to_corpus(config, [large, small])
+    assert both == fit_to_corpus(config, [small]) != fit_to_corpus(config, [large])
+
+
+@pytest.mark.parametrize(
+    ("override", "positions"),
+    [
+        ("training.batch_tokens=4096", 4096),
+        ("training.update_tokens=4096", 4096),
+        ("training.row_lengths=[64,1024]", 1024),
+    ],
+)
+def test_a_given_update_stays_and_holds_the_longest_row(override: str, positions: int) -> None:
+    model = "model.max_length=1024"
+    assert fitted_to(1000, override, model).positions_per_update == positions
+
+
+def test_an_open_interval_of_evaluations_is_some_epochs() -> None:
+    intervals = [fitted_to(tokens).evaluate_every or 0 for tokens in (10**3, 10**4, 10**5, 10**8)]
+    assert intervals == sorted(intervals)
+    assert len(set(intervals)) == 4
+    assert intervals[-1] == LONGEST_INTERVAL
+    assert fitted_to(10**3, "training.evaluate_every=77").evaluate_every == 77
+
+
+def test_updates_are_small_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for gpus, positions in (([], CPU_UPDATE), ([Gpu("T4", (7, 5))], 8192)):
+        monkeypatch.setattr("nmt.training.defaults.gpus", lambda gpus=gpus: gpus)
+        resolved = resolve_config(configured("size=l"), pairs=40)
+        assert resolved.training.positions_per_update == positions
+    monkeypatch.setattr("nmt.training.defaults.gpus", list)
+    given = configured("size=l", "training.update_tokens=4096")
+    assert resolve_config(given, pairs=40).training.positions_per_update == 4096
 
 
 def test_without_a_number_to_find_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +380,23 @@ def test_what_is_lost_before_anything_is_saved_is_said(
     without_memory(2, intact=False)
     with pytest.raises(UserError, match=r"out of memory after update 1; .*accumulate=4"):
         kept.train("name=lost", *LIMITS)
+
+
+def test_what_a_size_chooses_is_printed_and_recorded(kept: Workshop) -> None:
+    output = io.StringIO()
+    open_keys = ("training.batch_tokens=auto", "training.accumulate=1", "training.max_steps=1")
+    run = kept.train(
+        *("size=l", "tokenizer.vocabulary_size=8000", "training.evaluate_every=null", *open_keys),
+        "data.test=0",
+        console=Console(file=output, width=1000),
+    )
+    [line] = [each for each in output.getvalue().splitlines() if each.startswith("chose: ")]
+    config = run.folder.config
+    assert line == describe_choices(config)
+    assert config.tokenizer.vocabulary_size == run.folder.load_tokenizer().vocabulary_size < 8000
+    assert config.training.positions_per_update == SMALLEST_UPDATE
+    assert config.training.evaluate_every is not None
+    assert config.training.evaluate_every < LONGEST_INTERVAL
 
 
 def test_a_run_finds_its_micro_batches_by_itself(kept: Workshop) -> None:

@@ -461,6 +461,7 @@ def test_a_session_that_ends_and_a_scheduler_stop_a_run(
 def test_without_dev_and_test_a_run_trains_all_the_same(kept: Workshop) -> None:
     run = kept.train("data.dev=0", "data.test=0")
     assert run.best_score is None
+    assert not any(tag.startswith("dev/") for line in run.metrics for tag in line)
     assert run.evaluation is None
     assert run.folder.load_model().count_params() > 0
 
