@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from nmt.data.columns import ColumnChoice, Columns
+from nmt.data.columns import ColumnChoice, Columns, flatten
 from nmt.errors import UserError
 
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
@@ -130,7 +130,7 @@ def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> It
         for record in batch.to_pylist()
     )
     for number, record in enumerate(records, 1):
-        flat = dict.fromkeys(chosen) | _flatten(record)
+        flat = dict.fromkeys(chosen) | flatten(record)
         yield number, _select_named(flat, names, columns) or (b"",)
 
 
@@ -138,20 +138,9 @@ def _parse_object(line: bytes) -> dict[str, Any]:
     """Return the values of a JSON object by their dotted keys; empty if it is none."""
     try:
         record = json.loads(line)
-        return _flatten(record) if isinstance(record, dict) else {}
+        return flatten(record) if isinstance(record, dict) else {}
     except (ValueError, RecursionError):
         return {}
-
-
-def _flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return values by dotted keys; lists are left out."""
-    flat: dict[str, Any] = {}
-    for key, value in record.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        elif not isinstance(value, list):
-            flat[prefix + key] = value
-    return flat
 
 
 def _select_named(
