@@ -60,8 +60,12 @@ class Components:
         """The schedule, or else that of the optimizer; None: as configured."""
         if self.schedule is not None or self.optimizer is None:
             return self.schedule
+        import keras
+
         rate = self.optimizer._learning_rate
-        return rate if callable(rate) else lambda step: float(rate)
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            return rate
+        return lambda step: float(rate() if callable(rate) else rate)
 
     def check_resumed(self, folder: RunFolder) -> None:
         """Check that a resumed run has the components that it was started with.

@@ -72,7 +72,8 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     """Check that an optimizer can replace the configured one.
 
     Raises:
-        UserError: it is none of Keras, or has an option that a key of ``training`` replaces.
+        UserError: it is none of Keras, cannot be copied, or has an option that a key of
+            ``training`` replaces.
     """
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise UserError(
@@ -83,7 +84,13 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
         raise UserError(
             "optimizer: pass its inner_optimizer, with training.precision=mixed_float16"
         )
-    settings = optimizer.get_config()
+    try:
+        settings = _copy(optimizer).get_config()
+    except (TypeError, NotImplementedError) as error:
+        raise UserError(
+            f"optimizer: {type(optimizer).__name__} cannot be copied by its get_config ({error}): "
+            "return all arguments there, or pass the learning rates as schedule"
+        ) from error
     for option, key in _REPLACED.items():
         if settings.get(option):
             raise UserError(f"optimizer: leave out {option}={settings[option]}, and set {key}")
