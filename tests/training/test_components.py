@@ -167,7 +167,6 @@ def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
     def schedule(step: int) -> float:
         return 1.0
 
-
     def find_rate() -> float:
         return 0.75
 
