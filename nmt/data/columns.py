@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -125,6 +126,12 @@ def flatten(record: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
         elif not isinstance(value, list):
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas' NA, which cannot be compared."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ == "NAType"
 
 
 def list_names(names: Sequence[str]) -> str:

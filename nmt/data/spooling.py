@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from nmt.data.columns import find_sides, flatten, list_names
+from nmt.data.columns import find_sides, flatten, is_missing, list_names
 from nmt.errors import UserError
 from nmt.files import digest_file, partial_path, replace_atomically
 
@@ -65,7 +64,7 @@ def _read_pairs(pairs: Any, languages: tuple[str, str], name: str) -> Iterator[t
             texts = [record[key] for key in keys if key in record]
         match texts:
             case (source, target):
-                texts = tuple("" if _is_missing(text) else text for text in (source, target))
+                texts = tuple("" if is_missing(text) else text for text in (source, target))
         match texts:
             case (str(), str()):
                 yield texts
@@ -104,9 +103,3 @@ def _choose_sides(
             f"{languages[0]} and {languages[1]}"
         )
     return sides
-
-
-def _is_missing(text: Any) -> bool:
-    """Whether a value is None, NaN or pandas' NA, which is equal to nothing and has no truth."""
-    is_nan = isinstance(text, float) and math.isnan(text)
-    return text is None or is_nan or type(text).__name__ == "NAType"

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from nmt.data.columns import ColumnChoice, Columns, flatten
+from nmt.data.columns import ColumnChoice, Columns, flatten, is_missing
 from nmt.errors import UserError
 
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
 
 _DELIMITERS = "\t|;,"  # those that are rarer in sentences first
 _SAMPLE = 100  # lines that tell the delimiter
+_END = "\0 end of file \0"  # a line behind the last one, which an open quote would swallow
 _BATCH = 4096  # rows of Parquet that are held in memory
 
 Cells: TypeAlias = tuple[int, tuple[bytes, ...]]
@@ -43,22 +44,25 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
         for line in lines
     )
     head = list(islice(texts, _SAMPLE))
-    records = csv.reader(chain(head, texts), delimiter=_find_delimiter(head))
+    records = csv.reader(chain(head, texts, [_END]), delimiter=_find_delimiter(head))
     columns: Columns | None = None
     number = 1
     try:
         for cells in records:
+            if cells == [_END]:
+                return
             is_header = False
             if columns is None:
                 columns, is_header = choice.find(cells, name, are_names=False)
             if not is_header:
                 yield number, _select(cells, columns)
-            number = records.line_num + 1
+            begin, number = number, records.line_num + 1
     except csv.Error as error:
         raise UserError(
             f"{name}: the cell that begins in line {number:,} is too long ({error}): close its "
             "quotes"
         ) from error
+    raise UserError(f"{name}: a quote of the row that begins in line {begin:,} is never closed")
 
 
 def _find_delimiter(lines: list[str]) -> str:
@@ -151,7 +155,7 @@ def _select_named(
         values = ["" if column is None else record[names[column]] for column in columns]
     except KeyError:
         return None
-    return tuple(_encode("" if value is None else str(value)) for value in values)
+    return tuple(_encode("" if is_missing(value) else str(value)) for value in values)
 
 
 def _select(cells: list[str], columns: Columns) -> tuple[bytes, ...]:
