@@ -132,9 +132,9 @@ def fit(
         raise UserError(f"overrides={overrides!r} is a string: pass a list of strings")
     callbacks = list_callbacks(callbacks)
     components = Components(optimizer, schedule, loss)
-    splits = {"pairs": pairs, "dev": dev, "test": test}
-    given = {name: split for name, split in splits.items() if split is not None}
-    config = compose_with_pairs([*overrides], given)
+    arguments = {"pairs": pairs, "dev": dev, "test": test}
+    splits = {name: split for name, split in arguments.items() if split is not None}
+    config = compose_with_pairs([*overrides], splits)
     set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     return train(config, console or make_console(), components=components, callbacks=callbacks)
 

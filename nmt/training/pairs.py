@@ -56,7 +56,7 @@ def _choose_files(overrides: Sequence[str], splits: Mapping[str, Any]) -> list[s
     replaced = {"data", "data.columns", "data.encoding", *(_KEYS[name] for name in splits)}
     for override in overrides:
         key = override.partition("=")[0].lstrip("+")
-        of_source = _SOURCE_KEY.fullmatch(key)
-        if key in replaced or (of_source and of_source[1] in splits):
+        match = _SOURCE_KEY.fullmatch(key)
+        if key in replaced or (match and match[1] in splits):
             raise UserError(f"the corpus is passed as {', '.join(splits)}: leave out {override}")
     return ["data=files", "data.columns=[0,1]", *(f"{_KEYS[name]}=pairs.tsv" for name in splits)]
