@@ -94,6 +94,14 @@ def test_rates_of_a_schedule_are_reported(kept: Workshop) -> None:
     assert rates == pytest.approx([0.001, 0.002, 0.003, 0.004])
 
 
+def test_weights_that_a_loss_leaves_out_stay(kept: Workshop) -> None:
+    def no_loss(labels: Any, logits: Any) -> Any:
+        return ops.zeros(ops.shape(labels))
+
+    runs = [kept.train(*FEW, f"training.max_steps={steps}", loss=no_loss) for steps in (1, 2)]
+    assert_same_weights(*runs, tolerance=0)
+
+
 @pytest.mark.parametrize("returned", [None, -0.001, float("nan"), "fast"])
 def test_what_is_no_rate_is_refused(returned: Any) -> None:
     schedule = TrainingSchedule(TrainingConfig(), [], [1], lambda step: returned)
