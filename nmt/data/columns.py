@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nmt.config.sources import SourceConfig
@@ -53,7 +54,7 @@ class ColumnChoice(NamedTuple):
         source = self.source
         names = [name.strip() for name in names]
         sides: Sequence[int | str] | None = source.columns
-        guess = _find_languages(names, self.languages)
+        guess = find_sides(names, self.languages)
         if sides is None and guess is None and are_names:
             raise UserError(
                 f"{table} has the columns {list_names(names)}: name those of source and target, as "
@@ -65,7 +66,7 @@ class ColumnChoice(NamedTuple):
         is_header = are_names or any(isinstance(column, str) for column in chosen)
         if not is_header:
             cells = [names[column] for column in chosen[:2] if column < len(names)]
-            is_header = _find_languages(cells, self.languages) is not None
+            is_header = find_sides(cells, self.languages) is not None
         if is_header:
             chosen = [self._locate(column, names, table) for column in chosen]
         return Columns(*chosen), is_header
@@ -85,10 +86,13 @@ class ColumnChoice(NamedTuple):
         )
 
 
-def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
+def find_sides(names: Sequence[str], languages: tuple[str, str]) -> tuple[int, int] | None:
     """Return the two columns that are named by the languages, or source and target; else None.
 
+    Of several columns of a language, the one that is called as the language's tag counts, or else
+    the first. Of a dotted name, such as ``translation.es``, the part behind the last dot counts.
     Languages may be unknown: then the first two columns that are named by any two languages.
+
     No pair of sentences is taken for names: the word for a language never translates the word for
     the other one.
     """
@@ -108,14 +112,32 @@ def _find_languages(names: Sequence[str], languages: tuple[str, str]) -> tuple[i
 
 
 def _find_columns(names: Sequence[str], language: str) -> list[int]:
-    """Return the columns that are named by a language."""
+    """Return the columns that are named by a language, those that are called as its tag first."""
     language_names = NAMES.get(primary_subtag(language), "").split("|")
     words = {normalized(name) for name in language_names} - {""}
-    return [
+    columns = [
         index
         for index, name in enumerate(names)
         if normalized(name) in words or are_variants(name, language)
     ]
+    return sorted(columns, key=lambda index: names[index] != language)
+
+
+def flatten(record: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of a record by dotted keys; lists are left out."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or pandas' NA, which cannot be compared."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ == "NAType"
 
 
 def list_names(names: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from nmt.data.languages import (
     find_code,
     load_identifier,
 )
+from nmt.data.opening import find_format
 from nmt.data.reading import Row, parse_row
 from nmt.data.splitting import DEV, TEST, evenly
 from nmt.errors import UserError
@@ -52,21 +53,21 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         return
     lines = (parse_row(row) for row in evenly(rows, SAMPLED))
     sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
-    found = find_languages(sides)
+    actual = find_languages(sides)
     tags = (config.source_language, config.target_language)
     expected = tuple(map(find_code, tags))
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
     skip = "(data.check_languages=false skips this check)"
-    if found == expected[::-1] and not are_similar(*expected):
+    if actual == expected[::-1] and not are_similar(*expected):
         source_side, target_side = map(describe_language, expected[::-1])
         raise UserError(
             f"{which}: the source side is {source_side} and the target side {target_side}: "
-            f"{_advise_on_order(source, name, found)} {skip}"
+            f"{_advise_on_order(source, name, actual)} {skip}"
         )
     wrong = [
         (f"data.{side}_language", tag, language)
         for side, tag, code, language in zip(
-            ("source", "target"), tags, expected, found, strict=True
+            ("source", "target"), tags, expected, actual, strict=True
         )
         if language and code in load_identifier().labels and not are_similar(code, language)
     ]
@@ -76,7 +77,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
             for key, tag, language in wrong
         )
         remedy = " ".join(f"{key}={language}" for key, _, language in wrong)
-        if found[0] == found[1] or found[0] == expected[1] or found[1] == expected[0]:
+        if actual[0] == actual[1] or actual[0] == expected[1] or actual[1] == expected[0]:
             remedy = "the files or columns of the two languages"
         raise UserError(f"{which}: {faults}: set {remedy} {skip}")
 
@@ -127,7 +128,7 @@ def _advise_on_order(
         key, value = f"data.sources.{name}.members", source.members[::-1]
     elif len(paths) == 2:
         key, value = source_key(name, "path"), paths[::-1]
-    elif paths and is_bilingual(Path(paths[0]).suffix.lower()):
+    elif paths and is_bilingual(find_format(Path(paths[0]))):
         return f"set {order}"
     elif name in (DEV, TEST):
         return "exchange its columns"

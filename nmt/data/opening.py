@@ -112,7 +112,7 @@ def split_text(
         if beginning.startswith(signature):
             raise UserError(f"{name} {problem}")
     if encoding is not None and not is_text_encoding(encoding):
-        raise UserError(f"{option}{encoding} is no encoding of text: try utf-8, latin-1 or cp1252")
+        raise UserError(f"{option}{encoding} is not a text encoding: try utf-8, latin-1 or cp1252")
     encoding = encoding or find_mark(beginning)
     if encoding not in (None, "utf-8-sig"):
         yield from split_at_any_end(open_text(file, name, encoding, option))

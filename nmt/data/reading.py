@@ -112,8 +112,8 @@ def read_rows(
         with opened as archive:
             if sha256 not in (None, archive.sha256):
                 raise UserError(
-                    f"{key}={archive.path} has the SHA-256 {archive.sha256}, and {sha256} is "
-                    "expected: get the archive again, or correct what is expected"
+                    f"{key}={archive.path} has the SHA-256 {archive.sha256}, not {sha256}: get the "
+                    f"archive again, or correct {source_key(name, 'sha256')}"
                 )
             hashes[name] = archive.sha256
             yield from _archive_rows(archive, key, choice, on_open)

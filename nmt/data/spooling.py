@@ -4,68 +4,102 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from nmt.data.columns import find_sides, flatten, is_missing, list_names
 from nmt.errors import UserError
 from nmt.files import digest_file, partial_path, replace_atomically
 
 _SEPARATORS = re.compile(r"[\t\r\n]")  # of columns and lines
 
 
-def spool_pairs(pairs: Iterable[Any], languages: tuple[str, str], folder: Path) -> Path:
+def spool_pairs(
+    pairs: Iterable[Any], languages: tuple[str, str], folder: Path, name: str = "pairs"
+) -> Path:
     """Write pairs to a table, source TAB target, that is named by its SHA-256; return its path.
 
-    Tabs and line ends inside a text become spaces. Memory does not grow with the number of pairs.
+    Tabs and line ends inside a text become spaces; a missing text (None, NaN) becomes an empty one.
+    Memory does not grow with the number of pairs.
 
     Args:
-        pairs: an iterable of (source, target); or of mappings with the languages as keys, or with
-            such a mapping as ``translation``, as a Hugging Face dataset has them; or a pandas
-            frame, whose columns are those named by the languages, or else the first two.
+        pairs: an iterable of (source, target); or of mappings, such as the rows of a Hugging Face
+            dataset; or a pandas frame. Keys and columns are recognised by `find_sides`, as those of
+            files are. A frame of two columns may have any names.
         languages: BCP 47 tags of source and target.
         folder: where the table is written.
+        name: of the argument that was passed, for messages.
 
     Raises:
-        UserError: an item is not a pair of strings, or there are no items.
+        UserError: ``pairs`` is not iterable or empty, or an item is not a pair of strings.
     """
     folder.mkdir(parents=True, exist_ok=True)
     partial = partial_path(folder / "pairs.tsv")
-    number = 0
     with replace_atomically(partial) as file:
-        for number, item in enumerate(_list_items(pairs, languages), start=1):
-            texts = [_SEPARATORS.sub(" ", text) for text in _find_texts(item, languages, number)]
+        for pair in _read_pairs(pairs, languages, name):
+            line = "\t".join(_SEPARATORS.sub(" ", text) for text in pair) + "\n"
             # A lone surrogate is not UTF-8: the reader rejects the pair and counts it.
-            file.write(("\t".join(texts) + "\n").encode("utf-8", "surrogatepass"))
-        if not number:
-            raise UserError("the pairs are empty: give (source, target) strings")
+            file.write(line.encode("utf-8", "surrogatepass"))
+        if not file.tell():
+            raise UserError(f"{name} is empty: pass (source, target) strings")
     return partial.replace(folder / f"{digest_file(partial)}.tsv")
 
 
-def _list_items(pairs: Any, languages: tuple[str, str]) -> Iterable[Any]:
-    """Return the items of an iterable, or the rows of a frame's two columns."""
-    if not hasattr(pairs, "itertuples"):
-        return pairs
-    columns = list(pairs.columns)
-    is_named = all(language in columns for language in languages)
-    chosen = list(languages) if is_named else columns[:2]
-    return pairs[chosen].itertuples(index=False, name=None)
-
-
-def _find_texts(item: Any, languages: tuple[str, str], number: int) -> tuple[str, str]:
-    """Return source and target of an item.
+def _read_pairs(pairs: Any, languages: tuple[str, str], name: str) -> Iterator[tuple[str, str]]:
+    """Yield source and target of every item.
 
     Raises:
-        UserError: it is not a pair of strings.
+        UserError: see `spool_pairs`.
     """
-    texts = item
-    if isinstance(item, Mapping):
-        translation = item.get("translation", item)
-        texts = [translation.get(language) for language in languages]
-    match texts:
-        case (str() as source, str() as target):
-            return source, target
+    keys: list[str] = []  # of mappings, from the first one
+    for number, item in enumerate(_list_items(pairs, languages, name), start=1):
+        texts = item
+        if isinstance(item, Mapping):
+            record = flatten(item)
+            if not keys:
+                names = list(record)
+                keys = [names[index] for index in _choose_sides(names, languages, name)]
+            texts = [record[key] for key in keys if key in record]
+        match texts:
+            case (source, target):
+                texts = tuple("" if is_missing(text) else text for text in (source, target))
+        match texts:
+            case (str(), str()):
+                yield texts
+            case _:
+                shown = " ".join(reprlib.repr(item).split())
+                raise UserError(
+                    f"item {number:,} of {name} is {shown}: pass (source, target) strings"
+                )
+
+
+def _list_items(pairs: Any, languages: tuple[str, str], name: str) -> Iterable[Any]:
+    """Return the items of an iterable, or the rows of a frame's two columns."""
+    if hasattr(pairs, "itertuples"):
+        names = [str(column) for column in pairs.columns]
+        sides = (0, 1) if len(names) == 2 else None
+        columns = _choose_sides(names, languages, name, default=sides)
+        return map(itemgetter(*columns), pairs.itertuples(index=False, name=None))
+    if isinstance(pairs, Iterable) and not isinstance(pairs, (str, bytes, Mapping)):
+        return pairs
     raise UserError(
-        f"item {number} of the pairs is {reprlib.repr(item)}: give (source, target) strings, or "
-        f"mappings with the keys {languages[0]} and {languages[1]}"
+        f"{name} is of type {type(pairs).__name__}: pass an iterable of (source, target) strings; "
+        "a file is data.train=FILE"
     )
+
+
+def _choose_sides(
+    names: Sequence[str],
+    languages: tuple[str, str],
+    name: str,
+    default: tuple[int, int] | None = None,
+) -> tuple[int, int]:
+    sides = find_sides(names, languages) or default
+    if sides is None:
+        raise UserError(
+            f"{name} has the columns {list_names(names)}: call those of source and target "
+            f"{languages[0]} and {languages[1]}"
+        )
+    return sides

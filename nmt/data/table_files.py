@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
-from nmt.data.columns import ColumnChoice, Columns
+from nmt.data.columns import ColumnChoice, Columns, flatten, is_missing
 from nmt.errors import UserError
 
 JSON_LINES, CSV, PARQUET = (".jsonl", ".ndjson", ".json"), ".csv", ".parquet"
 
 _DELIMITERS = "\t|;,"  # those that are rarer in sentences first
 _SAMPLE = 100  # lines that tell the delimiter
+_END = "\0 end of file \0"  # a line behind the last one, which an open quote would swallow
 _BATCH = 4096  # rows of Parquet that are held in memory
 
 Cells: TypeAlias = tuple[int, tuple[bytes, ...]]
@@ -43,22 +44,25 @@ def read_csv(lines: Iterator[bytes], name: str, choice: ColumnChoice) -> Iterato
         for line in lines
     )
     head = list(islice(texts, _SAMPLE))
-    records = csv.reader(chain(head, texts), delimiter=_find_delimiter(head))
+    records = csv.reader(chain(head, texts, [_END]), delimiter=_find_delimiter(head))
     columns: Columns | None = None
     number = 1
     try:
         for cells in records:
+            if cells == [_END]:
+                return
             is_header = False
             if columns is None:
                 columns, is_header = choice.find(cells, name, are_names=False)
             if not is_header:
                 yield number, _select(cells, columns)
-            number = records.line_num + 1
+            begin, number = number, records.line_num + 1
     except csv.Error as error:
         raise UserError(
             f"{name}: the cell that begins in line {number:,} is too long ({error}): close its "
             "quotes"
         ) from error
+    raise UserError(f"{name}: a quote of the row that begins in line {begin:,} is never closed")
 
 
 def _find_delimiter(lines: list[str]) -> str:
@@ -130,7 +134,7 @@ def read_parquet(file: io.BufferedReader, name: str, choice: ColumnChoice) -> It
         for record in batch.to_pylist()
     )
     for number, record in enumerate(records, 1):
-        flat = dict.fromkeys(chosen) | _flatten(record)
+        flat = dict.fromkeys(chosen) | flatten(record)
         yield number, _select_named(flat, names, columns) or (b"",)
 
 
@@ -138,20 +142,9 @@ def _parse_object(line: bytes) -> dict[str, Any]:
     """Return the values of a JSON object by their dotted keys; empty if it is none."""
     try:
         record = json.loads(line)
-        return _flatten(record) if isinstance(record, dict) else {}
+        return flatten(record) if isinstance(record, dict) else {}
     except (ValueError, RecursionError):
         return {}
-
-
-def _flatten(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return values by dotted keys; lists are left out."""
-    flat: dict[str, Any] = {}
-    for key, value in record.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        elif not isinstance(value, list):
-            flat[prefix + key] = value
-    return flat
 
 
 def _select_named(
@@ -162,7 +155,7 @@ def _select_named(
         values = ["" if column is None else record[names[column]] for column in columns]
     except KeyError:
         return None
-    return tuple(_encode("" if value is None else str(value)) for value in values)
+    return tuple(_encode("" if is_missing(value) else str(value)) for value in values)
 
 
 def _select(cells: list[str], columns: Columns) -> tuple[bytes, ...]:

@@ -11,7 +11,7 @@ from nmt.model.attention import KeyValues
 from nmt.model.attention_roles import CausalSelfAttention, CrossAttention, SelfAttention
 from nmt.model.dropout import dropout, fold, resolve_key
 from nmt.model.layers import Dense, SizedLayer
-from nmt.model.sizes import BLOCK_DEFAULTS, BlockSizes
+from nmt.model.sizes import BIASED, BLOCK_DEFAULTS, BlockSizes
 
 Tensor = Any
 
@@ -86,6 +86,7 @@ class _Block(SizedLayer):
         self, sizes: BlockSizes | None = None, *, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(sizes, **kwargs)
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.sizes.d_model})
         self.supports_masking = True
         self.seed = seed
         rates = (self.sizes.dropout, self.sizes.attention_dropout, self.sizes.ffn_dropout)
@@ -117,6 +118,14 @@ class _Block(SizedLayer):
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that rebuild the block."""
         return super().get_config() | {"seed": self.seed}
+
+    def _check_bias(self, distance_bias: Tensor | None) -> None:
+        """Check that positions which are a bias are passed: a block has no weights for them."""
+        if distance_bias is None and self.sizes.positions in BIASED:
+            raise ValueError(
+                f"positions={self.sizes.positions!r} of {self.name} needs distance_bias, from "
+                "nmt.model.positions.make_bias"
+            )
 
     def before(self, norm: keras.layers.Layer, x: Tensor) -> Tensor:
         """Return the input of a residual branch."""
@@ -183,6 +192,7 @@ class EncoderBlock(_Block):
         Returns:
             The output [B, S, D]; with ``return_weights``, (output, weights float32 [B, H, S, S]).
         """
+        self._check_bias(distance_bias)
         dropout_key = resolve_key(dropout_key, self.generator, training)
         x, weights = self._attend(
             self.attention,
@@ -246,6 +256,7 @@ class DecoderBlock(_Block):
             The output [B, T, D]; with ``return_weights``, (output, weights of self-attention
             float32 [B, H, T, T], weights of cross-attention [B, H, T, S]).
         """
+        self._check_bias(distance_bias)
         dropout_key = resolve_key(dropout_key, self.generator, training)
         x, self_weights = self._attend(
             self.self_attention,

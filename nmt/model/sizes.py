@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 NORMS = ("pre", "post")
 SINUSOIDAL = ("sinusoidal", "sinusoidal_halves")
-POSITIONS = (*SINUSOIDAL, "learned", "rotary", "relative", "alibi", "none")
+BIASED = ("relative", "alibi")  # positions that add a bias to the scores of self-attention
+POSITIONS = (*SINUSOIDAL, "learned", "rotary", *BIASED, "none")
 ACTIVATIONS = ("relu", "relu2", "gelu", "silu", "swiglu")
 KERNELS = ("explicit", "fused", "chunked")
 HEADS = ("split", "own", "pooled")
@@ -50,6 +51,12 @@ def _check_choices(sizes: _Sizes, **choices: tuple[str, ...]) -> None:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}, got {value!r}")
 
 
+def _check_rates(**rates: float) -> None:
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise ValueError(f"{name} must be in [0, 1), got {rate}")
+
+
 @dataclass(frozen=True)
 class AttentionSizes(_Sizes):
     """The sizes of one attention layer.
@@ -85,8 +92,7 @@ class AttentionSizes(_Sizes):
         for name, size in (sizes | {"key_value_heads": self.groups}).items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, got {size}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+        _check_rates(dropout=self.dropout)
         if self.d_model % self.num_heads:
             raise ValueError(
                 f"d_model={self.d_model} is not divisible by num_heads={self.num_heads}"
@@ -125,7 +131,8 @@ class BlockSizes(_Sizes):
     """The sizes of a block of a transformer.
 
     Raises:
-        ValueError: an unsupported choice; see also `AttentionSizes`.
+        ValueError: an unsupported choice, or a rate that is not in [0, 1); see also
+            `AttentionSizes`.
     """
 
     d_model: int  # D
@@ -138,7 +145,8 @@ class BlockSizes(_Sizes):
     ffn_width: int  # F
     norm: str  # "pre" or "post" (as in the paper)
     norm_epsilon: float = NORM_EPSILON  # added to the variance in layer normalisation
-    # One of `POSITIONS`, see `nmt.model.positions`; only "rotary" changes a block
+    # One of `POSITIONS`, see `nmt.model.positions`. Only "rotary" changes a block; for "relative"
+    # and "alibi" its calls need a ``distance_bias``.
     positions: str
     activation: str  # one of `ACTIVATIONS`, see `nmt.model.blocks.FeedForward`
     dropout: float  # rate on residual branches, and on the embeddings of a model
@@ -148,6 +156,7 @@ class BlockSizes(_Sizes):
 
     def __post_init__(self) -> None:
         _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
+        _check_rates(dropout=self.dropout, ffn_dropout=self.ffn_dropout)
         _ = self.cross_attention, self.self_attention  # they check the other fields
 
     @property
@@ -204,7 +213,8 @@ class RecurrentSizes(_Sizes):
     """The sizes of a recurrent encoder-decoder with attention.
 
     Raises:
-        ValueError: an unsupported choice, or an odd R; see also `AttentionSizes`.
+        ValueError: an unsupported choice, an odd R, or a rate that is not in [0, 1); see also
+            `AttentionSizes`.
     """
 
     vocabulary_size: int  # V, shared by source and target; embeddings and output are tied
@@ -226,6 +236,7 @@ class RecurrentSizes(_Sizes):
 
     def __post_init__(self) -> None:
         _check_choices(self, cell=CELLS, attention=SCORES)
+        _check_rates(dropout=self.dropout)
         if self.state_width % 2:
             raise ValueError(f"state_width must be even, got {self.state_width}")
         if self.attention != "cross" and self.num_heads != 1:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from nmt.errors import UserError
 
 if TYPE_CHECKING:  # loads Keras
     from nmt.training.job import Run
@@ -38,10 +41,26 @@ class Callback:
         """Called with the measurements of the last ``training.log_every`` updates."""
 
     def on_evaluation(self, step: int, evaluation: DevEvaluation) -> None:
-        """Called with loss, scores and samples on the dev split, while the best score is known."""
+        """Called with loss, scores and samples on the dev split, after they were saved."""
 
     def on_save(self, path: Path) -> None:
         """Called after a checkpoint was written to ``path``."""
 
     def on_end(self, run: Run) -> None:
         """Called with the run, which is complete and scored, or was interrupted."""
+
+
+def list_callbacks(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
+    """Return one callback, or those of an iterable, as a list.
+
+    Raises:
+        UserError: one is not an instance of `Callback`.
+    """
+    listed = [*callbacks] if isinstance(callbacks, Iterable) else [callbacks]
+    for callback in listed:
+        if not isinstance(callback, Callback):
+            raise UserError(
+                f"callbacks: {callback!r} is not an instance of nmt.Callback: derive its class "
+                "from that one"
+            )
+    return listed

@@ -20,17 +20,30 @@ class Components:
     """An optimizer, a schedule and a loss; None: as configured.
 
     Attributes:
-        optimizer: any Keras optimizer; its learning rate and its options hold, but for those that
-            `nmt.training.optimizer.copy_optimizer` refuses.
+        optimizer: any Keras optimizer that `nmt.training.optimizer.check_optimizer` accepts; its
+            learning rate and its options hold.
         schedule: returns the learning rate of an update, called with the number of updates before
             it: a function, or a Keras `LearningRateSchedule`.
-        loss: returns the loss of every token [B, T] in float32, called with logits float32
-            [B, T, V] and labels int [B, T]; padding is masked afterwards.
+        loss: returns the loss of every token [B, T], called with labels int [B, T] and logits
+            float32 [B, T, V], in the order of Keras: a function, or a Keras `Loss` with
+            ``reduction=None``. Padding is masked afterwards.
+
+    Raises:
+        UserError: one is of another type, or the optimizer is refused.
     """
 
     optimizer: keras.optimizers.Optimizer | None = None
     schedule: Callable[[int], Any] | None = None
     loss: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("schedule", "loss"):
+            if not callable(value := getattr(self, name)) and value is not None:
+                raise UserError(f"{name}={value!r} cannot be called: pass a function")
+        if self.optimizer is not None:
+            from nmt.training.optimizer import check_optimizer  # loads Keras
+
+            check_optimizer(self.optimizer)
 
     @property
     def names(self) -> dict[str, str]:
@@ -47,8 +60,12 @@ class Components:
         """The schedule, or else that of the optimizer; None: as configured."""
         if self.schedule is not None or self.optimizer is None:
             return self.schedule
+        import keras
+
         rate = self.optimizer._learning_rate
-        return rate if callable(rate) else lambda step: float(rate)
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            return rate
+        return lambda step: float(rate() if callable(rate) else rate)
 
     def check_resumed(self, folder: RunFolder) -> None:
         """Check that a resumed run has the components that it was started with.

@@ -20,7 +20,7 @@ from nmt.runs.folder import COMPONENTS_FILE, RunFolder
 from nmt.runs.locking import lock_run
 from nmt.startup.console import make_console
 from nmt.startup.quiet import quiet_start
-from nmt.training.callbacks import Callback
+from nmt.training.callbacks import Callback, list_callbacks
 from nmt.training.components import AS_CONFIGURED, Components
 
 if TYPE_CHECKING:  # loads Keras
@@ -91,12 +91,12 @@ class Run:
 
 
 def fit(
-    overrides: Sequence[str] = (),
+    overrides: Iterable[str] = (),
     *,
     pairs: Iterable[Any] | None = None,
     dev: Iterable[Any] | None = None,
     test: Iterable[Any] | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callback | Iterable[Callback] = (),
     optimizer: keras.optimizers.Optimizer | None = None,
     schedule: Callable[[int], Any] | None = None,
     loss: Callable[[Any, Any], Any] | None = None,
@@ -122,16 +122,20 @@ def fit(
         console: where progress is shown; None: standard output.
 
     Raises:
-        UserError: an unknown key, an invalid value, or a fault in the corpus or the run.
+        UserError: an unknown key, an invalid value, or a fault in an argument, the corpus or the
+            run.
     """
     from nmt.startup.commands import set_up_training
     from nmt.training.pairs import compose_with_pairs
 
-    splits = {"train": pairs, "dev": dev, "test": test}
-    given = {name: split for name, split in splits.items() if split is not None}
-    config = compose_with_pairs(overrides, given)
-    set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
+    if isinstance(overrides, str):
+        raise UserError(f"overrides={overrides!r} is a string: pass a list of strings")
+    callbacks = list_callbacks(callbacks)
     components = Components(optimizer, schedule, loss)
+    arguments = {"pairs": pairs, "dev": dev, "test": test}
+    splits = {name: split for name, split in arguments.items() if split is not None}
+    config = compose_with_pairs([*overrides], splits)
+    set_up_training(Path(config.cache_dir), deterministic=config.training.deterministic)
     return train(config, console or make_console(), components=components, callbacks=callbacks)
 
 

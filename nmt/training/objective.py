@@ -43,7 +43,7 @@ def compute_loss(
         loss: replaces the objective, see `nmt.training.components.Components`.
 
     Raises:
-        UserError: ``loss`` does not return one number per token.
+        UserError: ``loss`` does not return one number per label.
     """
     logits, labels = model(batch, dropout_key=key), batch["labels"]
     counted = ops.greater(batch["target_segments"], 0)
@@ -53,11 +53,13 @@ def compute_loss(
     )
     if loss is None:
         return measured
-    losses = loss(ops.cast(logits, "float32"), labels)
-    if len(losses.shape) != 2:
+    losses = loss(labels, ops.cast(logits, "float32"))
+    shape = getattr(losses, "shape", None)
+    if shape != labels.shape:  # another shape might be broadcast
+        returned = type(losses).__name__ if shape is None else f"an array of shape {tuple(shape)}"
         raise UserError(
-            f"the loss returns an array of shape {tuple(losses.shape)}: it must return one number "
-            "per token, [B, T]"
+            f"the loss returns {returned}: it must return one number per label, "
+            f"{tuple(labels.shape)}, as Keras losses do with reduction=None"
         )
     weight = ops.cast(counted, "float32")
     weight = weight if weights is None else weight * weights

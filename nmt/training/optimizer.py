@@ -26,12 +26,9 @@ def make_optimizer(
 
     Args:
         config: the ``training`` group.
-        replacement: an optimizer that is copied instead.
-
-    Raises:
-        UserError: see `copy_optimizer`.
+        replacement: an optimizer that is copied instead, see `check_optimizer`.
     """
-    optimizer = _build(config) if replacement is None else copy_optimizer(replacement)
+    optimizer = _build(config) if replacement is None else _copy(replacement)
     if config.precision == "mixed_float16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
@@ -71,21 +68,38 @@ _REPLACED = {
 }
 
 
-def copy_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Return an unused copy of an optimizer, whose learning rate is set at every update.
+def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Check that an optimizer can replace the configured one.
 
     Raises:
-        UserError: it has an option that a key of ``training`` replaces.
+        UserError: it is none of Keras, cannot be copied, or has an option that a key of
+            ``training`` replaces.
     """
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise UserError(
+            f"optimizer={optimizer!r} is not a Keras optimizer: pass one, such as "
+            "keras.optimizers.Adam(1e-3)"
+        )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise UserError(
             "optimizer: pass its inner_optimizer, with training.precision=mixed_float16"
         )
-    settings = optimizer.get_config()
+    try:
+        settings = _copy(optimizer).get_config()
+    except (TypeError, NotImplementedError) as error:
+        raise UserError(
+            f"optimizer: {type(optimizer).__name__} cannot be copied by its get_config ({error}): "
+            "return all arguments there, or pass the learning rates as schedule"
+        ) from error
     for option, key in _REPLACED.items():
         if settings.get(option):
             raise UserError(f"optimizer: leave out {option}={settings[option]}, and set {key}")
-    copied = type(optimizer).from_config(settings | {"learning_rate": 0.0})
+
+
+def _copy(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return an unused copy of an optimizer, whose learning rate is set at every update."""
+    settings = optimizer.get_config() | {"learning_rate": 0.0}
+    copied = type(optimizer).from_config(settings)
     # Not part of the configuration of a Keras optimizer.
     excluded = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
     if excluded is not None:

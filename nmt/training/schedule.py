@@ -9,6 +9,7 @@ from typing import Any
 
 from nmt.config import TrainingConfig
 from nmt.config.data import StageConfig
+from nmt.errors import UserError
 from nmt.training.position import Position
 
 WARMUP_SHARE = 0.1  # of the run: upper limit of the warm-up
@@ -42,9 +43,13 @@ class TrainingSchedule:
         return progress(self.training, position.step, epochs, position.seconds)
 
     def learning_rate(self, position: Position) -> float:
-        """Return the learning rate of the next update."""
+        """Return the learning rate of the next update.
+
+        Raises:
+            UserError: `rate` returns something else.
+        """
         if self.rate is not None:
-            return float(self.rate(position.step))
+            return _check_rate(self.rate(position.step), position.step)
         return learning_rate(self.training, position.step + 1, self.progress(position))
 
     def dropout_share(self, position: Position, step: int) -> float:
@@ -102,6 +107,20 @@ class TrainingSchedule:
     def _is_patience_exhausted(self, position: Position) -> bool:
         patience = self.training.early_stopping
         return patience is not None and position.since_best >= patience
+
+
+def _check_rate(value: Any, step: int) -> float:
+    """Return the rate that a schedule of the user gives after ``step`` updates."""
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = math.nan
+    if not 0 <= rate < math.inf:
+        raise UserError(
+            f"the schedule returns {value!r} after {step} updates: it must return a learning rate, "
+            "a finite number of at least 0"
+        )
+    return rate
 
 
 def progress(config: TrainingConfig, step: int, epochs: float, seconds: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable, Iterable
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,19 @@ def test_swapped_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
     assert f"set 'data.train=[{paths[1]},{paths[0]}]'" in message
     load_corpus(configure(path=paths[::-1], check_languages=True), cache_dir=tmp_path)
     load_corpus(config, cache_dir=tmp_path, read_only=True)  # of a run that exists
+
+
+def test_a_packed_memory_has_no_columns_to_exchange(tmp_path: Path) -> None:
+    units = "".join(
+        f'<tu><tuv xml:lang="es"><seg>{escape(target)}</seg></tuv>'
+        f'<tuv xml:lang="en"><seg>{escape(source)}</seg></tuv></tu>'
+        for source, target in spanish_and_english(100)
+    )
+    path = tmp_path / "a.tmx.gz"
+    path.write_bytes(gzip.compress(f"<tmx><body>{units}</body></tmx>".encode()))
+    config = configure(path=str(path), check_languages=True)
+    message = complaint(lambda: load_corpus(config, cache_dir=tmp_path))
+    assert "set data.source_language=en data.target_language=es (data.check" in message
 
 
 def test_another_language_is_refused_with_the_remedy(tmp_path: Path) -> None:

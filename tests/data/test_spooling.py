@@ -18,19 +18,33 @@ PAIRS = [("Sí.", "Yes."), ("No.", "No.")]
 
 
 class Frame:
-    """What a pandas frame has: columns, selection by a list of them, and rows."""
+    """What a pandas frame has: the names of its columns, and its rows as tuples."""
 
-    def __init__(self, **columns: list[str]) -> None:
+    def __init__(self, **columns: list[Any]) -> None:
         self._columns = columns
         self.columns = list(columns)
 
-    def __getitem__(self, names: list[str]) -> Frame:
-        return Frame(**{name: self._columns[name] for name in names})
-
-    def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[str, ...]]:
+    def itertuples(self, *, index: bool, name: str | None) -> Iterator[tuple[Any, ...]]:
         assert not index
         assert name is None
         return zip(*self._columns.values(), strict=True)
+
+
+class NAType:
+    """What pandas has for a missing value: neither equal to itself nor unequal."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+SOURCES, TARGETS = (list(side) for side in zip(*PAIRS, strict=True))
+
+
+def records(source: str, target: str) -> list[dict[str, str]]:
+    return [{"id": "x", target: pair[1], source: pair[0]} for pair in PAIRS]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +53,16 @@ class Frame:
         PAIRS,
         iter(PAIRS),
         [list(pair) for pair in PAIRS],
-        [{"es": source, "en": target} for source, target in PAIRS],
+        records("es", "en"),
+        records("es-MX", "EN"),
+        records("Español", "English"),
+        records("source", "target"),
+        [{"es-MX": "x", "en": target, "es": source} for source, target in PAIRS],
         [{"id": 1, "translation": {"en": target, "es": source}} for source, target in PAIRS],
-        Frame(id=["a", "b"], en=["Yes.", "No."], es=["Sí.", "No."]),
-        Frame(source=["Sí.", "No."], target=["Yes.", "No."], score=["1", "2"]),
+        Frame(id=["a", "b"], en=TARGETS, es=SOURCES),
+        Frame(target=TARGETS, source=SOURCES),
+        Frame(a=SOURCES, b=TARGETS),
     ],
-    ids=["tuples", "iterator", "lists", "columns", "translations", "frame", "other frame"],
 )
 def test_every_form_of_pairs_gives_the_same_table(pairs: Any, tmp_path: Path) -> None:
     path = spool_pairs(pairs, LANGUAGES, tmp_path / "pairs")
@@ -52,6 +70,17 @@ def test_every_form_of_pairs_gives_the_same_table(pairs: Any, tmp_path: Path) ->
     assert content.decode() == "Sí.\tYes.\nNo.\tNo.\n"
     assert path.name == f"{hashlib.sha256(content).hexdigest()}.tsv"
     assert list((tmp_path / "pairs").iterdir()) == [path]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), NAType()])
+def test_a_missing_text_is_an_empty_one(missing: Any, tmp_path: Path) -> None:
+    forms: list[Any] = [
+        [("a", "b"), ("c", missing)],
+        [{"es": "a", "en": "b"}, {"es": "c", "en": missing}],
+        Frame(es=["a", "c"], en=["b", missing]),
+    ]
+    for pairs in forms:
+        assert spool_pairs(pairs, LANGUAGES, tmp_path).read_bytes() == b"a\tb\nc\t\n"
 
 
 def test_separators_inside_a_text_become_spaces(tmp_path: Path) -> None:
@@ -62,18 +91,25 @@ def test_separators_inside_a_text_become_spaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([], "the pairs are empty"),
-        ([("a", "b"), ("c", None)], r"item 2 of the pairs is \('c', None\)"),
-        (["ab"], "item 1 of the pairs is 'ab'"),
+        ([], "dev is empty: pass"),
+        ("pairs.tsv", r"dev is of type str: .* a file is data.train=FILE"),
+        ({"train": PAIRS}, "dev is of type dict"),
+        (7, "dev is of type int"),
+        ([("a", "b"), ("c", 1.5)], r"item 2 of dev is \('c', 1.5\): pass"),
+        (["ab"], "item 1 of dev is 'ab'"),
         ([("a", "b", "c")], "item 1"),
-        ([{"de": "x", "en": "y"}], "with the keys es and en"),
+        ([{"es": "a", "en": "b"}, {"es": "c"}], r"item 2 of dev is {'es': 'c'}"),
+        ([{"de": "x", "en": "y"}], "dev has the columns de, en: call those of .* es and en"),
+        ([{"translation": None}], "dev has the columns translation"),
+        (Frame(id=["1"], a=["x"], b=["y"]), "dev has the columns id, a, b"),
+        (Frame(es=["x"]), "dev has the columns es"),
     ],
 )
 def test_what_is_no_pair_is_named_and_nothing_is_left(
     pairs: Any, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=message):
-        spool_pairs(pairs, LANGUAGES, tmp_path)
+        spool_pairs(pairs, LANGUAGES, tmp_path, "dev")
     assert list(tmp_path.iterdir()) == []
 
 

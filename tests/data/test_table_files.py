@@ -21,6 +21,7 @@ from nmt.data.corpus import load_corpus
 from nmt.data.reading import Line, parse_row, read_rows
 from nmt.data.splitting import Pair
 from nmt.data.table_files import read_parquet
+from nmt.errors import UserError
 
 
 def read(path: Path, **changes: Any) -> list[Line]:
@@ -48,12 +49,22 @@ def test_cells_of_csv_keep_the_line_numbers_of_the_file(tmp_path: Path) -> None:
     assert f"missing column\t{tmp_path / 'a.csv'}:4\tsolo\n" in rejected.read_text("utf-8")
 
 
+@pytest.mark.parametrize("row", ['"Hola,Hello', 'Hola,"Hello'])
+def test_a_quote_that_is_never_closed_is_named(row: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"uno,one\n{row}\ndos,two\ntres,three\n", encoding="utf-8")
+    with pytest.raises(UserError, match="a quote of the row that begins in line 2 is never closed"):
+        read(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(f'uno,one\n{row}"', encoding="utf-8")
+    assert [line.number for line in read(tmp_path / "a.csv")] == [1, 2]
+
+
 RECORDS: list[Any] = [
     {"t": {"es": "uno", "en": "one"}, "weight": 0.5, "doc": 7},
     {"t": {"es": "dos"}, "weight": 1, "doc": 7},
     {"t": {"es": "tres", "en": "th\nree\t3"}, "weight": None, "doc": "x", "more": [1]},
     [1],
     {"t": {"es": "\ud83d", "en": "half"}, "weight": 1, "doc": 8},
+    {"t": {"es": float("nan"), "en": "number"}, "weight": 1, "doc": 9},
 ]
 
 
@@ -72,9 +83,10 @@ def test_values_of_json_are_found_by_dotted_names(tmp_path: Path) -> None:
         (3, ("tres", "th ree 3"), "", "x"),
         (4, None, "", ""),
         (5, ("", "half"), "1", "8"),
-        (6, None, "", ""),
+        (6, ("", "number"), "1", "9"),
+        (7, None, "", ""),
     ]
-    assert lines[5].raw == '{"t": '
+    assert lines[6].raw == '{"t": '
     by_number = read(tmp_path / "a.jsonl.zst", columns=[1, 0])
     assert by_number[0].sides == ("one", "uno")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from nmt.model import DecoderBlock, EncoderBlock, Sizes
+from nmt.model.positions import list_distances, make_bias
 
 pytestmark = pytest.mark.backend
 
@@ -123,3 +125,28 @@ def test_sizes_that_are_missing_or_unknown_are_named() -> None:
         EncoderBlock(**WIDTHS, drop=0.1)
     with pytest.raises(ValueError, match="d_model=16 is not divisible by num_heads=3"):
         DecoderBlock(**WIDTHS | {"num_heads": 3})
+    for name in ("dropout", "attention_dropout", "ffn_dropout"):
+        with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1.0"):
+            EncoderBlock(**WIDTHS, **{name: 1.0})
+
+
+def test_inputs_of_another_width_are_named() -> None:
+    for call in (lambda x: EncoderBlock(**WIDTHS)(x), lambda x: DecoderBlock(**WIDTHS)(x, MEMORY)):
+        with pytest.raises(ValueError, match=r"block.* expected axis -1 .* value 16"):
+            call(X[..., :8])
+
+
+@pytest.mark.parametrize("positions", ["relative", "alibi"])
+def test_positions_that_are_a_bias_are_not_left_out(positions: str) -> None:
+    blocks = (
+        EncoderBlock(**WIDTHS, positions=positions),
+        DecoderBlock(**WIDTHS, positions=positions),
+    )
+    for block, memory in zip(blocks, ((), (MEMORY,)), strict=True):
+        with pytest.raises(ValueError, match=f"positions='{positions}' .* needs distance_bias"):
+            block(X, *memory)
+        bias = make_bias(positions, 4, causal=bool(memory), name="bias")
+        biased = numpy(block(X, *memory, distance_bias=bias(list_distances(5, 5))))
+        block.sizes = dataclasses.replace(block.sizes, positions="none")
+        plain = numpy(block(X, *memory))
+        assert np.abs(biased - plain).max() > 1e-4

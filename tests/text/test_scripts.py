@@ -24,9 +24,7 @@ def test_languages_from_right_to_left(tag: str) -> None:
     assert is_right_to_left(tag)
 
 
-@pytest.mark.parametrize(
-    "tag", ["en", "zh-Hant", "sd-Deva", "az", "ar-Latn-EG", "und"]
-)
+@pytest.mark.parametrize("tag", ["en", "zh-Hant", "sd-Deva", "az", "ar-Latn-EG", "und"])
 def test_languages_from_left_to_right(tag: str) -> None:
     assert not is_right_to_left(tag)
 

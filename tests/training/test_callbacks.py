@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nmt import Callback
+from nmt import Callback, fit
+from nmt.errors import UserError
+from nmt.training.callbacks import list_callbacks
 from nmt.training.job import Run
 
 if TYPE_CHECKING:
@@ -80,3 +82,15 @@ def test_a_fault_in_a_callback_leaves_a_run_that_can_be_resumed(kept: Workshop) 
     resumed = kept.train(f"training.resume={kept.runs / 'latest'}")
     assert resumed.complete
     assert [line["step"] for line in resumed.metrics if "train/loss" in line] == [2, 4]
+
+
+@pytest.mark.parametrize("callbacks", [Recorder, [Recorder], [Recorder(), print], 7])
+def test_what_is_no_callback_is_refused(callbacks: Any) -> None:
+    with pytest.raises(UserError, match=r"is not an instance of nmt\.Callback"):
+        fit(callbacks=callbacks)
+
+
+def test_callbacks_may_be_one_or_come_from_an_iterator() -> None:
+    first, second = Recorder(), Recorder()
+    assert list_callbacks(first) == [first]
+    assert list_callbacks(iter((first, second))) == [first, second]

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from keras import ops
 
+from nmt import fit
+from nmt.config import TrainingConfig
 from nmt.errors import UserError
 from nmt.training.components import AS_CONFIGURED, Components
 from nmt.training.job import Run
+from nmt.training.objective import compute_loss
+from nmt.training.position import Position
+from nmt.training.schedule import TrainingSchedule
 
 if TYPE_CHECKING:
     from workshop import Workshop
@@ -35,7 +40,16 @@ def assert_same_weights(first: Run, second: Run, tolerance: float = 1e-5) -> Non
         np.testing.assert_allclose(weights(second)[name], array, atol=tolerance, err_msg=name)
 
 
-def cross_entropy(logits: Any, labels: Any) -> Any:
+def make_batch() -> dict[str, Any]:
+    labels = np.array([[1, 2, 3], [4, 2, 0]])
+    return {"labels": ops.convert_to_tensor(labels), "target_segments": np.minimum(labels, 1)}
+
+
+def fake_model(batch: dict[str, Any], dropout_key: Any) -> Any:
+    return ops.convert_to_tensor(np.random.default_rng(1).normal(size=(2, 3, 5)), "float32")
+
+
+def cross_entropy(labels: Any, logits: Any) -> Any:
     return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
@@ -80,23 +94,73 @@ def test_rates_of_a_schedule_are_reported(kept: Workshop) -> None:
     assert rates == pytest.approx([0.001, 0.002, 0.003, 0.004])
 
 
-def test_a_loss_of_another_shape_is_refused(kept: Workshop) -> None:
-    with pytest.raises(UserError, match=r"shape \(\): it must return one number per token"):
-        kept.train(*FEW, loss=lambda logits, labels: ops.mean(logits))
+def test_weights_that_a_loss_leaves_out_stay(kept: Workshop) -> None:
+    def no_loss(labels: Any, logits: Any) -> Any:
+        return ops.zeros(ops.shape(labels))
+
+    runs = [kept.train(*FEW, f"training.max_steps={steps}", loss=no_loss) for steps in (1, 2)]
+    assert_same_weights(*runs, tolerance=0)
+
+
+@pytest.mark.parametrize("returned", [None, -0.001, float("nan"), "fast"])
+def test_what_is_no_rate_is_refused(returned: Any) -> None:
+    schedule = TrainingSchedule(TrainingConfig(), [], [1], lambda step: returned)
+    with pytest.raises(UserError, match=f"returns {returned!r} after 3 updates: it must return"):
+        schedule.learning_rate(Position(step=3))
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "message"),
+    ("loss", "message"),
     [
-        (lambda: keras.optimizers.SGD(0.1, use_ema=True), "use_ema=True, and set .*ema_decay"),
-        (lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()), "inner_optimizer"),
+        (lambda labels, logits: ops.mean(logits), r"array of shape \(\): .* per label, \(2, 3\)"),
+        (lambda labels, logits: ops.mean(logits, axis=1), r"shape \(2, 5\)"),
+        (lambda labels, logits: ops.zeros((2, 1)), r"shape \(2, 1\)"),
+        (lambda labels, logits: None, "returns NoneType"),
+        (keras.losses.SparseCategoricalCrossentropy(from_logits=True), "with reduction=None"),
     ],
 )
-def test_options_that_the_step_replaces_are_refused(
-    kept: Workshop, optimizer: Any, message: str
+def test_a_loss_of_another_shape_is_refused(loss: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        compute_loss(fake_model, make_batch(), loss=loss)
+
+
+def test_a_keras_loss_is_the_function_that_it_names() -> None:
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
+    measured = compute_loss(fake_model, make_batch(), loss=loss)
+    assert float(measured.objective) == pytest.approx(float(measured.nll), rel=1e-6)
+
+
+class Halved(keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step: int) -> float:
+        return 0.5**step
+
+
+class Rated(keras.optimizers.SGD):
+    def __init__(self, rate: float, extra: int) -> None:
+        super().__init__(rate)
+
+
+@pytest.mark.parametrize(
+    ("components", "message"),
+    [
+        ({"optimizer": keras.optimizers.SGD(0.1, use_ema=True)}, "use_ema=True, and set .*ema_dec"),
+        (
+            {"optimizer": keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())},
+            "inner_optimizer",
+        ),
+        ({"optimizer": "adam"}, "optimizer='adam' is not a Keras optimizer: pass one"),
+        ({"optimizer": keras.optimizers.Adam}, "is not a Keras optimizer"),
+        ({"optimizer": keras.optimizers.SGD(Halved())}, "SGD cannot be copied .* as schedule"),
+        ({"optimizer": Rated(0.1, 2)}, "Rated cannot be copied by its get_config"),
+        ({"schedule": 0.001}, "schedule=0.001 cannot be called"),
+        ({"loss": "mse"}, "loss='mse' cannot be called"),
+    ],
+)
+def test_other_objects_are_refused_before_anything_is_read(
+    components: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        kept.train(*FEW, optimizer=optimizer())
+        fit(["data=none"], **components)
 
 
 def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
@@ -111,6 +175,12 @@ def test_the_rate_of_an_optimizer_is_the_schedule_unless_there_is_one() -> None:
     def schedule(step: int) -> float:
         return 1.0
 
+    def find_rate() -> float:
+        return 0.75
+
+    called = Components(optimizer=keras.optimizers.SGD(find_rate)).learning_rate
+    assert called is not None
+    assert called(3) == 0.75
     assert Components(constant.optimizer, schedule).learning_rate is schedule
     assert AS_CONFIGURED.learning_rate is None
     assert AS_CONFIGURED.names == {}
