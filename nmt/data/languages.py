@@ -124,7 +124,7 @@ def describe_language(code: str) -> str:
 
 @cache
 def load_identifier() -> Any:
-    """Return py3langid's identifier of all its languages; to load it takes a third of a second.
+    """Return py3langid's identifier of all its languages; to unpack its model takes half a second.
 
     It is shared: copy it before `set_languages`.
     """
