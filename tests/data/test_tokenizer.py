@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from nmt.config import TokenizerConfig
 from nmt.data.cleaning import clean_text
 from nmt.data.embedded import phrasebook_dir
+from nmt.data.splitting import evenly
 from nmt.data.tokenizer import (
     BOS,
     EOS,
@@ -35,13 +36,13 @@ from nmt.errors import UserError
 
 pytestmark = pytest.mark.xdist_group("tokenizers")
 
-# Some 490 lines of the embedded corpus, both sides.
-LINES = [
-    clean_text(side)
+# 245 lines of the embedded corpus, both sides.
+_PAIRS = [
+    line
     for path in sorted(phrasebook_dir().glob("*.tsv"))
-    for line in path.read_text(encoding="utf-8").splitlines()[::39]
-    for side in line.split("\t")
+    for line in path.read_text(encoding="utf-8").splitlines()
 ]
+LINES = [clean_text(side) for line in evenly(_PAIRS, 245) for side in line.split("\t")]
 ALPHABET = sorted(set("".join(LINES)))
 
 HARD = [
