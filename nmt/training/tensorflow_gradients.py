@@ -107,12 +107,10 @@ class Gradients:
             objective = loss.objective / self._normalizer
             if self._scale_loss is not None:
                 objective = self._scale_loss(objective)
-        gradients = tape.gradient(
-            objective,
-            [weight.value for weight in self._weights],
-            # A loss of the user may leave weights out: as on JAX, their gradient is zero.
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
+        weights = [weight.value for weight in self._weights]
+        # A loss of the user may leave weights out: as on JAX, their gradient is zero.
+        zero = tf.UnconnectedGradients.ZERO
+        gradients = tape.gradient(objective, weights, unconnected_gradients=zero)
         # The table is used twice, once by lookup: its sparse gradient is made dense for the sum.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return self._groups.join(dense), loss.nll, loss.tokens
