@@ -356,7 +356,7 @@ def test_an_archive_of_another_hash_is_refused(tmp_path: Path) -> None:
     assert corpus.archives == {"pairs": digest}
     message = complaint(lambda: load_zip(tmp_path, content, sha256=expected))
     assert message.startswith(
-        f"data.archive={tmp_path / 'spa-eng.zip'} has the SHA-256 {digest}, and {expected} is"
+        f"data.archive={tmp_path / 'spa-eng.zip'} has the SHA-256 {digest}, not {expected}: "
     )
 
 
