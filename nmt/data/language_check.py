@@ -51,9 +51,7 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
     source = config.sources[name]
     if source.kind not in (FILES, TRANSLATIONS, "zip") or source.tag is not None:
         return
-    lines = (parse_row(row) for row in evenly(rows, SAMPLED))
-    sides = [line.sides for line in lines if line.sides is not None and line.fault is None]
-    actual = find_languages(sides)
+    actual = find_languages(sample_sides(rows))
     tags = (config.source_language, config.target_language)
     expected = tuple(map(find_code, tags))
     which = f"data={config.name}" if len(config.sources) == 1 else f"source '{name}'"
@@ -80,6 +78,12 @@ def check_languages(config: DataConfig, name: str, rows: Sequence[Row]) -> None:
         if actual[0] == actual[1] or actual[0] == expected[1] or actual[1] == expected[0]:
             remedy = "the files or columns of the two languages"
         raise UserError(f"{which}: {faults}: set {remedy} {skip}")
+
+
+def sample_sides(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """Return source and target of `SAMPLED` rows at even intervals, without invalid ones."""
+    lines = (parse_row(row) for row in evenly(rows, SAMPLED))
+    return [line.sides for line in lines if line.sides is not None and line.fault is None]
 
 
 def find_languages(pairs: Sequence[tuple[str, str]]) -> tuple[str | None, str | None]:

@@ -12,11 +12,10 @@ from nmt.config import DataConfig
 from nmt.config.sources import PATTERNS, RUN, list_paths, resolve_same_sources
 from nmt.data.encodings import UTF_8, find_mark
 from nmt.data.filtering import read_head
-from nmt.data.language_check import SAMPLED, find_languages
+from nmt.data.language_check import find_languages, sample_sides
 from nmt.data.languages import describe_language
 from nmt.data.opening import matching_files, open_unpacked
-from nmt.data.reading import parse_row, read_rows
-from nmt.data.splitting import evenly
+from nmt.data.reading import read_rows
 
 _MARK_SIZE = 4  # bytes that a byte order mark may have
 
@@ -53,14 +52,12 @@ def survey_sources(
             read_rows(sources, name, cache_dir, log, hashes={}, languages=languages)
         )
         lines = Counter(row.file for row in rows)
-        sampled = (parse_row(row) for row in evenly(head, SAMPLED))
-        sides = [line.sides for line in sampled if line.sides is not None and line.fault is None]
         encodings = {
             str(path): source.encoding or _find_encoding(path)
             for pattern in list_paths(source)
             for path in matching_files(pattern)
         }
-        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sides)))
+        surveys.append(SourceSurvey(name, lines, encodings, find_languages(sample_sides(head))))
     return surveys
 
 
