@@ -69,7 +69,10 @@ def test_nothing_but_the_result_stays(folder: Path) -> None:
     ("wrong", "complaint"),
     [
         ("prepare.shard_line=5", "did you mean 'prepare.shard_lines'?"),
-        ("prepare.near_duplicates=2", "prepare.near_duplicates must be between 0.5 and 1, or null, got 2.0"),
+        (
+            "prepare.near_duplicates=2",
+            "prepare.near_duplicates must be between 0.5 and 1, or null, got 2.0",
+        ),
         ("data=phrasebook", "data.sources.patterns is generated"),
         ("data.dev=6", "was begun with data.dev=16.0, and not with 6.0"),
     ],

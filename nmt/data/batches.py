@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -84,10 +85,12 @@ class BatchPlan(ABC):
         size = self.shapes[shape_index][0]
         indices = np.arange(size) if selection is None else selection(size)
         filled = indices[indices < len(rows)]
-        batch = self.assemble(shape_index, rows[filled], len(indices))
-        if self._noise is None:
-            return batch
-        return add_noise(batch, self._noise, [(step, order, int(row)) for row in filled])
+        content = self.read_rows(shape_index, rows[filled])
+        length = self.shapes[shape_index][1]
+        if self._noise is not None:
+            addresses = [(step, order, row) for row in filled.tolist()]
+            content = add_noise(content, self._noise, length, addresses)
+        return lay_out((len(indices), length), content)
 
     @abstractmethod
     def locate(self, step: int, order: int = 0) -> tuple[int, np.ndarray]:
@@ -98,19 +101,22 @@ class BatchPlan(ABC):
         """
 
     @abstractmethod
-    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """Lay out rows of one shape, followed by empty rows: see `lay_out`.
+    def read_rows(self, shape_index: int, rows: np.ndarray) -> PackedRows:
+        """Return rows of one shape, without noise.
 
         Args:
             shape_index: index into `shapes`.
-            rows: int [at most size], indices of rows.
-            size: number of rows with the empty ones; None: R, as in the shape.
+            rows: int [at most R], indices of rows.
         """
 
-    def array_shape(self, shape_index: int, rows: int | None = None) -> tuple[int, int]:
-        """Return the shape of a batch, with this number of rows if it is given."""
-        default_rows, length = self.shapes[shape_index]
-        return default_rows if rows is None else rows, length
+    def assemble(self, shape_index: int, rows: np.ndarray) -> Batch:
+        """Lay out rows of one shape, followed by empty rows, without noise: see `lay_out`.
+
+        Args:
+            shape_index: index into `shapes`.
+            rows: int [at most R], indices of rows.
+        """
+        return lay_out(self.shapes[shape_index], self.read_rows(shape_index, rows))
 
     def in_order(self) -> Iterator[Batch]:
         """Yield every pair once, unshuffled: for validation."""
@@ -177,14 +183,13 @@ class Batches(BatchPlan):
         batches = [(index, permuted[index][rows]) for index, rows in unshuffled]
         return [batches[i] for i in generator.permutation(len(batches))]
 
-    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """See `BatchPlan.assemble`."""
+    def read_rows(self, shape_index: int, rows: np.ndarray) -> PackedRows:
+        """See `BatchPlan.read_rows`."""
         packed = self._rows[shape_index]
         begins, ends = packed.offsets[rows], packed.offsets[rows + 1]
         pairs = packed.pairs[ranges(begins, ends - begins)]
         corpus = self._corpus
-        return lay_out(
-            self.array_shape(shape_index, size),
+        return PackedRows(
             ends - begins,
             gather(corpus.source, pairs),
             gather(corpus.target, pairs),
@@ -199,6 +204,15 @@ class Side(NamedTuple):
     ids: np.ndarray  # int [all tokens], pair after pair
 
 
+class PackedRows(NamedTuple):
+    """The pairs of some rows, row after row."""
+
+    per_row: np.ndarray  # int64 [rows], pairs in each
+    source: Side
+    target: Side
+    weights: np.ndarray | None  # float32 [pairs], in the loss; None: all are 1
+
+
 def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
     """Return one side of the pairs with these indices."""
     begins = np.asarray(sequences.offsets[pairs])
@@ -206,13 +220,7 @@ def gather(sequences: Sequences, pairs: np.ndarray) -> Side:
     return Side(lengths, sequences.ids[ranges(begins, lengths)])
 
 
-def lay_out(
-    shape: tuple[int, int],
-    per_row: np.ndarray,
-    source: Side,
-    target: Side,
-    weights: np.ndarray | None = None,
-) -> Batch:
+def lay_out(shape: tuple[int, int], rows: PackedRows) -> Batch:
     """Lay out pairs in rows, followed by empty rows.
 
     The target is shifted here and nowhere else: ``target`` begins with the begin mark, and
@@ -220,16 +228,14 @@ def lay_out(
 
     Args:
         shape: rows R of the batch, and their length L in tokens.
-        per_row: int [at most R], pairs in each row.
-        source: source side of the pairs, row after row.
-        target: target side of the same pairs.
-        weights: float32 [pairs], in the loss; None: all are 1.
+        rows: at most R.
 
     Returns:
         int32 arrays [R, L]: ``source``, ``target``, ``labels``; for each side ``_segments``
         (1, 2, … per pair, 0 for padding) and ``_positions`` (from 0 within each pair). If pairs
         have weights, also float32 [R, L] ``weights`` of the labels.
     """
+    per_row, source, target, weights = rows
     row = np.repeat(np.arange(len(per_row)), per_row)  # [pairs]
     segment = ranges(np.ones(len(per_row), np.int64), per_row)  # [pairs]
 
@@ -262,44 +268,41 @@ def lay_out(
     return batch
 
 
-def add_noise(batch: Batch, noise: BatchNoise, addresses: Sequence[Sequence[int]]) -> Batch:
-    """Return a batch from `lay_out` with some of its pairs changed.
+def add_noise(
+    rows: PackedRows, noise: BatchNoise, length: int, addresses: Sequence[Sequence[int]]
+) -> PackedRows:
+    """Return rows with some of their pairs changed.
 
     Args:
-        batch: the batch.
+        rows: the rows.
         noise: changes pairs.
-        addresses: of the rows that have pairs, which come first: see `BatchNoise.change`.
+        length: tokens per side of a row.
+        addresses: of the rows, see `BatchNoise.change`.
     """
-    shape = batch["source"].shape
-    rows = [
-        noise.change(list(_read_row(batch, row)), shape[1], address)
-        for row, address in enumerate(addresses)
+    weights = [1.0] * len(rows.source.lengths) if rows.weights is None else rows.weights.tolist()
+    pairs = map(PackedPair, _split(rows.source), _split(rows.target), weights)
+    changed = [
+        noise.change(list(islice(pairs, count)), length, address)
+        for count, address in zip(rows.per_row.tolist(), addresses, strict=True)
     ]
-    pairs = [pair for row in rows for pair in row]
-    source = _join_sequences([pair.source for pair in pairs])
-    target = _join_sequences([pair.target for pair in pairs])
-    weights = np.array([pair.weight for pair in pairs], np.float32)
-    per_row = np.array([len(row) for row in rows], np.int64)
-    return lay_out(shape, per_row, source, target, weights if "weights" in batch else None)
+    flat = list(chain.from_iterable(changed))
+    return PackedRows(
+        np.array([len(row) for row in changed], np.int64),
+        _join([pair.source for pair in flat]),
+        _join([pair.target for pair in flat]),
+        None if rows.weights is None else np.array([pair.weight for pair in flat], np.float32),
+    )
 
 
-def _join_sequences(sequences: Sequence[np.ndarray]) -> Side:
+def _split(side: Side) -> Iterator[list[int]]:
+    """Yield the tokens of each pair."""
+    ids = iter(side.ids.tolist())
+    return (list(islice(ids, length)) for length in side.lengths.tolist())
+
+
+def _join(sequences: Sequence[Sequence[int]]) -> Side:
     lengths = np.array([len(ids) for ids in sequences], np.int64)
-    return Side(lengths, np.concatenate([np.zeros(0, np.int32), *sequences]))
-
-
-def _read_row(batch: Batch, row: int) -> Iterator[PackedPair]:
-    """Yield the pairs of a row."""
-    # Where each pair ends, on both sides: at its end mark.
-    ends = [np.flatnonzero(batch[name][row] == EOS) for name in ("source", "labels")]
-    begins = [0, 0]
-    for source_end, target_end in zip(*ends, strict=True):
-        yield PackedPair(
-            batch["source"][row, begins[0] : source_end],
-            batch["labels"][row, begins[1] : target_end],
-            float(batch["weights"][row, target_end]) if "weights" in batch else 1.0,
-        )
-        begins = [source_end + 1, target_end + 1]
+    return Side(lengths, np.fromiter(chain.from_iterable(sequences), np.int32))
 
 
 def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:

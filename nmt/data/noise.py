@@ -9,26 +9,22 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
 from typing import NamedTuple
-
-import numpy as np
 
 from nmt.data.tokenizer import UNK, Tokenizer
 from nmt.text.context import CONTEXT_MARK
-from nmt.text.noise import TextNoise
+from nmt.text.noise import SOURCE_CHANGES, TextNoise
 from nmt.text.scripts import join_sentences
 from nmt.text.spans import SLOTS
 
-_STREAM = 0x7E87  # keeps these draws apart from others with the same seed
 _JOINED = (2, 2, 3, 4)  # pairs that are joined: each entry is as likely as the others
 
 
 class PackedPair(NamedTuple):
     """A pair in a row, without begin and end marks."""
 
-    source: np.ndarray  # int32 [S - 1]
-    target: np.ndarray  # int32 [T - 1]
+    source: list[int]  # [S - 1]
+    target: list[int]  # [T - 1]
     weight: float = 1.0  # in the loss
 
 
@@ -78,18 +74,15 @@ class BatchNoise:
             length: tokens per side of the row, end marks included.
             address: numbers that identify the row in its batch.
         """
-        generator = np.random.default_rng([self._seed, _STREAM, *address])
-        drawn = generator.random((len(pairs), len(self._rates))) < list(self._rates.values())
-        seeds = generator.integers(1 << 62, size=len(pairs)).tolist()
+        draw = random.Random(f"noise {self._seed} {address}")
         tokens = count_tokens(pairs)
         room = length - tokens[0], length - tokens[1]
         changed: list[PackedPair] = []
         first = 0  # pair that is not in `changed` yet
-        for number in np.flatnonzero(drawn.any(axis=1)).tolist():
-            if number < first:  # joined to one before
+        for number in range(len(pairs)):
+            kinds = [kind for kind, rate in self._rates.items() if draw.random() < rate]
+            if not kinds or number < first:  # joined to one before
                 continue
-            kinds = list(compress(self._rates, drawn[number]))
-            draw = random.Random(seeds[number])
             end = number + (draw.choice(_JOINED) if "joined" in kinds else 1)
             old = pairs[number:end]
             new = self._change(old, kinds, draw)
@@ -112,15 +105,20 @@ class BatchNoise:
         tags = [self._tag.match(source)[0] for source in sources]  # type: ignore[index]
         if len(set(tags)) > 1 or len({pair.weight for pair in pairs}) > 1:
             return pairs
-        targets = self._tokenizer.target.decode([pair.target for pair in pairs])
+        keeps_target = len(pairs) == 1 and SOURCE_CHANGES.issuperset(
+            kinds
+        )  # saves half of the time
+        targets = self._tokenizer.target.decode([] if keeps_target else [p.target for p in pairs])
         source, target = self._text.change(
             join_sentences([each.removeprefix(tags[0]) for each in sources], self._languages[0]),
             join_sentences(targets, self._languages[1]),
             kinds,
             draw,
         )
-        [source_ids] = self._tokenizer.encode([tags[0] + source])
-        [target_ids] = self._tokenizer.target.encode([target])
-        if not len(source_ids) or not len(target_ids):
+        source_ids = self._tokenizer.encode([tags[0] + source])[0].tolist()
+        target_ids = (
+            pairs[0].target if keeps_target else self._tokenizer.target.encode([target])[0].tolist()
+        )
+        if not source_ids or not target_ids:
             return pairs
         return [PackedPair(source_ids, target_ids, pairs[0].weight)]

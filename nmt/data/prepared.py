@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import DataConfig
-from nmt.data.batches import Batch, BatchPlan, lay_out
+from nmt.data.batches import BatchPlan, PackedRows
 from nmt.data.caching import is_complete
 from nmt.data.corpus import Corpus
 from nmt.data.mixture import count_repeats
@@ -202,8 +202,8 @@ class PreparedBatches(BatchPlan):
         row_index = self._row_indices[shape_index]
         return shape_index, Permutation(row_index.rows, *keys, shape_index)(rows)
 
-    def assemble(self, shape_index: int, rows: np.ndarray, size: int | None = None) -> Batch:
-        """See `BatchPlan.assemble`."""
+    def read_rows(self, shape_index: int, rows: np.ndarray) -> PackedRows:
+        """See `BatchPlan.read_rows`."""
         records = [np.zeros(0, self._records[0][1].dtype)]
         shards, shard_rows = self._row_indices[shape_index].locate(rows)
         for shard, row in zip(shards.tolist(), shard_rows.tolist(), strict=True):
@@ -211,8 +211,7 @@ class PreparedBatches(BatchPlan):
             records.append(content[begins[row] : begins[row + 1]])
         sizes = np.array([len(record) for record in records[1:]], np.int64)
         begins = np.cumsum(sizes) - sizes
-        fields = read_records(np.concatenate(records), begins, has_weights=self._has_weights)
-        return lay_out(self.array_shape(shape_index, size), *fields)
+        return read_records(np.concatenate(records), begins, has_weights=self._has_weights)
 
 
 class _RowIndex:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt.data.batches import Side, gather, ranges
+from nmt.data.batches import PackedRows, Side, gather, ranges
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.packing import Rows
 
@@ -68,18 +68,13 @@ def map_records(
     return begins, content[8 * (rows + 1) :].view(dtype)
 
 
-def read_records(
-    records: np.ndarray, begins: np.ndarray, *, has_weights: bool
-) -> tuple[np.ndarray, Side, Side, np.ndarray | None]:
-    """Return the content of records, as `nmt.data.batches.lay_out` takes it.
+def read_records(records: np.ndarray, begins: np.ndarray, *, has_weights: bool) -> PackedRows:
+    """Return the content of records.
 
     Args:
         records: concatenated records.
         begins: where each begins: int64 [rows].
         has_weights: whether they have weights.
-
-    Returns:
-        Pairs of each row, int64 [rows]; both sides; weights, float32 [pairs], if there are any.
     """
     per_row = records[begins].astype(np.int64)
     words = 4 // records.itemsize if has_weights else 0
@@ -90,7 +85,7 @@ def read_records(
     source = Side(lengths[0], records[ranges(layout.ids(0), tokens[0])])
     target = Side(lengths[1], records[ranges(layout.ids(tokens[0]), tokens[1])])
     weights = records[layout.weights()].view(np.float32) if has_weights else None
-    return per_row, source, target, weights
+    return PackedRows(per_row, source, target, weights)
 
 
 class _RecordLayout:

@@ -174,6 +174,7 @@ _SOURCE_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
     "accents": remove_accents,
     "punctuation": change_punctuation,
 }
+SOURCE_CHANGES = frozenset(_SOURCE_CHANGES)  # kinds of change that keep the target as it is
 
 
 def _shared_names(source: str, target: str) -> list[str]:

@@ -129,7 +129,8 @@ def test_joined_pairs_are_pairs_of_the_corpus_in_a_row(tokenizer: SentencePieceT
 def pair_of(
     tokenizer: SentencePieceTokenizer, source: str, target: str, weight: float = 1.0
 ) -> PackedPair:
-    return PackedPair(tokenizer.encode([source])[0], tokenizer.target.encode([target])[0], weight)
+    [source_ids], [target_ids] = tokenizer.encode([source]), tokenizer.target.encode([target])
+    return PackedPair(source_ids.tolist(), target_ids.tolist(), weight)
 
 
 def test_tags_stay_in_front_and_different_tags_are_not_joined(

@@ -45,7 +45,7 @@ def test_batches_are_those_of_memory(tmp_path: Path, vocabulary_size: int, weigh
             cut = [records[begins[first + i] : begins[first + i + 1]] for i in chosen]
             sizes = np.array([len(record) for record in cut])
             parts = read_records(np.concatenate(cut), np.cumsum(sizes) - sizes, has_weights=weighed)
-            batch = lay_out(batches.shapes[shape], *parts)
+            batch = lay_out(batches.shapes[shape], parts)
             expected = batches.assemble(shape, chosen)
             assert batch.keys() == expected.keys()
             for name, array in expected.items():
