@@ -73,8 +73,6 @@ class TrainingConfig:
     learning_rate: PositiveFloat | None = MISSING
     schedule: Annotated[str, one_of("inverse_sqrt", "cosine", "constant")] = MISSING
     warmup_steps: NonNegativeInt = MISSING  # updates; at most a tenth of max_steps is used
-    # Last share of the run in which a constant rate falls linearly to 0.
-    cooldown: Annotated[float, between(0, 1)] = MISSING
     beta_1: Momentum = MISSING
     beta_2: Momentum = MISSING
     epsilon: float = MISSING

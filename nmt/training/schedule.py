@@ -152,11 +152,10 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
       configured peak rate);
     - cosine: falls to 0 along half a cosine over the run (Loshchilov & Hutter 2017), which adapts
       to a limit in minutes;
-    - constant; with a ``cooldown`` it falls linearly to 0 over this last share of the run (Hägele
-      et al. 2024, "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations").
+    - constant.
 
     Args:
-        config: peak rate, schedule, warm-up and cool-down.
+        config: peak rate, schedule and warm-up.
         step: number of the update, from 1.
         progress: completed share of the run, from `progress`.
     """
@@ -168,8 +167,7 @@ def learning_rate(config: TrainingConfig, step: int, progress: float) -> float:
     elif config.schedule == "cosine":
         factor = ramp * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
     else:
-        remaining = 1 - min(1.0, progress)
-        factor = min(ramp, remaining / config.cooldown) if config.cooldown else ramp
+        factor = ramp
     assert config.learning_rate is not None, "the configuration is not resolved"
     return config.learning_rate * factor
 

@@ -15,10 +15,8 @@ from nmt.training.schedule import TrainingSchedule, dropout_share, learning_rate
 PEAK = 2e-3
 
 
-def rate(schedule: str, warmup: int, step: int, progress: float, cooldown: float = 0) -> float:
-    config = TrainingConfig(
-        learning_rate=PEAK, schedule=schedule, warmup_steps=warmup, cooldown=cooldown
-    )
+def rate(schedule: str, warmup: int, step: int, progress: float) -> float:
+    config = TrainingConfig(learning_rate=PEAK, schedule=schedule, warmup_steps=warmup)
     return learning_rate(config, step, progress)
 
 
@@ -76,15 +74,6 @@ def test_cosine(step: float, factor: float) -> None:
 @pytest.mark.parametrize(("step", "factor"), [*WARMUP, (101, 1.0), (10_000, 1.0)])
 def test_constant(step: int, factor: float) -> None:
     assert rate("constant", 100, step, step / 10_000) == pytest.approx(PEAK * factor)
-
-
-@pytest.mark.parametrize(
-    ("cooldown", "progress", "factor"),
-    [(0.2, 0.5, 1), (0.2, 0.8, 1), (0.2, 0.9, 0.5), (0.2, 1, 0), (1, 0.25, 0.75)],
-)
-def test_a_constant_rate_cools_down(cooldown: float, progress: float, factor: float) -> None:
-    step = round(10_000 * progress)
-    assert rate("constant", 100, step, progress, cooldown) == pytest.approx(PEAK * factor)
 
 
 @pytest.mark.parametrize(

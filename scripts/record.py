@@ -1,0 +1,156 @@
+"""Measure a track of the record table in README.md, and print its row: see scripts/record.sh.
+
+    bash scripts/record.sh cpu-10 --archive /path/to/spa-eng.zip
+
+Trains once for each seed, with nothing cached, and scores as every run does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nmt.data.corpus import load_corpus
+from nmt.runs.folder import RunFolder
+from nmt.runs.resuming import compose_config
+
+ROOT = Path(__file__).parents[1]
+TATOEBA = "data=tatoeba"
+TRACKS = {
+    "cpu-10": ["experiment=tatoeba_10m"],
+    "cpu-60": ["experiment=tatoeba_60m"],
+    "default": [],
+    "gpu": ["experiment=tatoeba_gpu"],
+}
+METRICS = ("BLEU", "chrF2++")
+
+
+@dataclass
+class Trial:
+    """One training of a track."""
+
+    folder: RunFolder
+    minutes: float  # wall clock of the whole command
+    scores: dict[str, float]  # by metric
+    signatures: dict[str, str]
+
+
+def main() -> None:
+    """Train, and print the row."""
+    parser = argparse.ArgumentParser(description="Measure a track of the record table.")
+    parser.add_argument("track", choices=TRACKS)
+    parser.add_argument("--archive", type=Path, help="spa-eng.zip (default: it is downloaded)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    arguments = parser.parse_args()
+    archive = [f"data.archive={arguments.archive.resolve()}"] if arguments.archive else []
+    overrides = TRACKS[arguments.track] + (archive if TRACKS[arguments.track] else [])
+    runs_dir = ROOT / "runs" / f"record_{arguments.track}"
+    trials = [train([*overrides, f"seed={seed}"], runs_dir) for seed in arguments.seeds]
+    print(f"\n{format_row(arguments.track, trials)}")
+    if arguments.track == "default":
+        with TemporaryDirectory() as folder:
+            tatoeba = [score_on_tatoeba(trial.folder, archive, Path(folder)) for trial in trials]
+        print(f"on the test split of Tatoeba: {format_scores(tatoeba)}")
+    for metric, signature in trials[0].signatures.items():
+        print(f"{metric}: {signature}")
+
+
+def train(overrides: Sequence[str], runs_dir: Path) -> Trial:
+    """Train a run with nothing cached, in a process of its own."""
+    with TemporaryDirectory() as cache:
+        folders = [f"runs_dir={runs_dir}", f"cache_dir={cache}"]
+        command = [sys.executable, "-m", "nmt.train", *overrides, *folders]
+        start = time.monotonic()
+        subprocess.run(command, cwd=ROOT, check=True)
+        minutes = (time.monotonic() - start) / 60
+    folder = RunFolder.open(runs_dir / "latest")
+    evaluation = json.loads((folder.path / "evaluation_test.json").read_text(encoding="utf-8"))
+    scores = {metric: evaluation["scores"][metric] for metric in METRICS}
+    return Trial(
+        folder,
+        minutes,
+        {metric: score["value"] for metric, score in scores.items()},
+        {metric: score["signature"] for metric, score in scores.items()},
+    )
+
+
+def score_on_tatoeba(run: RunFolder, archive: Sequence[str], folder: Path) -> dict[str, float]:
+    """Return the scores of a run on Tatoeba's test split, less the pairs that it was trained on."""
+    config = compose_config([TATOEBA, *archive])
+    test = load_corpus(config.data, cache_dir=Path(config.cache_dir)).test
+    own = load_corpus(run.config.data, cache_dir=folder, read_only=True)
+    trained = {side for pair in own.train for side in pair}
+    test = [pair for pair in test if not trained & {*pair}]
+    source, reference, output = (folder / name for name in ("source", "reference", "output.json"))
+    for path, side in ((source, 0), (reference, 1)):
+        path.write_text("".join(f"{pair[side]}\n" for pair in test), encoding="utf-8")
+    command: list[str | Path] = [sys.executable, "-m", "nmt.evaluate", "--run", run.path]
+    command += ["--source", source, "--reference", reference, "--output", output]
+    subprocess.run(command, cwd=ROOT, check=True)
+    scores = json.loads(output.read_text(encoding="utf-8"))["scores"]
+    return {metric: scores[metric]["value"] for metric in METRICS}
+
+
+def format_row(track: str, trials: Sequence[Trial]) -> str:
+    """Return the row of the table in README.md."""
+    weights, _ = trials[0].folder.load_weights()
+    updates = [trial.folder.metrics.read()[-1]["step"] for trial in trials]
+    minutes = [trial.minutes for trial in trials]
+    command = f"bash scripts/record.sh {track}"
+    cells = [
+        f"`{track}`",
+        *(format_score([trial.scores[metric] for trial in trials]) for metric in METRICS),
+        f"{sum(array.size for array in weights.values()) / 1e6:.1f} million",
+        f"{min(updates):,} to {max(updates):,}",
+        f"{min(minutes):.1f} to {max(minutes):.1f}",
+        f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20:.1f} GB",
+        describe_machine(),
+        git("describe", "--always", "--dirty"),
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        f"`{command}`",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def format_scores(scores: Sequence[dict[str, float]]) -> str:
+    return ", ".join(
+        f"{metric} {format_score([each[metric] for each in scores])}" for metric in METRICS
+    )
+
+
+def format_score(values: Sequence[float]) -> str:
+    """Return the mean and, in brackets, the standard deviation."""
+    spread = f" ({statistics.stdev(values):.1f})" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1f}{spread}"
+
+
+def describe_machine() -> str:
+    """Return the processor, and how many cores this process may use."""
+    printed = subprocess.run(["lscpu"], check=True, capture_output=True, text=True).stdout
+    model = re.search(r"^Model name: +(.+)", printed, re.MULTILINE)
+    instructions = "AVX-512" if "avx512f" in printed else "AVX2"
+    name = model[1] if model else platform.processor()
+    return f"{len(os.sched_getaffinity(0))} cores, {name} ({instructions})"
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
