@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from nmt.config.checks import MISSING, PositiveFloat, PositiveInt, between, one_of
+from nmt.config.checks import MISSING, PositiveFloat, PositiveInt, Valid, between, one_of
 from nmt.errors import UserError
 from nmt.model import sizes
 
 Dropout = Annotated[float, between(0, 0.95)]
+QK_NORM = Valid("false, true or self", lambda value: value in sizes.QK_NORMS)
 
 
 @dataclass
@@ -42,7 +43,8 @@ class TransformerConfig(ModelConfig):
     key_value_heads: PositiveInt | None = MISSING  # shared by queries; 1: multi-query; null: H
     attention_biases: bool = MISSING
     attention_output: bool = MISSING  # whether attention has an output projection
-    qk_norm: bool = MISSING  # normalise queries and keys
+    # Normalise queries and keys; self: those of self-attention only.
+    qk_norm: Annotated[bool | str, QK_NORM] = MISSING
     ffn_width: PositiveInt = MISSING  # F
     norm: Annotated[str, one_of(*sizes.NORMS)] = MISSING
     norm_epsilon: PositiveFloat = MISSING  # added to the variances

@@ -16,6 +16,7 @@ POSITIONS = (*SINUSOIDAL, "learned", "rotary", *BIASED, "none")
 ACTIVATIONS = ("relu", "relu2", "gelu", "silu", "swiglu")
 KERNELS = ("explicit", "fused", "chunked")
 HEADS = ("split", "own", "pooled")
+QK_NORMS = (False, True, "self")
 CELLS = ("gru", "lstm")
 SCORES = ("additive", "dot", "general", "cross")
 RELATIVE_BUCKETS, RELATIVE_FARTHEST = 32, 128  # as in T5
@@ -45,7 +46,7 @@ class _Sizes:
         return sizes, {key: value for key, value in config.items() if key not in names}
 
 
-def _check_choices(sizes: _Sizes, **choices: tuple[str, ...]) -> None:
+def _check_choices(sizes: _Sizes, **choices: tuple[Any, ...]) -> None:
     for name, values in choices.items():
         if (value := getattr(sizes, name)) not in values:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}, got {value!r}")
@@ -141,7 +142,7 @@ class BlockSizes(_Sizes):
     key_value_heads: int | None = None  # G; None: H
     attention_biases: bool = True  # of the projections
     attention_output: bool = True  # whether there is an output projection
-    qk_norm: bool = False  # normalise queries and keys
+    qk_norm: bool | str = False  # normalise queries and keys; "self": not those of cross-attention
     ffn_width: int  # F
     norm: str  # "pre" or "post" (as in the paper)
     norm_epsilon: float = NORM_EPSILON  # added to the variance in layer normalisation
@@ -156,6 +157,7 @@ class BlockSizes(_Sizes):
 
     def __post_init__(self) -> None:
         _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
+        _check_choices(self, qk_norm=QK_NORMS)
         _check_rates(dropout=self.dropout, ffn_dropout=self.ffn_dropout)
         _ = self.cross_attention, self.self_attention  # they check the other fields
 
@@ -176,13 +178,17 @@ class BlockSizes(_Sizes):
             self.key_value_heads,
             self.attention_biases,
             self.attention_output,
-            self.qk_norm,
+            self.qk_norm is True,
         )
 
     @property
     def self_attention(self) -> AttentionSizes:
         """The sizes of self-attention, which is the only kind that rotary positions act on."""
-        return dataclasses.replace(self.cross_attention, rotary=self.positions == "rotary")
+        return dataclasses.replace(
+            self.cross_attention,
+            rotary=self.positions == "rotary",
+            qk_norm=self.qk_norm is not False,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,14 +78,15 @@ class TransformerCosts:
             **{"E": sizes.encoder_layers, "C": sizes.decoder_layers, "P": sizes.max_length},
         }
         attention_formula = _write_attention(attention)
+        self_attention_formula = _write_attention(sizes.self_attention)
         feed_forward = "3·D·F + 2·F + D" if self._is_gated else "2·D·F + F + D"
         positions = {"learned": "P·D", "relative": f"2·{RELATIVE_BUCKETS}·H"}.get(sizes.positions)
         no_positions = "none" if sizes.positions == "none" else f"{sizes.positions}: none"
         formulas = {
             _EMBEDDINGS: "V·D + V" if sizes.output_bias else "V·D",
             _POSITIONS: positions,
-            _ENCODER: f"E·({attention_formula})",
-            _DECODER: f"C·({attention_formula})",
+            _ENCODER: f"E·({self_attention_formula})",
+            _DECODER: f"C·({self_attention_formula})",
             _CROSS: f"C·({attention_formula})",
             _FEED_FORWARD: f"(E + C)·({feed_forward})",
             "layer normalisation": f"(2·E + 3·C{' + 2' if self._has_final_norms else ''})·2·D",

@@ -204,7 +204,8 @@ def test_equal_pieces_are_refused(tmp_path: Path, config: Config) -> None:
         ),
         (
             {"qk_norm": True},
-            "CTranslate2 does not support normalised queries and keys (model.qk_norm=true)",
+            "CTranslate2 does not support normalised queries of cross-attention "
+            "(model.qk_norm=true)",
         ),
         (
             {"positions": "alibi"},
@@ -234,6 +235,10 @@ VARIANTS = [
     {"positions": "relative", "norm": "post"},
     {"positions": "sinusoidal_halves", "norm": "post", "activation": "silu", "output_bias": True},
     {"norm_epsilon": 0.1},
+    {"qk_norm": "self"},
+    {"qk_norm": "self", "heads": "own", "positions": "rotary"},
+    {"qk_norm": "self", "key_value_heads": 2},
+    {"qk_norm": "self", "key_value_heads": 1},
 ]
 
 

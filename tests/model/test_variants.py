@@ -452,6 +452,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "rotary": {"positions": "rotary", "num_heads": 4, "key_value_heads": 2, "norm": "post"},
     "rotary, own": {"positions": "rotary", "heads": "own", "key_value_heads": 1, "qk_norm": True},
     "relative": {"positions": "relative", "attention_biases": False, "encoder_layers": 2},
+    "relative, normalised": {"positions": "relative", "qk_norm": "self"},
     "relative, pooled": {"positions": "relative", "heads": "pooled", "attention_kernel": "fused"},
     "alibi": {"positions": "alibi", "num_heads": 4, "key_value_heads": 1, "decoder_layers": 2},
     "alibi, fused": {"positions": "alibi", "attention_kernel": "fused", "key_value_heads": 1},
@@ -464,6 +465,7 @@ CACHED = {
     "rotary": 8,  # half of the keys and values
     "rotary, own": 8,
     "relative": 16,
+    "relative, normalised": 16,
     "relative, pooled": 24,  # values of both heads are as wide as the model
     "alibi": 4,  # a quarter
     "alibi, fused": 8,

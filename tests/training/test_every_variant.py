@@ -31,6 +31,7 @@ TRANSFORMERS = {
     "no biases": ["model.attention_biases=false"],
     "no output projection": ["model.attention_output=false"],
     "query-key norm": ["model.qk_norm=true"],
+    "query-key norm in self-attention": ["model.qk_norm=self"],
     "learned": ["model.positions=learned"],
     "rotary": ["model.positions=rotary"],
     "relative": ["model.positions=relative"],

@@ -113,7 +113,7 @@ def _check_supported(sizes: Any) -> Sizes:
             ", ".join(ACTIVATIONS_OUT),
         ),
         (sizes.heads != "pooled", "model.heads=pooled", "split, own"),
-        (not sizes.qk_norm, "model.qk_norm=true", "false"),
+        (not sizes.qk_norm, f"model.qk_norm={str(sizes.qk_norm).lower()}", "false"),
     ):
         if not is_supported:
             raise UserError(f"MarianMT has no {setting}, only {supported}: train with model=marian")

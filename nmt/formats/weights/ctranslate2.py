@@ -47,7 +47,7 @@ def check_supported(tokenizer: Tokenizer, sizes: Sizes | RecurrentSizes) -> Size
         raise NotConvertibleError("CTranslate2 does not support recurrent models")
     for is_used, feature in (
         (sizes.heads == "pooled", "pooled heads (model.heads=pooled)"),
-        (sizes.qk_norm, "normalised queries and keys (model.qk_norm=true)"),
+        (sizes.qk_norm is True, "normalised queries of cross-attention (model.qk_norm=true)"),
         (sizes.positions == "alibi", "linear biases in an encoder (model.positions=alibi)"),
     ):
         if is_used:
@@ -133,6 +133,8 @@ class _Specification:
             self._fill_projections(layer.attention.linear[0], cross, "query")
             self._fill_projections(layer.attention.linear[1], cross, "key", "value")
             self._fill_output(layer.attention.linear[2], cross)
+            if sizes.qk_norm:
+                del layer.attention.q_norm, layer.attention.k_norm
             self._fill_feed_forward(layer.ffn, name)
         if sizes.norm == "pre":
             self._fill_norm(spec.encoder.layer_norm, "encoder_norm")
@@ -163,6 +165,7 @@ class _Specification:
             "relative_attention_bias": sizes.positions == "relative",
             "rotary_dim": 0 if sizes.positions == "rotary" else None,  # 0: whole heads
             "rotary_interleave": False,  # pairs are of the two halves of a head
+            "qk_norm": sizes.qk_norm == "self",
         }
         return TransformerSpec(
             TransformerEncoderSpec(sizes.encoder_layers, sizes.num_heads, **options),
@@ -197,6 +200,10 @@ class _Specification:
         self._fill_norm(spec.layer_norm, f"{name}_norm")
         self._fill_projections(spec.linear[0], name, "query", "key", "value")
         self._fill_output(spec.linear[1], name)
+        if self._sizes.qk_norm:
+            width = self._sizes.self_attention.head_width
+            spec.q_norm.gamma = self._take(f"{name}/query_norm/scale", width)
+            spec.k_norm.gamma = self._take(f"{name}/key_norm/scale", width)
 
     def _fill_projections(self, spec: Any, name: str, *roles: str) -> None:
         """Stack the projections of all heads to queries, keys or values: [sum of widths, D]."""

@@ -81,6 +81,7 @@ ATTENTIONS = [
     {"key_value_heads": 1, "num_heads": 4},
     {"key_value_heads": 2, "num_heads": 4, "heads": "own", "attention_biases": False},
     {"attention_output": False, "qk_norm": True},
+    {"qk_norm": "self", "num_heads": 4},
     {"positions": "relative"},
     {"positions": "rotary"},
     {"positions": "none", "attention_biases": False},

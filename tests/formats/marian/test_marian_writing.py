@@ -43,6 +43,7 @@ REFUSED = {
     "model.activation=swiglu": ["model.activation=swiglu"],
     "model.heads=pooled": ["model.heads=pooled"],
     "model.qk_norm=true": ["model.qk_norm=true"],
+    "model.qk_norm=self": ["model.qk_norm=self"],
 }
 
 
