@@ -108,7 +108,8 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     """128 x 4,000 weights and so on: it is `compact`, worked out by hand."""
     attention, feed_forward = 4 * 128**2 + 4 * 128, 2 * 128 * 512 + 512 + 128
     norms = (2 * 3 + 3 * 2 + 2) * 2 * 128
-    total = 128 * 4000 + (3 + 2 + 2) * attention + 5 * feed_forward + norms
+    head_norms = (3 + 2) * 2 * 32  # of self-attention
+    total = 128 * 4000 + (3 + 2 + 2) * attention + 5 * feed_forward + norms + head_norms
     printed = inspected("summary", "tokenizer.vocabulary_size=4000", "--batch", "2x50")
     assert f"\nall{total:,}" in printed.replace(" ", "")
     assert "2 x 50 bfloat16" in printed

@@ -45,7 +45,7 @@ def count_parameters(config: Config, vocabulary_size: int) -> int:
 
 def test_what_is_compared() -> None:
     counts = {name.removeprefix("compare_"): len(list_trials(name)) for name in COMPARISONS}
-    assert counts == {"models": 5, "heads": 8, "positions": 6, "norms": 4, "tokenizers": 3}
+    assert counts == {"models": 5, "heads": 8, "positions": 6, "norms": 6, "tokenizers": 3}
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
