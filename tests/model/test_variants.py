@@ -476,7 +476,6 @@ each_model = pytest.mark.parametrize("name", MODELS)
 OF_ATTENTION = {
     "heads": "heads",
     "key_value_heads": "key_value_heads",
-    "qk_norm": "qk_norm",
     "attention_biases": "biases",
     "attention_output": "output",
     "attention_kernel": "kernel",
@@ -580,6 +579,8 @@ def test_a_model_hands_its_sizes_down(name: str) -> None:
             for key, field in OF_ATTENTION.items():
                 assert getattr(layer.sizes, field) == getattr(model.sizes, key)
             assert layer.sizes.rotary == (name.startswith("rotary") and not kind.is_cross)
+            normalised = (True,) if kind.is_cross else (True, "self")
+            assert layer.sizes.qk_norm == (model.sizes.qk_norm in normalised)
     assert (model.positions is not None) == (name in ("sinusoidal", "learned"))
     biased = name.startswith(("relative", "alibi"))
     assert (model.encoder_bias is not None) == (model.decoder_bias is not None) == biased
