@@ -126,9 +126,9 @@ def test_each_trial_runs_under_the_configuration_of_the_sweep(
 def test_an_experiment_that_compares_is_a_sweep_of_itself(sweep: Callable[..., Any]) -> None:
     status, made = sweep("experiment=compare_norms", "runs_dir=runs", child=well)
     assert status == 0
-    assert len(made) == 4
+    assert len(made) == 6
     assert all({"experiment=compare_norms", "hydra.mode=RUN"} <= set(words) for words in made)
-    assert len({tuple(words) for words in made}) == 4
+    assert len({tuple(words) for words in made}) == 6
 
 
 def test_a_trial_that_fails_is_named_and_stops_no_other(
