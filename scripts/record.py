@@ -112,10 +112,11 @@ def format_row(track: str, trials: Sequence[Trial]) -> str:
     command = f"bash scripts/record.sh {track}"
     cells = [
         f"`{track}`",
+        f"{len(trials)}",
         *(format_score([trial.scores[metric] for trial in trials]) for metric in METRICS),
         f"{sum(array.size for array in weights.values()) / 1e6:.1f} million",
-        f"{min(updates):,} to {max(updates):,}",
-        f"{min(minutes):.1f} to {max(minutes):.1f}",
+        format_range([f"{count:,}" for count in sorted(updates)]),
+        format_range([f"{count:.1f}" for count in sorted(minutes)]),
         f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20:.1f} GB",
         describe_machine(),
         git("describe", "--always", "--dirty"),
@@ -123,6 +124,11 @@ def format_row(track: str, trials: Sequence[Trial]) -> str:
         f"`{command}`",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def format_range(values: Sequence[str]) -> str:
+    """Return the first and the last of sorted values."""
+    return " to ".join(dict.fromkeys([values[0], values[-1]]))
 
 
 def format_scores(scores: Sequence[dict[str, float]]) -> str:
