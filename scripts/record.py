@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nmt.data.corpus import load_corpus
-from nmt.runs.folder import RunFolder
+from nmt.runs.folder import TEST_SCORES_FILE, RunFolder
 from nmt.runs.resuming import compose_config
 
 ROOT = Path(__file__).parents[1]
@@ -77,7 +77,7 @@ def train(overrides: Sequence[str], runs_dir: Path) -> Trial:
         subprocess.run(command, cwd=ROOT, check=True)
         minutes = (time.monotonic() - start) / 60
     folder = RunFolder.open(runs_dir / "latest")
-    evaluation = json.loads((folder.path / "evaluation_test.json").read_text(encoding="utf-8"))
+    evaluation = json.loads((folder.path / TEST_SCORES_FILE).read_text(encoding="utf-8"))
     scores = {metric: evaluation["scores"][metric] for metric in METRICS}
     return Trial(
         folder,

@@ -295,7 +295,7 @@ def add_noise(
 
 
 def _split(side: Side) -> Iterator[list[int]]:
-    """Yield the tokens of each pair."""
+    """Return an iterator of the tokens of each pair."""
     ids = iter(side.ids.tolist())
     return (list(islice(ids, length)) for length in side.lengths.tolist())
 

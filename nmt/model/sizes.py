@@ -150,14 +150,15 @@ class BlockSizes(_Sizes):
     # and "alibi" its calls need a ``distance_bias``.
     positions: str
     activation: str  # one of `ACTIVATIONS`, see `nmt.model.blocks.FeedForward`
-    dropout: float  # rate on residual branches, and on the embeddings of a model
+    dropout: float  # rate on what a block adds to its input, and on embeddings
     attention_dropout: float  # rate on attention weights
     ffn_dropout: float  # rate inside the feed-forward block
     attention_kernel: str  # "explicit", "fused" or "chunked"
 
     def __post_init__(self) -> None:
-        _check_choices(self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS)
-        _check_choices(self, qk_norm=QK_NORMS)
+        _check_choices(
+            self, norm=NORMS, positions=POSITIONS, activation=ACTIVATIONS, qk_norm=QK_NORMS
+        )
         _check_rates(dropout=self.dropout, ffn_dropout=self.ffn_dropout)
         _ = self.cross_attention, self.self_attention  # they check the other fields
 

@@ -71,7 +71,7 @@ class TransformerCosts:
 
     def list_parts(self) -> list[Part]:
         """See `Costs.list_parts`."""
-        sizes, attention = self._sizes, self._sizes.cross_attention  # as large as self-attention
+        sizes, attention = self._sizes, self._sizes.cross_attention
         dimensions = {
             **{"V": sizes.vocabulary_size, "D": sizes.d_model, "F": sizes.ffn_width},
             **{"H": sizes.num_heads, "K": attention.head_width, "G": attention.groups},

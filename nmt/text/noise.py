@@ -129,7 +129,7 @@ class TextNoise:
             source, target = (draw.choice(_QUOTES).format(text) for text in (source, target))
         if "spans" in kinds and self._slots:
             source, target = self._insert_slots(source, target, draw)
-        for kind, change in _SOURCE_CHANGES.items():
+        for kind, change in SOURCE_CHANGES.items():
             if kind in kinds:
                 source = change(source, draw)
         return source, target
@@ -168,13 +168,13 @@ class TextNoise:
         return source.translate(numbers), target.translate(numbers)
 
 
-_SOURCE_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
+# Kinds of change that keep the target as it is.
+SOURCE_CHANGES: dict[str, Callable[[str, random.Random], str]] = {
     "case": change_case,
     "typos": make_typo,
     "accents": remove_accents,
     "punctuation": change_punctuation,
 }
-SOURCE_CHANGES = frozenset(_SOURCE_CHANGES)  # kinds of change that keep the target as it is
 
 
 def _shared_names(source: str, target: str) -> list[str]:

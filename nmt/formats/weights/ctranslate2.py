@@ -133,7 +133,7 @@ class _Specification:
             self._fill_projections(layer.attention.linear[0], cross, "query")
             self._fill_projections(layer.attention.linear[1], cross, "key", "value")
             self._fill_output(layer.attention.linear[2], cross)
-            if sizes.qk_norm:
+            if sizes.qk_norm:  # here CTranslate2 would normalise the queries of all heads together
                 del layer.attention.q_norm, layer.attention.k_norm
             self._fill_feed_forward(layer.ffn, name)
         if sizes.norm == "pre":
