@@ -30,6 +30,7 @@ FORMAT = 1
 RECORDS_FILE = "rows.bin"  # in the folder of a shard: see `nmt.data.records`
 SHARDS, TOKENIZER, TESTS = "shards", "tokenizer", "tests"  # folders
 _OTHER_FILES = 512  # files that a process may open in addition to the shards
+_SAMPLED_ROWS = 64  # rows that are read at a time for a sample
 _BATCHES = 1 << 20  # key of the order of batches; the keys of rows are indices of shapes
 
 
@@ -212,6 +213,28 @@ class PreparedBatches(BatchPlan):
         sizes = np.array([len(record) for record in records[1:]], np.int64)
         begins = np.cumsum(sizes) - sizes
         return read_records(np.concatenate(records), begins, has_weights=self._has_weights)
+
+
+def sample_ids(
+    corpus: PreparedCorpus, count: int, seed: int = 1
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the ids of training pairs without end marks, sources and targets, in random order.
+
+    Args:
+        corpus: the prepared corpus.
+        count: the number of pairs; fewer if an epoch has fewer.
+        seed: of the sample.
+    """
+    longest = max(corpus.manifest["row_lengths"])
+    batches = PreparedBatches(corpus, corpus.repeats, positions=_SAMPLED_ROWS * longest, seed=seed)
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    for step in range(batches.steps_per_epoch):
+        rows = batches.read_rows(*batches.locate(step))
+        for ids, side in zip(sides, (rows.source, rows.target), strict=True):
+            ids += np.split(side.ids, np.cumsum(side.lengths)[:-1])
+        if len(sides[0]) >= count:
+            break
+    return sides[0][:count], sides[1][:count]
 
 
 class _RowIndex:

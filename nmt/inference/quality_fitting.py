@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nmt.data.contexts import remove_contexts
 from nmt.data.corpus import Corpus
+from nmt.data.prepared import PreparedCorpus, sample_ids
 from nmt.data.splitting import Pair
 from nmt.errors import UserError
 from nmt.inference.alignment import measure_layers
@@ -75,17 +76,13 @@ def fit_run(
     """
     from nmt.inference.translator import Translator
 
-    lexicon = None
-    try:
-        lexicon = train_lexicon(folder, corpus)
-        lexicon.save(folder.path)
-    except UserError as error:  # the text of the training pairs is not at hand
-        log(f"no lexicon for alignments: {error}")
+    lexicon = train_lexicon(folder, corpus)
+    lexicon.save(folder.path)
     if len(corpus.dev) < LEAST_PAIRS:
         log(f"no confidence: it needs {LEAST_PAIRS} dev pairs or more, got {len(corpus.dev)}")
         return None
     try:
-        if lexicon is not None and folder.config.model.decoder_layers > 1:
+        if folder.config.model.decoder_layers > 1:
             lexicon.layer = _measure_layers(folder, corpus.dev[:_LAYER_PAIRS], lexicon)
             lexicon.save(folder.path)
         translator = Translator.load(folder.path, engine=engine, unit="line")
@@ -98,11 +95,9 @@ def fit_run(
 
 
 def train_lexicon(folder: RunFolder, corpus: Corpus, seed: int = 1) -> Lexicon:
-    """Learn the lexicon of a run from a sample of its training pairs.
-
-    Raises:
-        UserError: the corpus has no text of the training pairs.
-    """
+    """Learn the lexicon of a run from a sample of its training pairs."""
+    if isinstance(corpus, PreparedCorpus):
+        return Lexicon.train(*sample_ids(corpus, MOST_PAIRS, seed))
     tokenizer, pairs = folder.load_tokenizer(), remove_contexts(corpus.train)
     if len(pairs) > MOST_PAIRS:
         pairs = random.Random(seed).sample(pairs, MOST_PAIRS)

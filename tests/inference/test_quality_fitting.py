@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import corpus_lines
+from sample_prepared import plan, prepared
 
 from nmt import Translator
 from nmt.data.splitting import Pair
@@ -27,6 +29,7 @@ from nmt.inference.quality_fitting import (
     fit_run,
     observe,
     rank_words,
+    train_lexicon,
 )
 from nmt.inference.quality_model import QualityModel
 from nmt.runs.corpus import read_corpus
@@ -174,3 +177,18 @@ def test_a_run_gets_both_files(
     loaded = Lexicon.load(folder.path)
     assert loaded is not None
     assert loaded.layer is None  # a decoder of one layer leaves no choice
+
+
+def test_a_prepared_corpus_gives_a_lexicon(tiny_run: Path, tmp_path: Path) -> None:
+    """It has the ids of its training pairs only."""
+    words = {"rojo": "red", "azul": "blue", "casa": "house", "flor": "flower", "mesa": "table"}
+    pairs = [
+        (" ".join(chosen), " ".join(words[word] for word in chosen))
+        for chosen in itertools.permutations(words, 3)
+    ]
+    corpus = prepared(plan(tmp_path, pairs, vocabulary_size=300))
+    lexicon = train_lexicon(RunFolder.open(tiny_run), corpus)
+    tokenizer = corpus.load_tokenizer()
+    [sources], [targets] = tokenizer.encode([*words][:1]), tokenizer.target.encode(["red"])
+    others = np.concatenate(tokenizer.target.encode([*words.values()][1:]))
+    assert lexicon.weigh(sources, targets).max() > lexicon.weigh(sources, others).max()

@@ -28,6 +28,7 @@ from nmt.config import SourceConfig
 from nmt.config.data import StageConfig
 from nmt.config.preparation import PreparationConfig
 from nmt.data.corpus import load_corpus
+from nmt.data.prepared import sample_ids
 from nmt.data.splitting import Pair, normalized
 from nmt.errors import UserError
 from nmt.preparing import pool
@@ -69,6 +70,19 @@ def test_the_rules_are_those_of_a_corpus_in_memory(tmp_path: Path) -> None:
     assert large.rejected == small.rejected
     assert large.lines == small.lines
     assert large.epoch_pairs == large.train_pairs == len(small.train)
+
+
+def test_a_sample_has_the_ids_of_training_pairs(tmp_path: Path) -> None:
+    corpus = prepared(plan(tmp_path, mixed()))
+
+    def draw(count: int, seed: int = 1) -> list[tuple[tuple[int, ...], ...]]:
+        return [(tuple(a), tuple(b)) for a, b in zip(*sample_ids(corpus, count, seed), strict=True)]
+
+    every = ids_in(batches_of(corpus).in_order())
+    assert Counter(draw(10**6)) == every
+    assert len(draw(20)) == 20
+    assert Counter(draw(20)) <= every
+    assert draw(20) != draw(20, seed=2)
 
 
 def test_lengths_are_compared_as_in_memory(tmp_path: Path) -> None:
