@@ -1,7 +1,7 @@
 """DOCX and ODT: paragraphs of the text, headers, footers and notes.
 
-Unchanged paragraphs and parts keep their bytes; so does a document without a changed paragraph.
-Comments and deleted text stay. What changed paragraphs lose is in `nmt.documents.docx` and `odt`.
+Unchanged paragraphs keep their bytes; so does a document without a changed paragraph. Comments and
+deleted text stay. What changed paragraphs lose is in `nmt.documents.docx` and `odt`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from nmt.documents.formats import Document, DocumentOptions
 from nmt.documents.marked import MarkedText
 from nmt.documents.xml import XmlText, get_attribute
 from nmt.errors import UserError
+from nmt.text.scripts import primary_subtag
 
 MAX_ENTRIES = 10_000
 MAX_BYTES = 200 << 20  # of all entries, unpacked; books with pictures have about 50 MB
@@ -30,6 +31,11 @@ _DOCX_MAIN = re.compile(r"application/vnd\.openxmlformats-.*\.(document|template
 _DOCX_OTHERS = re.compile(
     r"application/vnd\.openxmlformats-.*\.(header|foot(er|notes)|endnotes)\+xml"
 )
+_DOCX_STYLES = re.compile(r"application/vnd\.openxmlformats-.*\.styles\+xml")
+_DOCX_LANGUAGE = re.compile(rb"""(<w:lang\b[^<>]*?\bw:val=["'])([\w-]+)""")
+_ODT_TAG = re.compile(rb"<[^<>]*\bfo:language=[^<>]*>")
+_ODT_LANGUAGE = re.compile(rb"""(\bfo:language=["'])([\w-]+)""")
+_ODT_COUNTRY = re.compile(rb"""(\bfo:country=["'])([\w-]+)""")
 _ODT = b"application/vnd.oasis.opendocument.text"
 _MACROS = re.compile(r"(.*/)?vba(Project|Data)[^/]*|(Basic|Scripts)/.+", re.IGNORECASE)
 _OUTSIDE = re.compile(r"[/\\]|[A-Za-z]:|(.*[/\\])?\.\.([/\\]|\Z)", re.DOTALL)
@@ -48,29 +54,60 @@ class OfficeDocument:
 
     Args:
         package: the package.
-        parts: its parts with text, by the names of their entries.
+        parts: its parts with text or styles, by the names of their entries.
+        options: languages: text in the one is marked as in the other, for spell checkers.
     """
 
-    def __init__(self, package: Package, parts: Mapping[str, Document]) -> None:
+    def __init__(
+        self, package: Package, parts: Mapping[str, Document], options: DocumentOptions
+    ) -> None:
         self._package = package
         self._parts = parts
+        self._options = options
         self.segments: Sequence[MarkedText] = [
             segment for part in parts.values() for segment in part.segments
         ]
 
     def fill(self, translations: Sequence[MarkedText]) -> bytes:
         """Return the document with other paragraphs: see `Document.fill`."""
+        if all(
+            text == segment.without_kept()
+            for text, segment in zip(translations, self.segments, strict=True)
+        ):
+            return self._package.replace({})
         changes: dict[str, bytes] = {}
         done = 0
         for name, part in self._parts.items():
             texts = translations[done : done + len(part.segments)]
             done += len(part.segments)
-            if any(
-                text != segment.without_kept()
-                for text, segment in zip(texts, part.segments, strict=True)
-            ):
-                changes[name] = part.fill(texts)
+            old = self._package.read(name)
+            new = _name_language(part.fill(texts), self._options)
+            if new != old:
+                changes[name] = new
         return self._package.replace(changes)
+
+
+def _name_language(data: bytes, options: DocumentOptions) -> bytes:
+    """Return a part in UTF-8 that names the target language wherever it named the source's."""
+    source, target = primary_subtag(options.source_language), options.target_language.encode()
+    if target == b"und":
+        return data
+    language, _, region = target.partition(b"-")
+
+    def is_source(tag: bytes) -> bool:
+        return primary_subtag(tag.decode()) == source
+
+    def name_in_docx(match: re.Match[bytes]) -> bytes:
+        return match[1] + target if is_source(match[2]) else match[0]
+
+    def name_in_odt(match: re.Match[bytes]) -> bytes:
+        named = _ODT_LANGUAGE.search(match[0])
+        if named is None or not is_source(named[2]):
+            return match[0]
+        tag = _ODT_LANGUAGE.sub(rb"\g<1>" + language, match[0])
+        return _ODT_COUNTRY.sub(rb"\g<1>" + (region or b"none"), tag)
+
+    return _ODT_TAG.sub(name_in_odt, _DOCX_LANGUAGE.sub(name_in_docx, data))
 
 
 class Package:
@@ -157,7 +194,8 @@ def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
     package = Package(data)
     if _CONTENT_TYPES in package:
         names = _find_docx_parts(package)
-        return OfficeDocument(package, {name: docx.DocxPart(package.read(name)) for name in names})
+        docx_parts = {name: docx.DocxPart(package.read(name)) for name in names}
+        return OfficeDocument(package, docx_parts, options)
     if "content.xml" in package and "mimetype" in package:
         if not package.read("mimetype").startswith(_ODT):
             raise UserError("the document has no text but a table or slides: only ODT is supported")
@@ -165,12 +203,13 @@ def extract(data: bytes, options: DocumentOptions) -> OfficeDocument:
         if manifest in package and b"encryption-data" in package.read(manifest):
             raise UserError("the document is encrypted: save it without a password")
         names = [name for name in ("content.xml", "styles.xml") if name in package]
-        return OfficeDocument(package, {name: odt.OdtPart(package.read(name)) for name in names})
+        odt_parts = {name: odt.OdtPart(package.read(name)) for name in names}
+        return OfficeDocument(package, odt_parts, options)
     raise UserError("the document is neither DOCX nor ODT: save it as one of them")
 
 
 def _find_docx_parts(package: Package) -> list[str]:
-    """Return the names of the parts with text, the main one first."""
+    """Return the names of the parts with text, the main one first, and of those with styles."""
     by_name: dict[str, str] = {}
     main_extensions = set()
     for element in XmlText(package.read(_CONTENT_TYPES)).root.iterchildren("{*}*"):
@@ -188,7 +227,15 @@ def _find_docx_parts(package: Package) -> list[str]:
         main = [name for name in unnamed if name.rpartition(".")[2] in main_extensions]
     if not main:
         raise UserError("the document has no text: only DOCX and ODT are supported")
-    return [*main, *(name for name in package if _DOCX_OTHERS.fullmatch(by_name.get(name, "")))]
+    return [
+        *main,
+        *(
+            name
+            for kind in (_DOCX_OTHERS, _DOCX_STYLES)
+            for name in package
+            if kind.fullmatch(by_name.get(name, ""))
+        ),
+    ]
 
 
 def _check_entry(info: zipfile.ZipInfo) -> None:

@@ -197,7 +197,7 @@ def describe(info: zipfile.ZipInfo) -> tuple[object, ...]:
 
 def test_only_changed_paragraphs_and_parts_differ() -> None:
     data = make_docx(REPORT, header1=make_paragraph(run("Cabecera")))
-    document = extract(data)
+    document = extract_office(data, DocumentOptions())
     filled = keep(document)
     filled[2] = MarkedText("Cell <&>")
     output = document.fill(filled)
@@ -215,6 +215,44 @@ def test_only_changed_paragraphs_and_parts_differ() -> None:
                 sizes = slice(old.header_offset, old.header_offset + old.compress_size + 30)
                 moved = slice(new.header_offset, new.header_offset + new.compress_size + 30)
                 assert output[moved] == data[sizes]  # as they were packed
+
+
+LANGUAGES = (
+    '<w:rPr><w:lang w:val="{}" w:eastAsia="ja-JP"/></w:rPr><w:rPr><w:lang w:val="fr"/></w:rPr>'
+)
+
+
+def test_translated_text_is_checked_in_its_language() -> None:
+    """The language of a spell checker, in the styles and beside the text."""
+    data = make_docx(
+        make_paragraph(run("Hola"), run("Bonjour", '<w:rPr><w:lang w:val="fr"/></w:rPr>')),
+        styles=LANGUAGES.format("es-ES"),
+    )
+    document = extract(data)
+    assert document.fill(keep(document)) == data
+    filled = document.fill([MarkedText("Hello Bonjour")])
+    assert LANGUAGES.format("en") in read_entry(filled, "word/styles.xml")
+    same = extract_office(data, DocumentOptions("es", "und")).fill([MarkedText("Hello")])
+    assert read_entry(same, "word/styles.xml") == read_entry(data, "word/styles.xml")
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("en", 'fo:language="en" fo:country="none"'),
+        ("en-GB", 'fo:language="en" fo:country="GB"'),
+    ],
+)
+def test_odt_text_is_checked_in_its_language(target: str, expected: str) -> None:
+    language = '<style:text-properties fo:language="{}" fo:country="{}" style:x="1"/>'
+    data = make_odt(
+        "<text:p>Hola</text:p>" + language.format("es", "ES") + language.format("fr", "FR")
+    )
+    document = extract_office(data, DocumentOptions("es", target))
+    assert document.fill(keep(document)) == data
+    content = read_entry(document.fill([MarkedText("Hello")]), "content.xml")
+    assert f"<style:text-properties {expected} style:x" in content
+    assert language.format("fr", "FR") in content
 
 
 def test_runs_of_equal_properties_are_one_mark() -> None:
@@ -456,6 +494,7 @@ ODT_NAMES = " ".join(
         ("text", "text"),
         ("draw", "drawing"),
         ("style", "style"),
+        ("fo", "xsl-fo-compatible"),
     )
 )
 
