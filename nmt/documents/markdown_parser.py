@@ -23,7 +23,7 @@ _SPACE = re.compile("[\x00-\x20\x85\u2028\u2029]+")
 _DEFINITION = re.compile(r"\[\^[^\[\]\s]+\]:|:[ \t]")
 # Lines between texts: containers, alerts, tables of contents, template tags, attributes.
 _KEPT_LINE = re.compile(
-    r"(?::::|!!!|\?\?\?).*|===\+? \".*\"|\[!\w+\]|\[\[?_?TOC_?\]\]?"
+    r":::.*|(?:!!!|\?\?\?\+?)[ \t]+[a-z].*|===\+? \".*\"|\[!\w+\]|\[\[?_?TOC_?\]\]?"
     r"|\{%.*%\}|\{\{[<%].*[>%]\}\}|\{[#.:][^{}]*\}"
 )
 _EXTENSION = re.compile(

@@ -471,6 +471,14 @@ def test_any_translation_is_read_as_it_was_written(data: st.DataObject) -> None:
     assert changed == [without_task(text.text) for text in filled]
 
 
+@pytest.mark.parametrize("line", ["!!!", "???", "??? ¿Qué?", "!!!Hola"])
+def test_a_line_of_marks_belongs_to_the_text(line: str) -> None:
+    """Admonitions name their kind: !!! note."""
+    [segment] = read(f"hola\n{line}\n").segments
+    assert segment.text == f"hola {line}"
+    assert [text.text for text in read('hola\n\n??? note "Título"\n').segments] == ["hola"]
+
+
 def test_a_line_that_would_mean_more_follows_a_tag() -> None:
     """A line of nothing but {#a} is a block's attribute list."""
     document = read("hola  \n{#a}hola")
