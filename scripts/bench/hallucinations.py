@@ -79,7 +79,9 @@ def run(arguments: argparse.Namespace) -> None:
     for split in SPLITS:
         pairs = corpus.scored_pairs(split)[: arguments.pairs]
         others = shuffle(len(pairs), arguments.seed)
-        mixed = [pair._replace(source=pairs[i].source) for pair, i in zip(pairs, others, strict=True)]
+        mixed = [
+            pair._replace(source=pairs[i].source) for pair, i in zip(pairs, others, strict=True)
+        ]
         measured = [measure(model, translator.tokenizer, each) for each in (pairs, mixed)]
         for name, statistic in STATISTICS.items():
             values = [np.array([statistic(pair) for pair in side]) for side in measured]
@@ -111,7 +113,9 @@ def measure(model: Model, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[C
     from nmt.data.tokenizer import BOS, EOS
 
     run_batch = make_contributions(model)
-    sides = zip(*((clean_text(pair.source), clean_text(pair.target)) for pair in pairs), strict=True)
+    sides = zip(
+        *((clean_text(pair.source), clean_text(pair.target)) for pair in pairs), strict=True
+    )
     texts, references = map(list, sides)
     sources = [np.append(ids, EOS) for ids in tokenizer.encode(texts)]
     targets = [np.append(ids, EOS) for ids in tokenizer.target.encode(references)]
@@ -121,7 +125,9 @@ def measure(model: Model, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> list[C
         indices = by_length[first : first + BATCH].tolist()
         written = [targets[i] for i in indices]
         read = [np.append(BOS, target[:-1]) for target in written]
-        measured |= zip(indices, run_batch([sources[i] for i in indices], read, written), strict=True)
+        measured |= zip(
+            indices, run_batch([sources[i] for i in indices], read, written), strict=True
+        )
     return [measured[i] for i in range(len(pairs))]
 
 

@@ -1,9 +1,9 @@
 """How much source and prefix contribute to each output token, and what each layer would write.
 
-ALTI+ (Ferrando et al. 2022, "Towards Opening the Black Box of Neural Machine Translation: Source and
-Target Interpretations of the Transformer"): the contributions within each attention sublayer,
-multiplied through the layers. As in the paper, feed-forward layers and the normalisation before the
-output, which act on each position by itself, are taken to mix nothing.
+ALTI+ (Ferrando, Gállego, Alastruey, Escolano & Costa-jussà 2022, "Towards Opening the Black Box of
+Neural Machine Translation: Source and Target Interpretations of the Transformer"): contributions
+within each attention sublayer, multiplied through the layers. As in the paper, feed-forward layers
+and the normalisation before the output, which act on each position by itself, mix nothing.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class LayerView(NamedTuple):
 class Contributions(NamedTuple):
     """Contributions to the output tokens of a pair."""
 
-    # float32 [T, S] and [T, T], of the source and of the tokens that the decoder reads, the begin mark
-    # first: by ALTI+; those to a token sum to 1 over both
+    # By ALTI+, float32 [T, S] and [T, T]: of the source, and of the tokens that the decoder reads,
+    # the begin mark first; those to a token sum to 1 over both
     source: np.ndarray
     prefix: np.ndarray
     # float32 [T, S], in nats: how far cross-attention to each source token raises the logit of the
@@ -167,11 +167,11 @@ def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> TokenPat
 def _measure_support(model: Transformer, path: TokenPath, written: Tensor) -> Tensor:
     """Return the support of each source token for each written one, float32 [B, T, S], in nats.
 
-    After Ferrando et al. 2023 ("Explaining How Transformers Use Context to Build Predictions",
-    section 3): with standard deviations held fixed, logits are linear in what each attention adds to
-    the residual stream. What cross-attention adds of each encoder state is multiplied with the
+    After ALTI-Logit (Ferrando et al. 2023, "Explaining How Transformers Use Context to Build
+    Predictions"): with standard deviations held fixed, logits are linear in what each attention adds
+    to the residual branch. What cross-attention adds of each encoder state is multiplied with the
     embedding of the written token less the mean embedding, and divided among the source tokens by
-    their contributions to that state. Of the residual branch, only its normalisations count.
+    their contributions to that state. What later layers make of it is left out.
     """
     table = ops.cast(ops.convert_to_tensor(model.embedding.table), "float32")
     directions = ops.take(table, written, axis=0) - ops.mean(table, axis=0)  # [B, T, D]

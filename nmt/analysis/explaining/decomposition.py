@@ -1,9 +1,9 @@
 """The output of an attention sublayer as a sum of vectors, one of each token it reads.
 
-Ferrando et al. 2022 ("Towards Opening the Black Box of Neural Machine Translation", sections 2 and
-3), after Kobayashi et al. 2021: attention adds up projected values, and with its own standard
-deviation held fixed a layer normalisation is linear, so each token's share of the sum is exact. Weights
-and functions are those of the model's layers.
+After Kobayashi et al. 2021 ("Incorporating Residual and Normalization Layers into Analysis of Masked
+Language Models") and Ferrando et al. 2022 (see `nmt.analysis.explaining.contributions`): attention
+adds up projected values, and with its own standard deviation held fixed a layer normalisation is
+linear, so each token's part of the sum is exact. Weights and functions are those of the model.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Sublayer(NamedTuple):
     parts: Tensor  # float32 [B, T, N, D], of each of N tokens
     # [B or 1, T or 1, D], what no token brings: biases, which with the parts make the output
     constant: Tensor
-    # [B, T, D] of each normalisation on the way from the input along the residual branch, see `find_scale`;
-    # none in pre-norm blocks
+    # Of each normalisation on the way from the input along the residual branch, [B, T, D]: see
+    # `find_scale`; none in pre-norm blocks
     scales: tuple[Tensor, ...] = ()
 
 
@@ -52,8 +52,7 @@ def decompose_decoder(
     """Decompose both attention sublayers of a decoder block, [B, T, D], as one.
 
     The residual branch of cross-attention is the output of self-attention, whose parts are carried
-    on (equation 8 of the paper): the N = S + T parts are those of the source tokens, then those of the
-    target tokens.
+    on: the N = S + T parts are those of the source tokens, then those of the target tokens.
     """
     is_post = _is_post(block)
     read = block.before(block.self_attention_norm, x)
@@ -74,8 +73,9 @@ def decompose_decoder(
 def measure_contributions(sublayer: Sublayer) -> Tensor:
     """Return how much each token contributes to the output, [B, T, N]; rows sum to 1.
 
-    Ferrando et al. 2022, equation 4: the nearer a part is to the whole, in the L1 distance, the more
-    it contributes; a part that is no nearer than nothing contributes nothing.
+    With the output y and a part t, in proportion to max(0, |y| - |y - t|) in the L1 norm (Ferrando
+    et al. 2022, "Measuring the Mixing of Contextual Information in the Transformer"): the nearer a
+    part is to the whole, the more it contributes.
     """
     size = ops.sum(ops.abs(sublayer.output), axis=-1)[..., None]  # [B, T, 1]
     distance = ops.sum(ops.abs(sublayer.output[:, :, None] - sublayer.parts), axis=-1)

@@ -21,9 +21,9 @@ class Departure:
         node: the last prefix of the trace with the word's pieces.
         step: position of the token, from 1, at which no prefix with the word was left; of one that
             ended, its length.
-        behind: nats by which the best prefix with the word was less probable than the last one that
-            was kept at that step; of an ended one, by which its score is lower than the best; NaN: the
-            search ended before.
+        behind: nats by which the best prefix with the word was less probable than the last one
+            that was kept at that step; of an ended one, by which its score is lower than the best;
+            NaN: the search ended before.
         rank: of the first returned hypothesis with the word; None: it was in none.
     """
 
@@ -83,9 +83,7 @@ def find_departure(
     return _follow(trace, children, node, len(tokens))
 
 
-def _follow(
-    trace: Trace, children: dict[int, dict[int, int]], node: int, pieces: int
-) -> Departure:
+def _follow(trace: Trace, children: dict[int, dict[int, int]], node: int, pieces: int) -> Departure:
     """Return how the prefixes that begin with those of a node ended."""
     layer, last = [node], [node]
     while layer:

@@ -58,7 +58,9 @@ class WordExplanation:
     other_pieces: tuple[str, ...]
     other_log_prob: float
     source: tuple[Share, ...]  # by words of the source, end mark included
-    prefix: tuple[Share, ...]  # by words before it, begin mark first; then its own pieces, if several
+    prefix: tuple[
+        Share, ...
+    ]  # by words before it, begin mark first; then its own pieces, if several
     layers: tuple[LayerReading, ...]  # empty: no transformer
     departure: Departure  # where the beam rejected the other word
 
@@ -74,7 +76,7 @@ class WordExplanation:
 
     @property
     def support(self) -> float:
-        """Nats by which the source raises the word's logits above the mean, averaged over pieces."""
+        """Nats that the source adds to the word's logit: the mean over its pieces."""
         return sum(share.support for share in self.source)
 
     @property
@@ -226,7 +228,9 @@ class _View:
             if each.end <= word.begin
         ]
         # The later pieces of a word read its first ones.
-        inside = [TokenWord(f"({word.text})", word.begin + 1, word.end)][: word.end > word.begin + 1]
+        inside = [TokenWord(f"({word.text})", word.begin + 1, word.end)][
+            : word.end > word.begin + 1
+        ]
         return WordExplanation(
             word=self._fill(word.text),
             pieces=self._pieces(pair[0]),
@@ -234,7 +238,9 @@ class _View:
             other=self._fill(group_text(self.tokenizer, pair[1])),
             other_pieces=self._pieces(pair[1]),
             other_log_prob=float(other.log_probs.sum()),
-            source=self._share(self.source_words, written.source - other.source, of_source, support),
+            source=self._share(
+                self.source_words, written.source - other.source, of_source, support
+            ),
             prefix=self._share([*before, *inside], contrast, of_prefix, np.full(0, math.nan)),
             layers=self._read_layers(word.begin),
             departure=find_departure(trace, self.tokens[: word.begin], pair[1], other.log_probs),
@@ -245,7 +251,10 @@ class _View:
         return tuple(
             Share(
                 self._fill(word.text),
-                *(float(row[word.begin : word.end].sum()) if len(row) else math.nan for row in rows),
+                *(
+                    float(row[word.begin : word.end].sum()) if len(row) else math.nan
+                    for row in rows
+                ),
             )
             for word in words
         )
@@ -255,7 +264,9 @@ class _View:
             return ()
         view = self.contributions.layers
         return tuple(
-            LayerReading(self._show([best[row]]), float(highest[row]), float(own[row]), int(rank[row]))
+            LayerReading(
+                self._show([best[row]]), float(highest[row]), float(own[row]), int(rank[row])
+            )
             for best, highest, own, rank in zip(*view, strict=True)
         )
 

@@ -44,9 +44,11 @@ def attribute(
 
     The log-probability of a word is the sum of those of its pieces, whatever follows them. With the
     embedding e of a token before positions are added, its entry is the sum over d of
-    e[d] * (d log p / d e[d]): how fast log p grows, in nats, when the embedding is scaled. Tokens are
-    those of the source and of the prefix; the word's own pieces, which later pieces of it read, are
-    held fixed, as is the table of embeddings where it scores the outputs.
+    e[d] * (d log p / d e[d]): how fast log p grows, in nats, when the embedding is scaled. Tokens
+    are those of the source and of the prefix; the word's own pieces, which later pieces of it read,
+    are held fixed, as is the table of embeddings where it scores the outputs. The difference of two
+    words is a contrastive explanation (Yin & Neubig 2022, "Interpreting Language Models with
+    Contrastive Explanations").
 
     Args:
         model: a Keras model.
@@ -90,8 +92,9 @@ def attribute(
 
 
 def arrange(continuations: Sequence[Continuation]) -> tuple[np.ndarray, ...]:
-    """Return shifted targets int32 [N, T], and of each piece, [N, P]: position, id, whether it is one.
+    """Return the arrays of a batch, int32.
 
+    They are the shifted targets [N, T] and, of each piece, position, id and whether it is one, [N, P].
     Ids after the last piece are those of the begin mark: no scored position reads them.
     """
     pieces = max(len(tokens) for _, tokens in continuations)
@@ -107,7 +110,9 @@ def arrange(continuations: Sequence[Continuation]) -> tuple[np.ndarray, ...]:
     return targets, positions, labels, counted
 
 
-def make_scorer(model: Model, source: np.ndarray) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:
+def make_scorer(
+    model: Model, source: np.ndarray
+) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:
     """Return what scores the tokens that may follow prefixes: log-probabilities float32 [N, V]."""
 
     def run(source: Any, target: Any, positions: Any) -> Any:

@@ -1,7 +1,7 @@
 """An explanation as HTML: a piece for notebooks, and a page that needs no network.
 
-The piece has no script and no style sheet, and takes its text colour from around it, so that it fits
-light and dark notebooks and survives where scripts are removed. Colours only repeat numbers.
+The piece has no script and no style sheet, and takes its text colour from around it, so that it
+fits light and dark notebooks and survives where scripts are removed. Colours only repeat numbers.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def _detail(explanation: Explanation, word: WordExplanation, *, is_open: bool) -
     parts = [
         f"<summary>Why <strong>{escape(word.word)}</strong> and not "
         f"<strong>{escape(word.other)}</strong>?</summary>",
-        f"<p>{escape(word.word)}: log p {word.log_prob:.2f} nats, of {escape(' '.join(word.pieces))}; "
-        f"{escape(word.other)}: {word.other_log_prob:.2f}, of {escape(' '.join(word.other_pieces))}. "
+        f"<p>{escape(word.word)}: log p {word.log_prob:.2f} nats, of "
+        f"{escape(' '.join(word.pieces))}; {escape(word.other)}: {word.other_log_prob:.2f}, of "
+        f"{escape(' '.join(word.other_pieces))}. "
         f"{escape(departure.describe(word.other))}.</p>",
         _strip("source", word.source),
         _strip("prefix", word.prefix),
@@ -164,4 +165,6 @@ def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
     notes = {word.departure.node: f"← {word.departure.describe(word.other)}"}
     console.print(draw_tree(explanation.trace, notes))
     tree = console.file.getvalue()  # type: ignore[attr-defined]
-    return f'<p>The beam:</p>\n<pre style="overflow-x: auto; line-height: 1.25">{escape(tree)}</pre>'
+    return (
+        f'<p>The beam:</p>\n<pre style="overflow-x: auto; line-height: 1.25">{escape(tree)}</pre>'
+    )

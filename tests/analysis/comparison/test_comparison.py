@@ -42,6 +42,7 @@ from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
 from nmt.model.costs import StateBytes
 from nmt.runs.folder import RunFolder
+from nmt.viewer.page import unpack_cell
 
 HOSTILE = "</section><script>alert(1)</script>$_{&$"
 
@@ -255,7 +256,7 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
         if tag == "iframe":
-            self.frames.append(dict(attrs)["srcdoc"] or "")
+            self.frames.append(unpack_cell(dict(attrs)["srcdoc"] or ""))
 
 
 def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> None:

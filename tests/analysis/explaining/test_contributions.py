@@ -74,7 +74,10 @@ def test_the_parts_make_the_real_output_of_the_sublayer(variant: str) -> None:
         mask, target_mask, memory_mask = make_masks(source, target, as_segments=False)
         bias = None
         if model.encoder_bias is not None:
-            bias = model.encoder_bias(list_distances(5, 5)), model.decoder_bias(list_distances(4, 4))
+            bias = (
+                model.encoder_bias(list_distances(5, 5)),
+                model.decoder_bias(list_distances(4, 4)),
+            )
         encoder, decoder = model.encoder_blocks[0], model.decoder_blocks[1]
         sublayers = [
             decompose_encoder(encoder, memory, mask, bias and bias[0]),
@@ -127,7 +130,9 @@ def test_contributions_sum_to_one_and_padding_changes_nothing(variant: str) -> N
 def test_the_lens_of_the_last_layer_is_what_the_model_writes(variant: str) -> None:
     model = make(variant)
     views = [pair.layers for pair in make_contributions(model)(SOURCES, shifted(), TARGETS)]
-    run = compile_over(model, lambda source, target: model({"source": source, "target": target}), (2, 2))
+    run = compile_over(
+        model, lambda source, target: model({"source": source, "target": target}), (2, 2)
+    )
     logits = run(padded(SOURCES), padded(shifted()))
     for row, (view, target) in enumerate(zip(views, TARGETS, strict=True)):
         real = logits[row, : len(target)].astype(np.float64)

@@ -32,7 +32,9 @@ def stretched(model: Model, word: tuple[int, ...], steps: np.ndarray) -> np.ndar
 
     def forward(source: Any, target: Any, steps: Any, positions: Any) -> Any:
         more = STRETCH * ops.cast(steps, "float32")[..., None]
-        rest = ops.zeros_like(more[:, :1]) * ops.ones((1, ops.shape(target)[1] - 1 - len(PREFIX), 1))
+        rest = ops.zeros_like(more[:, :1]) * ops.ones(
+            (1, ops.shape(target)[1] - 1 - len(PREFIX), 1)
+        )
         embedded = []
         for ids, stretch in (
             (source, more[:, :length]),
