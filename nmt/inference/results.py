@@ -67,7 +67,7 @@ Result = TypeVar("Result", bound="str | list[Translation]")
 
 
 class Results(list[Result]):
-    """What a translator returns for some texts, in order: a list that displays itself in a notebook.
+    """Results of a translator, one per text: a list that displays itself in a notebook.
 
     Args:
         results: a translation per text, or a list of translations.

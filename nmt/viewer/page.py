@@ -113,9 +113,9 @@ def attention_page(attentions: Sequence[tuple[str, AttentionData]], title: str) 
 def attention_cell(attention: AttentionData) -> str:
     """Return a frame that contains the viewer: a page may have many of them.
 
-    The page is compressed, and each frame has its own: notebooks show outputs apart from each other,
-    in any order, and keep some of them only. The frame takes its height from the viewer, and its
-    colours from the notebook.
+    The page is compressed, and each frame has its own: outputs of a notebook may be cleared, moved
+    and shown one by one, so none can rely on another. The frame takes its height from the viewer,
+    and its colours from the notebook.
 
     Args:
         attention: attention of one sentence pair.

@@ -2,10 +2,11 @@
 
     python scripts/bench/hallucinations.py --run RUN
 
-Real pairs of a split against made hallucinations: the same targets with the sources of other pairs,
-in forced decoding. The table has the area under the ROC curve of each statistic, the mean over the
-tokens of a target unless it says otherwise, on the dev and the test split. Statistics are to be chosen
-on dev. The log-probability of the target is there to compare: it also knows how fluent the target is.
+Real pairs of a split against made hallucinations: the same targets with the sources of other
+pairs, in forced decoding. The table has the area under the ROC curve of each statistic, the mean
+over the tokens of a target unless it says otherwise, on the dev and the test split. Statistics are
+to be chosen on dev. The log-probability of the target is there to compare: it also knows how fluent
+the target is.
 """
 
 from __future__ import annotations

@@ -168,10 +168,10 @@ def _measure_support(model: Transformer, path: TokenPath, written: Tensor) -> Te
     """Return the support of each source token for each written one, float32 [B, T, S], in nats.
 
     After ALTI-Logit (Ferrando et al. 2023, "Explaining How Transformers Use Context to Build
-    Predictions"): with standard deviations held fixed, logits are linear in what each attention adds
-    to the residual branch. What cross-attention adds of each encoder state is multiplied with the
-    embedding of the written token less the mean embedding, and divided among the source tokens by
-    their contributions to that state. What later layers make of it is left out.
+    Predictions"): with standard deviations held fixed, logits are linear in what each attention
+    adds to the residual branch. What cross-attention adds of each encoder state is multiplied with
+    the embedding of the written token less the mean embedding, and divided among the source tokens
+    by their contributions to that state. What later layers make of it is left out.
     """
     table = ops.cast(ops.convert_to_tensor(model.embedding.table), "float32")
     directions = ops.take(table, written, axis=0) - ops.mean(table, axis=0)  # [B, T, D]

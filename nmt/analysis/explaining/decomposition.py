@@ -1,9 +1,9 @@
 """The output of an attention sublayer as a sum of vectors, one of each token it reads.
 
-After Kobayashi et al. 2021 ("Incorporating Residual and Normalization Layers into Analysis of Masked
-Language Models") and Ferrando et al. 2022 (see `nmt.analysis.explaining.contributions`): attention
-adds up projected values, and with its own standard deviation held fixed a layer normalisation is
-linear, so each token's part of the sum is exact. Weights and functions are those of the model.
+After Kobayashi et al. 2021 ("Incorporating Residual and Normalization Layers into Analysis of
+Masked Language Models") and Ferrando et al. 2022 (see `contributions`): attention adds up projected
+values, and with its own standard deviation held fixed a layer normalisation is linear, so each
+token's part of the sum is exact. Weights and functions are those of the model.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def attribute(
 def arrange(continuations: Sequence[Continuation]) -> tuple[np.ndarray, ...]:
     """Return the arrays of a batch, int32.
 
-    They are the shifted targets [N, T] and, of each piece, position, id and whether it is one, [N, P].
+    They are the shifted targets [N, T] and, [N, P] of each piece, its position, its id and whether
+    it is one.
     Ids after the last piece are those of the begin mark: no scored position reads them.
     """
     pieces = max(len(tokens) for _, tokens in continuations)

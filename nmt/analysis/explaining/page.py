@@ -165,6 +165,5 @@ def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
     notes = {word.departure.node: f"← {word.departure.describe(word.other)}"}
     console.print(draw_tree(explanation.trace, notes))
     tree = console.file.getvalue()  # type: ignore[attr-defined]
-    return (
-        f'<p>The beam:</p>\n<pre style="overflow-x: auto; line-height: 1.25">{escape(tree)}</pre>'
-    )
+    style = "overflow-x: auto; line-height: 1.25"
+    return f'<p>The beam:</p>\n<pre style="{style}">{escape(tree)}</pre>'

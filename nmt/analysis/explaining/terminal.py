@@ -16,10 +16,10 @@ from nmt.analysis.traces.tree import draw_tree
 _NAMED = 2  # words that are named as reasons for a word
 _BAR = 12  # characters of the longest bar
 LEGEND = (
-    "nats: log p(word) - log p(other); for it: words that raise this most, by gradient x input "
-    "(…: of the translation); source: its contribution by ALTI+; support: what cross-attention adds "
-    "to the logit, in nats (!: nothing, the sign of a hallucination); layers: rank of the word's "
-    "first piece after each layer"
+    "nats: log p(word) - log p(other). for it: words that raise this most, by gradient x input "
+    "(…: of the translation). source: its contribution by ALTI+. support: what cross-attention "
+    "adds to the word's logit, in nats (!: nothing, the sign of a hallucination). layers: rank of "
+    "the word's first piece after each decoder layer."
 )
 
 
@@ -87,10 +87,11 @@ def describe_word(word: WordExplanation) -> Iterator[RenderableType]:
     yield Text()
     if not word.layers:
         return
+    warning = ": nothing speaks for it, the sign of a hallucination" * word.lacks_support
     yield Text(
         f"The source contributes {format_share(word.source_share)}, the prefix "
-        f"{format_share(1 - word.source_share)} (ALTI+). Cross-attention adds {word.support:+.2f} "
-        f"nats to the logit{': nothing speaks for it, the sign of a hallucination' * word.lacks_support}."
+        f"{format_share(1 - word.source_share)} (ALTI+). Cross-attention adds "
+        f"{word.support:+.2f} nats to the logit{warning}."
     )
     yield Text()
     table = make_table("after layer", "most probable", "p", f"p of {word.pieces[0]}", "rank")

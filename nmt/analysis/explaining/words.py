@@ -47,9 +47,9 @@ def group_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[TokenWord]:
             is_joined = begins and previous in _INNER and begins[-1] < index - 1
             if _has_letters(previous) or is_joined:
                 continue
-        elif piece in _INNER and _has_letters(previous):
-            if _continues_word("".join(pieces[index + 1 : index + 2])):
-                continue
+        is_inner = piece in _INNER and _has_letters(previous)
+        if is_inner and _continues_word("".join(pieces[index + 1 : index + 2])):
+            continue
         begins.append(index)
     ends = [*begins[1:], len(pieces)]
     return [

@@ -1,4 +1,4 @@
-"""The parts of a sublayer make its output, contributions sum to 1, and the last lens is the model."""
+"""Parts of a sublayer make its output, contributions sum to 1, and the last lens is the model."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_directions_pulled_back_give_the_same_products() -> None:
 
 
 def test_contributions_by_hand() -> None:
-    """Equation 4 of the paper: 6 - 2, 6 - 4 and 6 - 7 < 0."""
+    """|y| = 6, less the distances: 6 - 2, 6 - 4 and 6 - 7 < 0."""
     output = np.array([[[1.0, 2.0, 3.0]]], np.float32)
     parts = np.array([[[[1, 2, 1], [0, 0, 2], [-1, 0, 0]]]], np.float32)
     shares = measure_contributions(Sublayer(output, parts, 0.0))

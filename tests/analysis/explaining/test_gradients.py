@@ -26,7 +26,7 @@ STRETCH = 1e-2
 
 
 def stretched(model: Model, word: tuple[int, ...], steps: np.ndarray) -> np.ndarray:
-    """Return float64 [N]: log p of a word with embeddings stretched by [N, S + 1 + prefix] steps."""
+    """Return float64 [N]: log p of a word, embeddings stretched by [N, S + 1 + prefix] steps."""
     target = np.array([BOS, *PREFIX, *word[:-1]])
     length, count = len(SOURCE), len(SOURCE) + 1 + len(PREFIX)
 
