@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Measure the run that the command line names, and print the table.
 
     Raises:
-        UserError: the run or its corpus cannot be read, or its model is no transformer.
+        UserError: the run or its corpus cannot be read, or its model is not a transformer.
     """
     from nmt.inference.translator import Translator
     from nmt.runs.corpus import read_corpus

@@ -69,7 +69,7 @@ def check_transformer(model: Model) -> Transformer:
     kind = type(model).__name__.lower()
     raise UserError(
         f"source and prefix contributions and the logit lens need a transformer: this is a {kind} "
-        "model, whose states are no sums over tokens"
+        "model, whose states are not sums over tokens"
     )
 
 
@@ -150,18 +150,18 @@ def trace_tokens(model: Transformer, source: Tensor, target: Tensor) -> TokenPat
     x, _ = model.embed_tokens(target)
     bias = _bias(model.decoder_bias, x)
     length = ops.shape(source)[1]
-    of_target = ops.eye(ops.shape(target)[1])[None]  # [B, T, T]
-    of_source = ops.zeros_like(of_target[:, :, :1]) * ops.zeros((1, 1, length))  # [B, T, S]
+    prefix_shares = ops.eye(ops.shape(target)[1])[None]  # [B, T, T]
+    source_shares = ops.zeros_like(prefix_shares[:, :, :1]) * ops.zeros((1, 1, length))  # [B, T, S]
     layers = []
     for block in model.decoder_blocks:
         sublayer = decompose_decoder(block, x, memory, target_mask, memory_mask, bias)
         within = measure_contributions(sublayer)
         from_memory, from_states = within[:, :, :length], within[:, :, length:]
-        of_source = ops.matmul(from_memory, mixing) + ops.matmul(from_states, of_source)
-        of_target = ops.matmul(from_states, of_target)
+        source_shares = ops.matmul(from_memory, mixing) + ops.matmul(from_states, source_shares)
+        prefix_shares = ops.matmul(from_states, prefix_shares)
         x, scales = run_feed_forward(block, sublayer.output)
         layers.append(DecoderLayer(sublayer, x, scales))
-    return TokenPath(ops.concatenate([of_source, of_target], axis=-1), mixing, layers)
+    return TokenPath(ops.concatenate([source_shares, prefix_shares], axis=-1), mixing, layers)
 
 
 def _measure_support(model: Transformer, path: TokenPath, written: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ def _measure_support(model: Transformer, path: TokenPath, written: Tensor) -> Te
     Predictions"): with standard deviations held fixed, logits are linear in what each attention
     adds to the residual branch. What cross-attention adds of each encoder state is multiplied with
     the embedding of the written token less the mean embedding, and divided among the source tokens
-    by their contributions to that state. What later layers make of it is left out.
+    by their contributions to that state. Later layers that read the sum are left out.
     """
     table = ops.cast(ops.convert_to_tensor(model.embedding.table), "float32")
     directions = ops.take(table, written, axis=0) - ops.mean(table, axis=0)  # [B, T, D]

@@ -25,7 +25,7 @@ class Sublayer(NamedTuple):
 
     output: Tensor  # [B, T, D], as the model computes it
     parts: Tensor  # float32 [B, T, N, D], of each of N tokens
-    # [B or 1, T or 1, D], what no token brings: biases, which with the parts make the output
+    # [B or 1, T or 1, D], the biases: with the parts they sum to the output
     constant: Tensor
     # Of each normalisation on the way from the input along the residual branch, [B, T, D]: see
     # `find_scale`; none in pre-norm blocks

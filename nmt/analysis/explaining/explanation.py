@@ -93,7 +93,7 @@ class Explanation:
     translation: str
     words: tuple[WordExplanation, ...]  # those that were asked for, in order
     trace: Trace
-    reason: str = ""  # why there are no contributions and no lens; empty: there are
+    reason: str = ""  # why contributions and lens are missing; empty: they are not
 
     def as_json(self) -> dict[str, Any]:
         """Return every number, for a JSON file."""
@@ -216,10 +216,10 @@ class _View:
     ) -> WordExplanation:
         """Return the explanation of a word held against another one."""
         rows = slice(word.begin, word.end)
-        of_source = of_prefix = support = np.full(0, math.nan)
+        source_shares = prefix_shares = support = np.full(0, math.nan)
         if self.contributions is not None:
-            of_source = self.contributions.source[rows].mean(0)
-            of_prefix = self.contributions.prefix[rows].mean(0)
+            source_shares = self.contributions.source[rows].mean(0)
+            prefix_shares = self.contributions.prefix[rows].mean(0)
             support = self.contributions.support[rows].mean(0)
         contrast = written.prefix - other.prefix
         before = [TokenWord(self._show([BOS]), 0, 1)] + [
@@ -239,15 +239,15 @@ class _View:
             other_pieces=self._pieces(pair[1]),
             other_log_prob=float(other.log_probs.sum()),
             source=self._share(
-                self.source_words, written.source - other.source, of_source, support
+                self.source_words, written.source - other.source, source_shares, support
             ),
-            prefix=self._share([*before, *inside], contrast, of_prefix, np.full(0, math.nan)),
+            prefix=self._share([*before, *inside], contrast, prefix_shares, np.full(0, math.nan)),
             layers=self._read_layers(word.begin),
             departure=find_departure(trace, self.tokens[: word.begin], pair[1], other.log_probs),
         )
 
     def _share(self, words: Sequence[TokenWord], *rows: np.ndarray) -> tuple[Share, ...]:
-        """Sum numbers over the tokens of each word; where there are none, NaN."""
+        """Sum numbers over the tokens of each word; NaN for a row without numbers."""
         return tuple(
             Share(
                 self._fill(word.text),

@@ -81,11 +81,13 @@ def attribute(
     for first in range(0, len(continuations), _ROWS):
         chunk = continuations[first : first + _ROWS]
         outputs = function(source, *arrange(chunk))
-        values, of_source, of_target = map(ops.convert_to_numpy, outputs)
+        values, source_products, target_products = map(ops.convert_to_numpy, outputs)
         for row, (prefix, tokens) in enumerate(chunk):
             attributions.append(
                 Attribution(
-                    values[row, : len(tokens)], of_source[row], of_target[row, : 1 + len(prefix)]
+                    values[row, : len(tokens)],
+                    source_products[row],
+                    target_products[row, : 1 + len(prefix)],
                 )
             )
     return attributions

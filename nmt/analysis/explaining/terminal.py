@@ -127,7 +127,7 @@ def format_share(share: float) -> str:
 
 
 def format_support(word: WordExplanation) -> str:
-    """Return the support of a word, and a mark where there is none; nothing for NaN."""
+    """Return the support of a word, marked if it is not positive; nothing for NaN."""
     if math.isnan(word.support):
         return ""
     return f"{word.support:+.1f}{'!' if word.lacks_support else ' '}"

@@ -86,7 +86,7 @@ def choose_word(words: Sequence[TokenWord], wanted: str) -> int:
     """Return the index of the first word with this text, in any letter case.
 
     Raises:
-        UserError: there is none.
+        UserError: no word has this text.
     """
     texts = [word.text for word in words]
     for candidates, text in ((texts, wanted), ([t.casefold() for t in texts], wanted.casefold())):
@@ -164,7 +164,7 @@ def find_rivals(
 
     Of the most probable first pieces other than the word's, each is continued with the most
     probable piece until a new word begins; the word with the highest log-probability wins. A first
-    piece that would continue the word before is no other word.
+    piece that would continue the word before does not count.
     """
     growing: list[_Rival] = []
     starts = score([tokens[: word.begin] for word in words])
