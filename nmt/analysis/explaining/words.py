@@ -115,7 +115,8 @@ def encode_other(
     if not text:
         raise UserError("--not needs a word")
     prefix, whole = tokenizer.decode([before, [*before, *written]])
-    space = " " if whole[len(prefix) :].startswith(" ") else ""
+    rest = whole[len(prefix) :]  # empty for the end mark
+    space = " " if prefix and (not rest or rest.startswith(" ")) else ""
     [encoded] = tokenizer.encode([prefix + space + text])
     joined = [int(i) for i in encoded]
     if joined[: len(before)] == list(before) and len(joined) > len(before):
