@@ -1,7 +1,7 @@
 """An explanation as HTML: a piece for notebooks, and a page that needs no network.
 
-The piece has no script and no style sheet, and takes its text colour from around it, so that it
-fits light and dark notebooks and survives where scripts are removed. Colours only repeat numbers.
+The piece has no script and takes its text colour from around it, so that it fits light and dark
+notebooks, and can be read where scripts and styles are removed. Colours only repeat numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from nmt.viewer.page import make_document
 _FOR, _AGAINST = "56 132 255", "255 140 0"  # blue and orange, which the colour-blind can tell apart
 _STRONGEST = 0.55  # opacity of the largest number; black and white text stay readable on it
 _TREE_WIDTH = 120  # characters
-_CELL = "text-align: {side}; padding: 0.15em 0.6em; vertical-align: top"
+_PIECE_STYLE = """<style>
+.nmt-explanation div { overflow-x: auto; }
+.nmt-explanation table { margin: 0.4em 0; border-collapse: collapse; }
+.nmt-explanation caption { text-align: left; opacity: 0.75; }
+.nmt-explanation :is(th, td) { padding: 0.15em 0.6em; text-align: start; vertical-align: top; }
+.nmt-explanation .number { text-align: end; }
+.nmt-explanation .strip :is(th, td):not(:first-child) { text-align: center; }
+.nmt-explanation summary { cursor: pointer; }
+.nmt-explanation pre { overflow-x: auto; line-height: 1.25; }
+.nmt-explanation .note { opacity: 0.75; }
+</style>"""
 _STYLE = """:root { color-scheme: light dark; }
 body {
   margin: 0 auto; padding: 1rem 1.25rem; max-width: 70rem;
@@ -29,9 +39,6 @@ body {
   background: light-dark(#fbfaf7, #17181b); color: light-dark(#1c1c1f, #ececef);
 }
 h1 { font-size: 1.25rem; }
-table { border-collapse: collapse; }
-th { font-weight: 600; }
-summary { cursor: pointer; }
 """
 
 
@@ -50,9 +57,10 @@ def describe(explanation: Explanation) -> str:
         f'<p dir="auto"><strong>{escape(explanation.translation)}</strong></p>',
         _tabulate(words),
         *(_detail(explanation, word, is_open=is_open) for word in words),
-        f'<p style="opacity: 0.75">{escape(explanation.reason or LEGEND)}</p>',
+        f'<p class="note">{escape(explanation.reason or LEGEND)}</p>',
     ]
-    return "<div>\n" + "\n".join(parts) + "\n</div>"
+    content = "\n".join([_PIECE_STYLE, *parts])
+    return f'<section class="nmt-explanation">\n{content}\n</section>'
 
 
 def _tabulate(words: Sequence[WordExplanation]) -> str:
@@ -98,8 +106,8 @@ def _strip(title: str, shares: Sequence[Share]) -> str:
         colour = _FOR if share.contrast > 0 else _AGAINST
         strength = _STRONGEST * abs(share.contrast) / largest
         cells.append(
-            f'<th scope="col" dir="auto" style="{_CELL.format(side="center")}; '
-            f'background: rgb({colour} / {strength:.2f})">{escape(share.text)}</th>'
+            f'<th scope="col" dir="auto" style="background: rgb({colour} / {strength:.2f})">'
+            f"{escape(share.text)}</th>"
         )
     rows = [
         ("nats", [f"{share.contrast:+.2f}" for share in shares]),
@@ -107,18 +115,13 @@ def _strip(title: str, shares: Sequence[Share]) -> str:
         ("support", ["" if math.isnan(s.support) else f"{s.support:+.2f}" for s in shares]),
     ]
     lines = [_row(name, values) for name, values in rows if any(values)]
-    head = f'<th scope="col" style="{_CELL.format(side="left")}">{title}</th>'
-    return (
-        '<div style="overflow-x: auto"><table style="margin: 0.4em 0">'
-        f"<tr>{head}{''.join(cells)}</tr>{''.join(lines)}</table></div>"
-    )
+    head = f'<th scope="col">{title}</th>'
+    return f'<div><table class="strip">\n<tr>{head}{"".join(cells)}</tr>\n{"".join(lines)}</table></div>'
 
 
 def _row(name: str, values: Iterable[str]) -> str:
-    cells = "".join(
-        f'<td style="{_CELL.format(side="center")}">{escape(value)}</td>' for value in values
-    )
-    return f'<tr><th scope="row" style="{_CELL.format(side="left")}">{name}</th>{cells}</tr>'
+    cells = "".join(f"<td>{escape(value)}</td>" for value in values)
+    return f'<tr><th scope="row">{name}</th>{cells}</tr>\n'
 
 
 def _layers(piece: str, layers: Sequence[LayerReading]) -> str:
@@ -141,23 +144,20 @@ def _table(
 ) -> str:
     if not rows:
         return ""
-    sides = ["right" if column in numbers else "left" for column in range(len(header))]
+    kinds = [' class="number"' * (column in numbers) for column in range(len(header))]
     head = "".join(
-        f'<th scope="col" style="{_CELL.format(side=side)}">{escape(name)}</th>'
-        for name, side in zip(header, sides, strict=True)
+        f'<th scope="col"{kind}>{escape(name)}</th>'
+        for name, kind in zip(header, kinds, strict=True)
     )
-    body = ""
-    for row in rows:
-        cells = [
-            f'<td dir="auto" style="{_CELL.format(side=side)}">{escape(cell)}</td>'
-            for cell, side in zip(row, sides, strict=True)
-        ]
-        body += f"<tr>{''.join(cells)}</tr>\n"
-    return (
-        f'<div style="overflow-x: auto"><table style="margin: 0.4em 0">'
-        f'<caption style="text-align: left; opacity: 0.75">{escape(caption)}</caption>\n'
-        f"<tr>{head}</tr>\n{body}</table></div>"
-    )
+    lines = [
+        "".join(
+            f'<td dir="auto"{kind}>{escape(cell)}</td>'
+            for cell, kind in zip(row, kinds, strict=True)
+        )
+        for row in rows
+    ]
+    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
+    return f"<div><table>\n<caption>{caption}</caption>\n<tr>{head}</tr>\n{body}</table></div>"
 
 
 def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
@@ -165,5 +165,4 @@ def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
     notes = {word.departure.node: f"← {word.departure.describe(word.other)}"}
     console.print(draw_tree(explanation.trace, notes))
     tree = console.file.getvalue()  # type: ignore[attr-defined]
-    style = "overflow-x: auto; line-height: 1.25"
-    return f'<p>The beam:</p>\n<pre style="{style}">{escape(tree)}</pre>'
+    return f"<p>The beam:</p>\n<pre>{escape(tree)}</pre>"
