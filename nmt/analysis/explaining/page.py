@@ -115,8 +115,8 @@ def _strip(title: str, shares: Sequence[Share]) -> str:
         ("support", ["" if math.isnan(s.support) else f"{s.support:+.2f}" for s in shares]),
     ]
     lines = [_row(name, values) for name, values in rows if any(values)]
-    head = f'<th scope="col">{title}</th>'
-    return f'<div><table class="strip">\n<tr>{head}{"".join(cells)}</tr>\n{"".join(lines)}</table></div>'
+    head = f'<tr><th scope="col">{title}</th>{"".join(cells)}</tr>'
+    return f'<div><table class="strip">\n{head}\n{"".join(lines)}</table></div>'
 
 
 def _row(name: str, values: Iterable[str]) -> str:
