@@ -85,8 +85,8 @@ def run(arguments: argparse.Namespace) -> None:
         ]
         measured = [measure(model, translator.tokenizer, each) for each in (pairs, mixed)]
         for name, statistic in STATISTICS.items():
-            values = [np.array([statistic(pair) for pair in side]) for side in measured]
-            areas[name].append(area_under_curve(*values))
+            real, made = (np.array([statistic(pair) for pair in side]) for side in measured)
+            areas[name].append(area_under_curve(real, made))
         tokens = [np.concatenate([pair.support.sum(-1) for pair in side]) for side in measured]
         below += [float((values <= 0).mean()) for values in tokens]
         sums = [pair.source.sum(-1) + pair.prefix.sum(-1) for side in measured for pair in side]

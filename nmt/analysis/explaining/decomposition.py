@@ -75,12 +75,16 @@ def measure_contributions(sublayer: Sublayer) -> Tensor:
 
     With the output y and a part t, in proportion to max(0, |y| - |y - t|) in the L1 norm (Ferrando
     et al. 2022, "Measuring the Mixing of Contextual Information in the Transformer"): the nearer a
-    part is to the whole, the more it contributes.
+    part is to the whole, the more it contributes. Where no part is nearer to it than nothing is,
+    the paper's shares are undefined: there, in proportion to the norms of the parts (Kobayashi et al.
+    2021).
     """
     size = ops.sum(ops.abs(sublayer.output), axis=-1)[..., None]  # [B, T, 1]
     distance = ops.sum(ops.abs(sublayer.output[:, :, None] - sublayer.parts), axis=-1)
     nearness = ops.relu(size - distance)
-    return nearness / ops.maximum(ops.sum(nearness, axis=-1, keepdims=True), 1e-30)
+    is_near = ops.any(nearness > 0, axis=-1, keepdims=True)
+    shares = ops.where(is_near, nearness, ops.sum(ops.abs(sublayer.parts), axis=-1))
+    return shares / ops.maximum(ops.sum(shares, axis=-1, keepdims=True), 1e-30)
 
 
 def _is_post(block: EncoderBlock | DecoderBlock) -> bool:

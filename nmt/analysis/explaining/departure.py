@@ -66,9 +66,9 @@ def find_departure(
         log_probs: of each piece, given the prefix and the pieces before it.
     """
     children: dict[int, dict[int, int]] = {}
-    for number, node in enumerate(trace.nodes):
-        if node.parent is not None:
-            children.setdefault(node.parent, {})[node.token] = number
+    for number, each in enumerate(trace.nodes):
+        if each.parent is not None:
+            children.setdefault(each.parent, {})[each.token] = number
     node, kept = 0, 0
     for token in before:
         node = children[node][token]

@@ -25,6 +25,7 @@ from nmt.data.tokenizer import BOS, EOS, Tokenizer
 from nmt.errors import UserError
 from nmt.inference.segments import show_spans
 from nmt.inference.translator import Translator
+from nmt.model.contract import Model
 
 _FEATURE = "an explanation"  # what needs the Keras engine
 
@@ -153,12 +154,7 @@ def explain(
         for ids in pair
     ]
     gradients = attribute(model, source, continuations)
-    contributions, reason = None, ""
-    try:
-        measure = make_contributions(model)
-        [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
-    except UserError as error:
-        reason = str(error)
+    contributions, reason = _measure_contributions(model, source, tokens)
     view = _View(
         tokenizer,
         segment.spans,
@@ -177,6 +173,18 @@ def explain(
         trace,
         reason,
     )
+
+
+def _measure_contributions(
+    model: Model, source: np.ndarray, tokens: tuple[int, ...]
+) -> tuple[Contributions | None, str]:
+    """Return the contributions to a translation; or None, and why the model has none."""
+    try:
+        measure = make_contributions(model)
+    except UserError as error:
+        return None, str(error)
+    [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
+    return contributions, ""
 
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]  # ids of a written and a rejected word

@@ -61,8 +61,8 @@ def attribute(
         sources = ops.broadcast_to(source, (rows, ops.shape(source)[0]))
         inputs = [model.embed_tokens(ids) for ids in (sources, target)]
 
-        def log_probs(*embedded: Any) -> Any:
-            logits = model.score_embedded(*embedded, positions)  # [N, P, V]
+        def log_probs(embedded_source: Any, embedded_target: Any) -> Any:
+            logits = model.score_embedded(embedded_source, embedded_target, positions)  # [N, P, V]
             chosen = ops.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
             return (chosen - ops.logsumexp(logits, axis=-1)) * ops.cast(counted, "float32")
 
@@ -120,8 +120,8 @@ def make_scorer(
 
     def run(source: Any, target: Any, positions: Any) -> Any:
         sources = ops.broadcast_to(source, (ops.shape(target)[0], ops.shape(source)[0]))
-        embedded = [model.embed_tokens(ids)[0] for ids in (sources, target)]
-        logits = model.score_embedded(*embedded, positions)[:, 0]
+        (read, _), (written, _) = model.embed_tokens(sources), model.embed_tokens(target)
+        logits = model.score_embedded(read, written, positions)[:, 0]
         return logits - ops.logsumexp(logits, axis=-1, keepdims=True)
 
     on_jax = keras.config.backend() == "jax"

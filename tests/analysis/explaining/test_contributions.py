@@ -167,7 +167,7 @@ def test_support_is_what_cross_attention_adds_to_the_logit(variant: str, layers:
     logits = added @ np.asarray(model.embedding.table).T  # [B, T, S, V]
     raised = logits - logits.mean(-1, keepdims=True)
     expected = np.take_along_axis(raised, written[:, :, None, None], -1)[..., 0] @ mixing
-    assert np.abs(expected).max() > 0.5
+    assert np.abs(expected).max() > 0.2
     for row, pair in enumerate(make_contributions(model)(SOURCES, shifted(), TARGETS)):
         places = slice(len(TARGETS[row])), slice(len(SOURCES[row]))
         np.testing.assert_allclose(pair.support, expected[row][places], atol=1e-4)
@@ -189,6 +189,9 @@ def test_contributions_by_hand() -> None:
     parts = np.array([[[[1, 2, 1], [0, 0, 2], [-1, 0, 0]]]], np.float32)
     shares = measure_contributions(Sublayer(output, parts, 0.0))
     np.testing.assert_allclose(ops.convert_to_numpy(shares)[0, 0], [4 / 6, 2 / 6, 0], atol=1e-6)
+    far = np.array([[[[-1, 2, -3], [2, -4, -6], [0, 0, 0]]]], np.float32)  # none is near
+    shares = measure_contributions(Sublayer(output, far, 0.0))
+    np.testing.assert_allclose(ops.convert_to_numpy(shares)[0, 0], [1 / 3, 2 / 3, 0], atol=1e-6)
 
 
 def test_a_recurrent_model_is_refused() -> None:
