@@ -75,9 +75,9 @@ def measure_contributions(sublayer: Sublayer) -> Tensor:
 
     With the output y and a part t, in proportion to max(0, |y| - |y - t|) in the L1 norm (Ferrando
     et al. 2022, "Measuring the Mixing of Contextual Information in the Transformer"): the nearer a
-    part is to the whole, the more it contributes. Where no part is nearer to it than nothing is,
-    the paper's shares are undefined: there, in proportion to the norms of the parts (Kobayashi et al.
-    2021).
+    part is to the whole, the more it contributes. Where no part is nearer to it than
+    nothing is, the paper's shares are undefined: there, in proportion to the norms of the parts
+    (Kobayashi et al. 2021).
     """
     size = ops.sum(ops.abs(sublayer.output), axis=-1)[..., None]  # [B, T, 1]
     distance = ops.sum(ops.abs(sublayer.output[:, :, None] - sublayer.parts), axis=-1)

@@ -162,7 +162,6 @@ def _table(
 
 def _draw_beam(explanation: Explanation, word: WordExplanation) -> str:
     console = Console(file=io.StringIO(), width=_TREE_WIDTH, color_system=None)
-    notes = {word.departure.node: f"← {word.departure.describe(word.other)}"}
-    console.print(draw_tree(explanation.trace, notes))
+    console.print(draw_tree(explanation.trace, {word.departure.node: f"← {word.other}"}))
     tree = console.file.getvalue()  # type: ignore[attr-defined]
     return f"<p>The beam:</p>\n<pre>{escape(tree)}</pre>"

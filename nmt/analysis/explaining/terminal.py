@@ -38,10 +38,8 @@ def render(explanation: Explanation, *, in_detail: bool) -> Iterator[RenderableT
         yield Text(LEGEND, "dim")
     for word in explanation.words if in_detail else ():
         yield from describe_word(word)
-        yield Text("the beam:", "bold")
-        departure = word.departure
-        notes = {departure.node: f"← {departure.describe(word.other)}"}
-        yield draw_tree(explanation.trace, notes)
+        yield Text(f"The beam: {word.departure.describe(word.other)}.")
+        yield draw_tree(explanation.trace, {word.departure.node: f"← {word.other}"})
     if explanation.reason:
         yield Text(explanation.reason, "dim")
 
