@@ -126,6 +126,8 @@ def explain(
 ) -> Explanation:
     """Explain the words of the best translation of a sentence.
 
+    An output that loops is explained as it is, not searched again as `Translator.translate` does.
+
     Args:
         translator: a translator of a run.
         sentence: a source sentence.
