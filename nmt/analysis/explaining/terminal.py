@@ -15,6 +15,7 @@ from nmt.analysis.traces.tree import draw_tree
 
 _NAMED = 2  # words that are named as reasons for a word
 _BAR = 12  # characters of the longest bar
+_WORD_WIDTH = 20  # characters of a word in a line
 LEGEND = (
     "nats: log p(word) - log p(other). for it: words that raise this most, by gradient x input "
     "(…: of the translation). source: its contribution by ALTI+. support: what cross-attention "
@@ -49,6 +50,8 @@ def tabulate(explanation: Explanation) -> Table:
     table = make_table("word", "rather than", "nats", "for it", "source", "support", "layers")
     for column in (table.columns[1], table.columns[3], table.columns[6]):
         column.justify, column.overflow = "left", "fold"
+    for column in table.columns[:2]:  # an output may be one long word
+        column.no_wrap, column.overflow, column.max_width = False, "fold", _WORD_WIDTH
     for word in explanation.words:
         table.add_row(
             Text(word.word, "bold"),
