@@ -1,9 +1,11 @@
 """Train, inspect and ship neural translation models on Keras 3 and TensorFlow.
 
->>> from nmt import Translator, fit
+>>> from nmt import Translator, explain, fit
 >>> run = fit(["data=tatoeba", "model=small"])
 >>> run.translator().translate(["¿Dónde está la estación?"])
->>> Translator.load("runs/latest").translate(["¿Dónde está la estación?"])
+>>> translator = Translator.load("runs/latest")
+>>> translator.translate(["¿Dónde está la estación?"])
+>>> explain(translator, "¿Dónde está la estación?")
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 share_gpu_memory()  # here, for every command and for the library
 
 if TYPE_CHECKING:
+    from nmt.analysis.explaining.explanation import explain
     from nmt.inference.translator import Translator
     from nmt.training.callbacks import Callback
     from nmt.training.job import fit
 
-__all__ = ["Callback", "Translator", "fit"]
+__all__ = ["Callback", "Translator", "explain", "fit"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,6 +38,10 @@ def __getattr__(name: str) -> Any:
         from nmt.inference.translator import Translator
 
         return Translator
+    if name == "explain":
+        from nmt.analysis.explaining.explanation import explain
+
+        return explain
     if name == "fit":
         from nmt.training.job import fit
 

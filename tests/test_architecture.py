@@ -56,6 +56,8 @@ ROOMS = {
     | {"viewer"},
     "analysis.corpora": {"analysis", "config", "data"},
     "analysis.traces": {"data", "inference"},
+    "analysis.explaining": {"analysis", "analysis.traces", "data", "errors", "inference", "model"}
+    | {"text", "viewer"},
     "analysis.dashboard": {"data", "errors", "viewer"},
     "training": {
         "config",
@@ -84,7 +86,8 @@ ROOMS = {
     "documents": {"data", "errors", "files", "inference", "text"},
     "serving": {"data", "documents", "errors", "inference", "text", "viewer"},
     "arguments": {"config", "documents", "errors"},
-    "nmt": {"inference", "startup", "training"},  # the library's face: `Translator` and `fit`
+    # the library's face: `Translator`, `fit` and `explain`
+    "nmt": {"analysis.explaining", "inference", "startup", "training"},
 }
 
 COMMANDS = {"train", "translate", "evaluate", "inspect", "export", "serve", "convert"} | {

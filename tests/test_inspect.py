@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from processes import command, one_line_error
 from rich.console import Console
 
@@ -60,16 +59,27 @@ def test_a_trace_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
     assert "http" not in page
 
 
-def test_an_attribution_is_printed_and_drawn(tiny_run: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "attribution.png"
-    printed = inspected("attribute", "--run", tiny_run, SENTENCE, "--output", picture)
-    lines = printed.splitlines()
-    assert lines[0].split("  ")[0] == "written"
-    assert lines[-2].startswith("in common, on average: 0.")
-    assert len(lines) == 3 + len(
-        Translator.load(tiny_run, engine="keras").hypotheses([SENTENCE])[0][0].tokens
-    )
-    assert Image.open(picture).size[0] > 500
+def test_an_explanation_is_printed_and_written(tiny_run: Path, tmp_path: Path) -> None:
+    as_json, as_html = tmp_path / "why.json", tmp_path / "why.html"
+    command_line = ("explain", "--run", tiny_run, SENTENCE)
+    printed = inspected(*command_line, "--output", as_json)
+    written = json.loads(as_json.read_text(encoding="utf-8"))
+    assert written["run"] == tiny_run.name
+    translator = Translator.load(tiny_run, engine="keras")
+    [[best]] = translator.hypotheses([SENTENCE], no_repeat_ngram=0)  # a loop is not searched again
+    assert sum(len(word["pieces"]) for word in written["words"]) == len(best.tokens)
+    assert written["translation"] == best.text
+    assert "rather than" in printed
+    assert f"written to {as_json}" in printed
+    word = written["words"][-1]["word"]
+    assert word == "</s>"
+    detail = inspected(*command_line, "--why", word, "--not", "house", "--output", as_html)
+    assert f"Why {word} and not house?" in detail
+    page = as_html.read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert "house" in page
+    with pytest.raises(UserError, match="no such word; choose from"):
+        inspected(*command_line, "--why", "xyzzy")
 
 
 def test_embeddings_are_written_beside_the_events(tiny_run: Path, tmp_path: Path) -> None:
@@ -124,7 +134,8 @@ def test_the_summary_of_a_configuration_needs_no_run(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("trace", "x", "--output", "trace.txt"), "must end in .json or .html"),
-        (("attribute", "x", "--output", "picture.gif"), "must end in one of .png"),
+        (("explain", "x", "--output", "picture.gif"), "must end in .json or .html"),
+        (("explain", "x", "--not", "y"), "--not y needs --why WORD"),
         (("trace", "x", "--run", "no/such/run"), "run no/such/run does not exist"),
     ],
 )
@@ -134,7 +145,7 @@ def test_mistakes_are_user_errors(arguments: tuple[str, ...], message: str) -> N
 
 
 def test_empty_sentences_are_refused(tiny_run: Path) -> None:
-    for subcommand in ("trace", "attribute"):
+    for subcommand in ("trace", "explain"):
         with pytest.raises(UserError, match="is empty"):
             inspected(subcommand, "--run", tiny_run, " ")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of `str.splitlines`
 SEPARATORS = LINE_ENDS + "\t"  # of lines, and of columns
+_SHOWN_ROWS = 100  # of a list, in a notebook
 _JOINED = dict.fromkeys(map(ord, SEPARATORS), " ")
 
 
@@ -59,6 +61,35 @@ class Translation:
             f'<p dir="auto">{escape(self.text)} <small style="opacity: 0.7">score '
             f"{self.score:.3f}, log-probability {self.log_prob:.3f}</small></p>"
         )
+
+
+Result = TypeVar("Result", bound="str | list[Translation]")
+
+
+class Results(list[Result]):
+    """Results of a translator, one per text: a list that displays itself in a notebook.
+
+    Args:
+        results: a translation per text, or a list of translations.
+        texts: the texts.
+    """
+
+    def __init__(self, results: Iterable[Result] = (), texts: Sequence[str] = ()) -> None:
+        super().__init__(results)
+        self.texts = tuple(texts)
+
+    def _repr_html_(self) -> str:
+        """Return the display in a notebook: a row for each text."""
+        rows = []
+        for number, result in enumerate(self[:_SHOWN_ROWS]):
+            source = self.texts[number] if len(self.texts) == len(self) else ""
+            shown = f'<p dir="auto">{escape(result)}</p>' if isinstance(result, str) else ""
+            if not isinstance(result, str):
+                shown = "".join(translation._repr_html_() for translation in result)
+            rows.append(f'<tr><td dir="auto">{escape(source)}</td><td>{shown}</td></tr>')
+        more = len(self) - _SHOWN_ROWS
+        end = f"<p>and {more:,} more</p>" if more > 0 else ""
+        return f'<table style="text-align: start">{"".join(rows)}</table>{end}'
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nmt.inference.forcing import attend_pairs, label_attention, score_pairs
 from nmt.inference.joining import Joiner
 from nmt.inference.pipeline import Pipeline, Request
 from nmt.inference.quality import StoredQuality
-from nmt.inference.results import Attention, PairScore, Translation
+from nmt.inference.results import Attention, PairScore, Results, Translation
 from nmt.inference.segmenting import Segmenter
 from nmt.text.context import PreviousSentences
 from nmt.text.scripts import UNKNOWN_LANGUAGE
@@ -232,7 +232,7 @@ class Translator:
         request = SearchRequest(
             beam_size, length_penalty, coverage_penalty, 1, prefix, no_repeat_ngram
         )
-        return [translations[0].text for translations in self.run(texts, request)]
+        return Results((best.text for best, *_ in self.run(texts, request)), texts)
 
     def hypotheses(
         self,
@@ -323,7 +323,7 @@ class Translator:
             UserError: as `hypotheses`, `samples` and `minimum_bayes_risk`.
         """
         chunks = list(self.stream([texts], request))
-        return chunks[0] if chunks else []
+        return Results(chunks[0] if chunks else [], texts)
 
     def stream(
         self, chunks: Iterable[Sequence[str]], request: Request

@@ -8,10 +8,10 @@ from nmt.arguments import Parser
 from nmt.errors import exit_on_user_error
 from nmt.inspect import (
     align,
-    attribute,
     average,
     compare,
     corpus,
+    explain,
     project,
     quality,
     report,
@@ -27,7 +27,7 @@ SUBCOMMANDS = (
     corpus,
     summary,
     trace,
-    attribute,
+    explain,
     project,
     weights,
     report,

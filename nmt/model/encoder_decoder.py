@@ -39,8 +39,8 @@ def find_segments(ids: Tensor) -> Tensor:
 
 
 def take_positions(x: Tensor, positions: Tensor) -> Tensor:
-    """Return one position per row: [B, T, D] and int [B] -> [B, D]."""
-    return ops.take_along_axis(x, positions[:, None, None], axis=1)[:, 0]
+    """Return positions of each row: [B, T, D] and int [B, P] -> [B, P, D]."""
+    return ops.take_along_axis(x, positions[:, :, None], axis=1)
 
 
 class EncoderDecoder(SizedLayer, keras.Model):

@@ -210,11 +210,14 @@ class MultiHeadAttention(keras.layers.Layer):
             kernel=self.sizes.kernel,
             return_weights=return_weights,
         )
-        merged = self._merge_heads(output, (ops.shape(x)[0], ops.shape(x)[1]))
+        merged = self.merge_heads(output, (ops.shape(x)[0], ops.shape(x)[1]))
         return (merged, weights) if return_weights else merged
 
-    def _merge_heads(self, heads: Tensor, lead: tuple[Any, ...]) -> Tensor:
-        """Concatenate (or add) heads [B, T, H, C] and project them: [*lead, D]."""
+    def merge_heads(self, heads: Tensor, lead: tuple[Any, ...]) -> Tensor:
+        """Concatenate (or add) heads [B, T, H, C] and project them: [*lead, D].
+
+        ``lead`` are the first axes of the result, such as (B, T) or (B T,).
+        """
         if self.sizes.heads == "pooled":
             heads = ops.sum(heads, axis=2)
         merged = ops.reshape(heads, (*lead, self.sizes.d_model))
@@ -248,7 +251,7 @@ class MultiHeadAttention(keras.layers.Layer):
         bias = None if bias is None else bias[None, :, None, :]
         weights = attention_weights(query, cache.keys, mask, bias, cached=True)
         output = weighted_values(weights, cache.values, cached=True)
-        return self._merge_heads(output, (-1,)), weights
+        return self.merge_heads(output, (-1,)), weights
 
     def head_weights(self, number: int) -> list[tuple[keras.Variable, Any]]:
         """Return the weights that silence head ``number`` when they are set to zero.

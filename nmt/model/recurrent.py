@@ -132,7 +132,7 @@ class Recurrent(EncoderDecoder):
 
     def decode(
         self,
-        target: Tensor,
+        x: Tensor,
         states: Tensor,
         target_segments: Tensor,
         source_segments: Tensor,
@@ -140,21 +140,22 @@ class Recurrent(EncoderDecoder):
         dropout_key: Tensor | None = None,
         scored_positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Score the next token after every prefix of ``target`` int [B, T].
+        """Score the next token after every prefix of a target.
 
         Args:
-            target: int [B, T], shifted: it begins with the begin-of-sentence id.
+            x: [B, T, D], the embeddings of the shifted target, which begins with the
+                begin-of-sentence id.
             states: [B, S, R] from `encode`.
             target_segments: int [B, T]; a position attends to its own segment of the source.
             source_segments: int [B, S]; 0 is padding.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
-            scored_positions: int [B], the only position of each row to score; None: all.
+            scored_positions: int [B, P], the only positions of each row to score; None: all.
 
         Returns:
-            (logits float32 [B, T, V], or [B, V] for one position per row; attention weights float32
+            (logits float32 [B, T, V], or [B, P, V] for some positions; attention weights float32
             [B, H, T, S]).
         """
-        x = ops.transpose(self.embed(target, fold(dropout_key, 0)), (1, 0, 2))  # [T, B, D]
+        x = ops.transpose(x, (1, 0, 2))  # [T, B, D]
         initial = self.bridge(states, target_segments, source_segments)
         run = self._run_feeding if self.sizes.input_feeding else self._run_plain
         memory = self.reading.project(states)
@@ -279,12 +280,13 @@ class Recurrent(EncoderDecoder):
         encoder_key = fold(dropout_key, 0)
         x = self.embed(inputs["source"], fold(encoder_key, 0))
         states = self.encode(x, source_segments, dropout_key=encoder_key)
+        decoder_key = fold(dropout_key, 1)
         logits, weights = self.decode(
-            inputs["target"],
+            self.embed(inputs["target"], fold(decoder_key, 0)),
             states,
             target_segments,
             source_segments,
-            dropout_key=fold(dropout_key, 1),
+            dropout_key=decoder_key,
         )
         return logits, ([weights],)
 
@@ -351,16 +353,16 @@ class Recurrent(EncoderDecoder):
         """See `Decoder.capacity`: the longest sequence, as no tensor grows."""
         return ops.convert_to_tensor(self.max_length, "int32")
 
-    def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Model.embed_source`: both are equal, without position embeddings."""
-        embedded = self.embedding(source)
+    def embed_tokens(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Model.embed_tokens`: both are equal, without position embeddings."""
+        embedded = self.embedding(ids)
         return embedded, embedded
 
-    def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
+    def score_embedded(self, source: Tensor, target: Tensor, positions: Tensor) -> Tensor:
         """See `Model.score_embedded`."""
-        source_segments = ops.ones(ops.shape(embedded)[:2], "int32")
-        target_segments = ops.ones_like(target, dtype="int32")
-        states = self.encode(embedded, source_segments)
+        source_segments = ops.ones(ops.shape(source)[:2], "int32")
+        target_segments = ops.ones(ops.shape(target)[:2], "int32")
+        states = self.encode(source, source_segments)
         logits, _ = self.decode(
             target, states, target_segments, source_segments, scored_positions=positions
         )

@@ -202,7 +202,6 @@ class Transformer(EncoderDecoder):
         positions: Tensor | None = None,
         dropout_key: Tensor | None = None,
         return_weights: bool = False,
-        scored_positions: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Score the next token after every prefix of ``target`` int [B, T].
 
@@ -214,13 +213,31 @@ class Transformer(EncoderDecoder):
             positions: int [B, T]; None: 0 … T - 1.
             dropout_key: see `nmt.model.dropout`; None: no dropout.
             return_weights: whether to return attention weights.
-            scored_positions: int [B], the only position of each row to score; None: all.
 
         Returns:
-            (logits float32 [B, T, V], or [B, V] for one position per row; self-attention weights
-            per layer; cross-attention weights per layer).
+            (logits float32 [B, T, V]; self-attention weights per layer; cross-attention weights per
+            layer).
         """
         x = self.embed(target, positions, fold(dropout_key, 0))
+        return self.decode_embedded(
+            x, memory, mask, memory_mask, dropout_key=dropout_key, return_weights=return_weights
+        )
+
+    def decode_embedded(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor,
+        memory_mask: Tensor,
+        *,
+        dropout_key: Tensor | None = None,
+        return_weights: bool = False,
+        scored_positions: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Decode embeddings ``x`` [B, T, D]: see `decode`.
+
+        With ``scored_positions`` int [B, P], only these positions are scored: logits [B, P, V].
+        """
         self_weights, cross_weights = [], []
         bias = _distance_bias(self.decoder_bias, x)
         for index, block in enumerate(self.decoder_blocks, start=1):
@@ -339,16 +356,16 @@ class Transformer(EncoderDecoder):
         """See `Decoder.capacity`."""
         return ops.shape(state.ancestors)[2]
 
-    def embed_source(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Model.embed_source`."""
-        return self.embed(source, None, None), self.embedding(source)
+    def embed_tokens(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Model.embed_tokens`."""
+        return self.embed(ids, None, None), self.embedding(ids)
 
-    def score_embedded(self, embedded: Tensor, target: Tensor, positions: Tensor) -> Tensor:
+    def score_embedded(self, source: Tensor, target: Tensor, positions: Tensor) -> Tensor:
         """See `Model.score_embedded`."""
-        mask = ops.ones((1, 1, 1, ops.shape(embedded)[1]), "bool")
-        memory, _ = self.encode_embedded(embedded, mask)
+        mask = ops.ones((1, 1, 1, ops.shape(source)[1]), "bool")
+        memory, _ = self.encode_embedded(source, mask)
         causal = causal_mask(ops.shape(target)[1])
-        return self.decode(target, memory, causal, mask, scored_positions=positions)[0]
+        return self.decode_embedded(target, memory, causal, mask, scored_positions=positions)[0]
 
     def position_table(self) -> np.ndarray | None:
         """See `Model.position_table`."""

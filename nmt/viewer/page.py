@@ -6,6 +6,7 @@ The viewer's modules are joined to one script, which the page of `nmt.serving` c
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 import re
@@ -51,6 +52,21 @@ _PAGE = """<!doctype html>
 {body}</body>
 </html>
 """
+# A page that replaces itself with the one that it contains compressed.
+_PACKED = """<!doctype html>
+<meta charset="utf-8">
+<script>
+(async () => {{
+  const packed = Uint8Array.from(atob("{page}"), (sign) => sign.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const page = await new Response(stream).text();
+  document.open();
+  document.write(page);
+  document.close();
+}})();
+</script>
+"""
+_FIRST_HEIGHT = 640  # pixels of a frame until its viewer has set its height
 _VIEWER = """<main></main>
 <script type="application/json" id="attention">{data}</script>
 <script type="module">
@@ -94,18 +110,28 @@ def attention_page(attentions: Sequence[tuple[str, AttentionData]], title: str) 
     return make_document(title, inline_style(BROWSER / "page.css"), body)
 
 
-def attention_cell(attention: AttentionData, height: int = 640) -> str:
+def attention_cell(attention: AttentionData) -> str:
     """Return a frame that contains the viewer: a page may have many of them.
+
+    The page is compressed, and each frame has its own: outputs of a notebook may be cleared, moved
+    and shown one by one, so none can rely on another. The frame takes its height from the viewer,
+    and its colours from the notebook.
 
     Args:
         attention: attention of one sentence pair.
-        height: height of the frame in pixels.
     """
-    page = attention_page([("", attention)], "Attention")
+    page = attention_page([("", attention)], "Attention").encode("utf-8")
+    packed = base64.b64encode(gzip.compress(page, mtime=0)).decode("ascii")
     return (
-        f'<iframe srcdoc="{html.escape(page)}" title="Attention" width="100%" height="{height}" '
-        'style="border: 0; resize: vertical; overflow: auto"></iframe>'
+        f'<iframe srcdoc="{html.escape(_PACKED.format(page=packed))}" title="Attention" '
+        f'width="100%" height="{_FIRST_HEIGHT}" style="border: 0"></iframe>'
     )
+
+
+def unpack_cell(source: str) -> str:
+    """Return the page that a frame's ``srcdoc`` unpacks."""
+    packed = source.partition('atob("')[2].partition('"')[0]
+    return gzip.decompress(base64.b64decode(packed)).decode("utf-8")
 
 
 def inline_script(*scripts: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -21,9 +22,17 @@ from nmt.analysis.heads import statistics
 from nmt.analysis.pictures.attention_files import write_attention
 from nmt.inference.forcing import label_attention
 from nmt.inference.keras_engine import KerasEngine
-from nmt.inference.results import LINE_ENDS, Attention, PairScore, Translation, join_lines
+from nmt.inference.results import (
+    LINE_ENDS,
+    Attention,
+    PairScore,
+    Results,
+    Translation,
+    join_lines,
+)
 from nmt.model.contract import AttentionKind
 from nmt.viewer import records
+from nmt.viewer.page import unpack_cell
 
 HOSTILE = "<script>alert('x')</script> & \"</iframe>"
 
@@ -73,6 +82,31 @@ def test_a_translation_shows_its_text_and_scores() -> None:
     assert "-1.250" in shown.text
 
 
+def test_a_list_of_results_shows_each_text_beside_its_translations() -> None:
+    translations = [[Translation(HOSTILE, -1.25, -0.75, (5, 2))], []]
+    results = Results(translations, [HOSTILE, "Hola."])
+    assert results == translations  # a list like any other
+    assert json.loads(json.dumps(Results(["a"], ["b"]))) == pickle.loads(
+        pickle.dumps(Results(["a"], ["b"]))
+    )
+    shown = Reader(results._repr_html_())
+    assert shown.elements == ["table", "tr", "td", "td", "p", "small", "tr", "td", "td"]
+    assert shown.text.count(HOSTILE) == 2
+    assert "Hola." in shown.text
+    plain = Results(["Hi <b>"] * 101, ["Hola"] * 101)
+    assert Reader(plain._repr_html_()).text.count("HolaHi <b>") == 100
+    assert "and 1 more" in plain._repr_html_()
+    plain.append("of another text")  # which sources belong to which results is unknown now
+    assert "Hola" not in plain._repr_html_()
+
+
+def test_no_display_sets_a_text_colour() -> None:
+    """Notebooks are light or dark: displays inherit."""
+    translation = Translation("a", -1.0, -1.0, (5, 2))
+    for shown in (translation, Results([[translation]], ["b"]), PairScore(["a"], [-1.0])):
+        assert not re.search(r"(?<![-\w])(color|background)\s*:", shown._repr_html_())
+
+
 def test_a_scored_pair_shows_each_piece_over_its_log_probability() -> None:
     score = PairScore(["▁Hi", HOSTILE, "</s>"], [-0.25, -1.5, -0.125])
     assert score.log_prob == -1.875
@@ -96,8 +130,7 @@ def test_attention_shows_the_viewer_in_a_frame_of_its_own() -> None:
     shown = Reader(original._repr_html_())
     assert shown.elements == ["iframe"]
     assert shown.text == ""
-    page = shown.attributes["srcdoc"]
-    assert page
+    page = unpack_cell(shown.attributes["srcdoc"] or "")
     assert "default-src 'none'" in page  # it asks no server for anything
     assert "<script>alert" not in page
     assert not re.search(r""" (?:src|href)=["'](?!data:)""", page)
@@ -149,9 +182,8 @@ def test_one_kind_of_attention_is_labelled_recorded_and_shown(only: Attention) -
     assert list(decoded.weights) == ["alignment"]
     np.testing.assert_allclose(decoded.weights["alignment"], only.weights["alignment"], atol=1e-3)
     assert decoded.tokens["target_out"] == only.target_out
-    page = Reader(only._repr_html_()).attributes["srcdoc"]
-    assert page
-    [shown] = recorded(page)
+    srcdoc = Reader(only._repr_html_()).attributes["srcdoc"] or ""
+    [shown] = recorded(unpack_cell(srcdoc))
     assert list(shown.weights) == ["alignment"]
 
 

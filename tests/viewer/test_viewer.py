@@ -411,6 +411,31 @@ def test_a_notebook_holds_many(tmp_path: Path, open_page: Callable[..., Any]) ->
     assert page.locator("iframe").first.evaluate(outer)
 
 
+def test_a_frame_of_a_notebook_is_as_high_as_its_content_and_as_dark(
+    tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(
+        f'<!doctype html><body style="color: #222; background: #fff">{attention_cell(attention())}',
+        encoding="utf-8",
+    )
+    page = open_page(path.as_uri())
+    frame = page.frame_locator("iframe")
+    api.expect(frame.get_by_label("matrix")).to_be_checked()
+    body = "document.querySelector('iframe').contentDocument.body"
+    fits = f"Math.abs(document.querySelector('iframe').clientHeight - {body}.clientHeight) <= 1"
+    until(page, fits)
+    before = page.locator("iframe").evaluate("frame => frame.clientHeight")
+    frame.get_by_label("all heads").check()
+    until(page, f"{fits} && document.querySelector('iframe').clientHeight != {before}")
+    theme = f"{body}.ownerDocument.documentElement.dataset.theme"
+    assert page.evaluate(theme) == "light"
+    page.evaluate("document.body.style = 'color: #ddd; background: #111'")
+    until(page, f"{theme} == 'dark'")
+    paper = f"getComputedStyle({body}).backgroundColor"
+    assert page.evaluate(paper) == "rgb(23, 24, 27)"
+
+
 def test_a_page_holds_many(tmp_path: Path, open_page: Callable[..., Any]) -> None:
     """Two viewers in one document do not know each other; a listener is told what one shows."""
     script = tmp_path / "two.js"

@@ -9,7 +9,6 @@ from nmt.analysis.comparison.runs import TEST_SCORE, RunSummary, SentenceResult
 from nmt.analysis.comparison.table import MISSING, describe_differences, format_score
 from nmt.viewer.page import attention_cell, make_document
 
-_FRAME_HEIGHT = 800  # pixels of a frame with attention
 _STYLE = """:root { color-scheme: light dark; }
 body {
   margin: 0; padding: 1rem 1.25rem; font: 0.9375rem/1.45 system-ui, sans-serif;
@@ -46,7 +45,7 @@ def make_page(sentence: str, runs: Sequence[RunSummary], results: Sequence[Sente
         content = f"<p>{html.escape(result.reason)}</p>"
         if result.attention is not None:
             content = f'<p dir="auto">{html.escape(result.translation)}</p>\n'
-            content += attention_cell(result.attention, _FRAME_HEIGHT)
+            content += attention_cell(result.attention)
         sections.append(
             f"<section>\n<h2>{html.escape(run.name)}</h2>\n"
             f'<p class="facts">{html.escape("; ".join(filter(None, facts)))}</p>\n'

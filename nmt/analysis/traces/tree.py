@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,7 @@ from rich.tree import Tree
 
 from nmt.analysis.traces.trace import Node, Parting, Trace
 
-_BEST, _FINISHED, _PRUNED = "bold green", "", "dim"
+_BEST, _FINISHED, _PRUNED, _NOTE = "bold green", "", "dim", "bold yellow"
 
 
 def render(trace: Trace, parting: Parting | None) -> list[Tree | Table | Text]:
@@ -31,12 +32,17 @@ def render(trace: Trace, parting: Parting | None) -> list[Tree | Table | Text]:
     return renderables
 
 
-def draw_tree(trace: Trace) -> Tree:
+def draw_tree(trace: Trace, notes: Mapping[int, str] | None = None) -> Tree:
     """Draw the prefixes as a tree; tokens without a branch between them share a line.
 
     The number after a token is its probability given the previous tokens. A hypothesis that ended
     shows its log-probability, its score and, if returned, its rank. Dropped prefixes are dim.
+
+    Args:
+        trace: of the search.
+        notes: what to write behind prefixes, by their index in the trace.
     """
+    notes = notes or {}
     children: dict[int, list[int]] = {}
     for number, node in enumerate(trace.nodes):
         if node.parent is not None:
@@ -44,7 +50,10 @@ def draw_tree(trace: Trace) -> Tree:
     finished = {node for end in trace.finished for node in trace.path(end)}
     best = set(trace.path(trace.finished[0]))
     kind = "greedy" if trace.beam_size == 1 else f"beam {trace.beam_size}"
-    root = Tree(Text(f"{' '.join(trace.source)}  ({kind})"))
+    title = Text(f"{' '.join(trace.source)}  ({kind})")
+    if 0 in notes:
+        title.append(f"  {notes[0]}", _NOTE)
+    root = Tree(title)
     pending = [(root, child) for child in children.get(0, [])[::-1]]
     while pending:
         branch, number = pending.pop()
@@ -54,6 +63,9 @@ def draw_tree(trace: Trace) -> Tree:
             node = trace.nodes[number]
             line.append(f"{'  ' if line else ''}{node.piece} {_format_share(node)}")
             following = children.get(number, [])
+            if number in notes:
+                line.append(f"  {notes[number]}", _NOTE)
+                break
             if len(following) != 1 or (following[0] in best) != (number in best):
                 break
             [number] = following

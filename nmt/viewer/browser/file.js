@@ -1,5 +1,6 @@
 // The viewer in an HTML file: nmt/viewer/page.py appends this to viewer.js, and puts the data into the
-// page: a list of {sentence, record}, records in base64.
+// page: a list of {sentence, record}, records in base64. In a frame of a notebook, the viewer has the
+// notebook's colours, and the frame is as high as the viewer.
 
 import { parseRecord } from "./record.js";
 import { mount } from "./viewer.js";
@@ -8,7 +9,7 @@ const inlined = JSON.parse(document.getElementById("attention").textContent);
 // A link may contain choices, except in a notebook's frame, which has no address.
 const addressed = location.protocol !== "about:";
 
-mount(document.querySelector("main"), {
+const mounted = mount(document.querySelector("main"), {
   runs: async () => {
     const sentences = inlined.map(({ sentence }, id) => ({ id: String(id), text: sentence }));
     return sentences.length ? [{ name: "", sentences }] : [];
@@ -22,3 +23,25 @@ mount(document.querySelector("main"), {
   remember: (text) => addressed && location.replace(`#${text}`),
   nothing: "There is no sentence in this file.",
 });
+
+if (window.frameElement) adapt(window.frameElement);
+
+function adapt(frame) {
+  const outer = frame.ownerDocument;
+  const follow = () => {
+    const channels = getComputedStyle(frame.parentElement).color.match(/[\d.]+/g).slice(0, 3);
+    const isDark = channels.reduce((sum, channel) => sum + Number(channel), 0) > 3 * 127;
+    document.documentElement.dataset.theme = isDark ? "dark" : "light"; // light text: a dark notebook
+    mounted.redraw();
+  };
+  follow();
+  const changes = new MutationObserver(follow);
+  for (const element of [outer.documentElement, outer.body]) {
+    changes.observe(element, { attributes: true });
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", follow);
+  const fit = () => {
+    frame.style.height = `${Math.ceil(document.body.getBoundingClientRect().height)}px`;
+  };
+  new ResizeObserver(fit).observe(document.body);
+}

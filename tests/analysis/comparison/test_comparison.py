@@ -42,6 +42,7 @@ from nmt.errors import UserError
 from nmt.inspect.__main__ import make_parser
 from nmt.model.costs import StateBytes
 from nmt.runs.folder import RunFolder
+from nmt.viewer.page import unpack_cell
 
 HOSTILE = "</section><script>alert(1)</script>$_{&$"
 
@@ -255,7 +256,7 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
         if tag == "iframe":
-            self.frames.append(dict(attrs)["srcdoc"] or "")
+            self.frames.append(unpack_cell(dict(attrs)["srcdoc"] or ""))
 
 
 def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> None:
@@ -278,7 +279,8 @@ def test_a_page_shows_each_model_in_a_frame_and_takes_no_text_for_markup() -> No
 
 def test_a_page_asks_no_server() -> None:
     page = make_page("Sí.", [summary()], [RESULT])
-    assert set(re.findall(r"https?://[^\s\"'&]+", page)) == {"http://www.w3.org/2000/svg"}
+    for shown in (page, *Elements(page).frames):
+        assert set(re.findall(r"https?://[^\s\"'&]+", shown)) <= {"http://www.w3.org/2000/svg"}
     assert "default-src 'none'" in page
 
 

@@ -1,0 +1,304 @@
+"""Why a translation has the words it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmt.analysis.explaining.contributions import Contributions, make_contributions
+from nmt.analysis.explaining.departure import Departure, find_departure
+from nmt.analysis.explaining.gradients import Attribution, Continuation, attribute, make_scorer
+from nmt.analysis.explaining.words import (
+    TokenWord,
+    choose_word,
+    encode_other,
+    find_rivals,
+    group_tokens,
+    separate,
+)
+from nmt.analysis.traces.trace import Trace, record
+from nmt.data.tokenizer import BOS, EOS, Tokenizer
+from nmt.errors import UserError
+from nmt.inference.segments import show_spans
+from nmt.inference.translator import Translator
+from nmt.model.contract import Model
+
+_FEATURE = "an explanation"  # what needs the Keras engine
+
+
+class Share(NamedTuple):
+    """A word of the source or the prefix, and what it has to do with a word of the output."""
+
+    text: str
+    contrast: float  # nats: gradient times input of log p(written) - log p(other), summed over it
+    contribution: float  # by ALTI+, 0 to 1; NaN: no transformer
+    support: float  # nats, see `Contributions.support`; NaN: in the prefix, or no transformer
+
+
+class LayerReading(NamedTuple):
+    """What a decoder layer would write in the place of a word's first piece: the logit lens."""
+
+    best: str  # the most probable piece
+    best_probability: float
+    probability: float  # of the written piece
+    rank: int  # of the written piece; 1 is the most probable
+
+
+@dataclass(frozen=True)
+class WordExplanation:
+    """Why a translation has one word, and not another."""
+
+    word: str
+    pieces: tuple[str, ...]
+    log_prob: float  # of its pieces given the prefix, summed, in nats
+    other: str  # the word that was rejected
+    other_pieces: tuple[str, ...]
+    other_log_prob: float
+    source: tuple[Share, ...]  # by words of the source, end mark included
+    prefix: tuple[
+        Share, ...
+    ]  # by words before it, begin mark first; then its own pieces, if several
+    layers: tuple[LayerReading, ...]  # empty: no transformer
+    departure: Departure  # where the beam rejected the other word
+
+    @property
+    def margin(self) -> float:
+        """Nats by which the word is more probable than the other one; negative: it is less so."""
+        return self.log_prob - self.other_log_prob
+
+    @property
+    def source_share(self) -> float:
+        """Contribution of the source, 0 to 1, by ALTI+; the rest is the prefix's."""
+        return sum(share.contribution for share in self.source)
+
+    @property
+    def support(self) -> float:
+        """Nats that the source adds to the word's logit: the mean over its pieces."""
+        return sum(share.support for share in self.source)
+
+    @property
+    def lacks_support(self) -> bool:
+        """Whether the source adds nothing to the word: the sign of a hallucination."""
+        return self.support <= 0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a translation has the words it has: displays itself in a notebook."""
+
+    sentence: str
+    translation: str
+    words: tuple[WordExplanation, ...]  # those that were asked for, in order
+    trace: Trace
+    reason: str = ""  # why contributions and lens are missing; empty: they are not
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every number, for a JSON file."""
+        words = []
+        for word in self.words:
+            shares = {
+                side: [share._asdict() for share in getattr(word, side)]
+                for side in ("source", "prefix")
+            }
+            layers = {"layers": [layer._asdict() for layer in word.layers]}
+            words.append(asdict(word) | shares | layers | {"margin": word.margin})
+        fields = {"sentence": self.sentence, "translation": self.translation, "words": words}
+        return _drop_nan(fields | {"trace": asdict(self.trace), "reason": self.reason})
+
+    def _repr_html_(self) -> str:
+        """Return the display in a notebook."""
+        from nmt.analysis.explaining.page import describe
+
+        return describe(self)
+
+
+def explain(
+    translator: Translator,
+    sentence: str,
+    *,
+    why: str | None = None,
+    not_: str | None = None,
+    beam_size: int | None = None,
+) -> Explanation:
+    """Explain the words of the best translation of a sentence.
+
+    An output that loops is explained as it is, not searched again as `Translator.translate` does.
+
+    Args:
+        translator: a translator of a run.
+        sentence: a source sentence.
+        why: a word of its translation; None: all of them.
+        not_: a word that could stand in its place; None: the most probable other one.
+        beam_size: hypotheses per position of the search; None is the run's default.
+
+    Raises:
+        UserError: the sentence is empty or longer than a segment, the translation has no such word,
+            ``not_`` lacks ``why`` or is the word itself, or no Keras model is available.
+    """
+    if not_ is not None and why is None:
+        raise UserError(f"--not {not_} needs --why WORD, the word of the translation")
+    translator = translator.with_keras_engine(_FEATURE)
+    model, tokenizer = translator.keras_engine(_FEATURE).model, translator.tokenizer.target
+    trace = record(translator, sentence, beam_size=beam_size)
+    segment = translator.segmenter.segment_whole(sentence)
+    source, tokens = np.append(segment.ids, EOS), trace.tokens(trace.finished[0])
+    words = group_tokens(tokenizer, tokens)
+    chosen = list(range(len(words))) if why is None else [choose_word(words, why)]
+    score = make_scorer(model, source)
+    pairs = _choose_others(score, tokenizer, tokens, [words[i] for i in chosen], not_)
+    continuations = [
+        Continuation(tokens[: words[i].begin], ids)
+        for i, pair in zip(chosen, pairs, strict=True)
+        for ids in pair
+    ]
+    gradients = attribute(model, source, continuations)
+    contributions, reason = _measure_contributions(model, source, tokens)
+    view = _View(
+        tokenizer,
+        segment.spans,
+        group_tokens(translator.tokenizer, source.tolist()),
+        tokens,
+        words,
+        contributions,
+    )
+    return Explanation(
+        sentence,
+        trace.texts[0],
+        tuple(
+            view.explain_word(words[i], pair, gradients[2 * n], gradients[2 * n + 1], trace)
+            for n, (i, pair) in enumerate(zip(chosen, pairs, strict=True))
+        ),
+        trace,
+        reason,
+    )
+
+
+def _measure_contributions(
+    model: Model, source: np.ndarray, tokens: tuple[int, ...]
+) -> tuple[Contributions | None, str]:
+    """Return the contributions to a translation; or None, and why the model has none."""
+    try:
+        measure = make_contributions(model)
+    except UserError as error:
+        return None, str(error)
+    [contributions] = measure([source], [np.array([BOS, *tokens[:-1]])], [np.array(tokens)])
+    return contributions, ""
+
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]  # ids of a written and a rejected word
+
+
+def _choose_others(
+    score: Any,
+    tokenizer: Tokenizer,
+    tokens: tuple[int, ...],
+    words: Sequence[TokenWord],
+    other: str | None,
+) -> list[Pair]:
+    """Return the ids of each word, and of the one that it is held against."""
+    written = [tokens[word.begin : word.end] for word in words]
+    if other is None:
+        return list(zip(written, find_rivals(score, tokenizer, tokens, words), strict=True))
+    [word], [ids] = words, written
+    before = tokens[: word.begin]
+    rejected = encode_other(tokenizer, before, ids, other)
+    following = tokens[word.end] if word.end < len(tokens) else EOS
+    return [separate(score, before, ids, following, rejected)]
+
+
+@dataclass(frozen=True)
+class _View:
+    """What all words of an explanation share."""
+
+    tokenizer: Tokenizer  # of the target
+    spans: Sequence[str]  # kept spans of the source
+    source_words: Sequence[TokenWord]
+    tokens: tuple[int, ...]  # of the translation
+    words: Sequence[TokenWord]
+    contributions: Contributions | None
+
+    def explain_word(
+        self, word: TokenWord, pair: Pair, written: Attribution, other: Attribution, trace: Trace
+    ) -> WordExplanation:
+        """Return the explanation of a word held against another one."""
+        rows = slice(word.begin, word.end)
+        source_shares = prefix_shares = support = np.full(0, math.nan)
+        if self.contributions is not None:
+            source_shares = self.contributions.source[rows].mean(0)
+            prefix_shares = self.contributions.prefix[rows].mean(0)
+            support = self.contributions.support[rows].mean(0)
+        contrast = written.prefix - other.prefix
+        before = [TokenWord(self._show([BOS]), 0, 1)] + [
+            TokenWord(each.text, each.begin + 1, each.end + 1)
+            for each in self.words
+            if each.end <= word.begin
+        ]
+        # The later pieces of a word read its first ones.
+        inside = [TokenWord(f"({word.text})", word.begin + 1, word.end)][
+            : word.end > word.begin + 1
+        ]
+        return WordExplanation(
+            word=self._fill(word.text),
+            pieces=self._pieces(pair[0]),
+            log_prob=float(written.log_probs.sum()),
+            other=self._fill(group_text(self.tokenizer, pair[1])),
+            other_pieces=self._pieces(pair[1]),
+            other_log_prob=float(other.log_probs.sum()),
+            source=self._share(
+                self.source_words, written.source - other.source, source_shares, support
+            ),
+            prefix=self._share([*before, *inside], contrast, prefix_shares, np.full(0, math.nan)),
+            layers=self._read_layers(word.begin),
+            departure=find_departure(trace, self.tokens[: word.begin], pair[1], other.log_probs),
+        )
+
+    def _share(self, words: Sequence[TokenWord], *rows: np.ndarray) -> tuple[Share, ...]:
+        """Sum numbers over the tokens of each word; NaN for a row without numbers."""
+        return tuple(
+            Share(
+                self._fill(word.text),
+                *(
+                    float(row[word.begin : word.end].sum()) if len(row) else math.nan
+                    for row in rows
+                ),
+            )
+            for word in words
+        )
+
+    def _read_layers(self, row: int) -> tuple[LayerReading, ...]:
+        if self.contributions is None:
+            return ()
+        view = self.contributions.layers
+        return tuple(
+            LayerReading(
+                self._show([best[row]]), float(highest[row]), float(own[row]), int(rank[row])
+            )
+            for best, highest, own, rank in zip(*view, strict=True)
+        )
+
+    def _show(self, ids: Sequence[int]) -> str:
+        return self._fill("".join(self.tokenizer.pieces(ids)))
+
+    def _pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(map(self._fill, self.tokenizer.pieces(ids)))
+
+    def _fill(self, text: str) -> str:
+        return show_spans(text, self.spans)
+
+
+def group_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Return the text of some tokens, word by word."""
+    return " ".join(word.text for word in group_tokens(tokenizer, ids))
+
+
+def _drop_nan(value: Any) -> Any:
+    """Return a structure with None in place of NaN, which JSON lacks."""
+    if isinstance(value, dict):
+        return {key: _drop_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drop_nan(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,134 @@
+"""An explanation in a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nmt.analysis.explaining.explanation import Explanation, Share, WordExplanation
+from nmt.analysis.tables import make_table
+from nmt.analysis.traces.tree import draw_tree
+
+_NAMED = 2  # words that are named as reasons for a word
+_BAR = 12  # characters of the longest bar
+_WORD_WIDTH = 20  # characters of a word in a line
+LEGEND = (
+    "nats: log p(word) - log p(other). for it: words that raise this most, by gradient x input "
+    "(…: of the translation). source: its contribution by ALTI+. support: what cross-attention "
+    "adds to the word's logit, in nats (!: nothing, the sign of a hallucination). layers: rank of "
+    "the word's first piece after each decoder layer."
+)
+
+
+def render(explanation: Explanation, *, in_detail: bool) -> Iterator[RenderableType]:
+    """Yield everything to print.
+
+    Args:
+        explanation: what to print.
+        in_detail: whether to print all of each word, and the beam.
+    """
+    yield Text(explanation.translation, "bold")
+    yield Text()
+    if not in_detail:
+        yield tabulate(explanation)
+        yield Text()
+        yield Text(LEGEND, "dim")
+    for word in explanation.words if in_detail else ():
+        yield from describe_word(word)
+        yield Text(f"The beam: {word.departure.describe(word.other)}.")
+        yield draw_tree(explanation.trace, {word.departure.node: f"← {word.other}"})
+    if explanation.reason:
+        yield Text(explanation.reason, "dim")
+
+
+def tabulate(explanation: Explanation) -> Table:
+    """Return a line per word."""
+    table = make_table("word", "rather than", "nats", "for it", "source", "support", "layers")
+    for column in (table.columns[1], table.columns[3], table.columns[6]):
+        column.justify, column.overflow = "left", "fold"
+    for column in table.columns[:2]:  # an output may be one long word
+        column.no_wrap, column.overflow, column.max_width = False, "fold", _WORD_WIDTH
+    for word in explanation.words:
+        table.add_row(
+            Text(word.word, "bold"),
+            Text(word.other),
+            f"{word.margin:+.1f}",
+            Text(", ".join(name_reasons(word))),
+            format_share(word.source_share),
+            format_support(word),
+            " ".join(str(layer.rank) for layer in word.layers),
+        )
+    return table
+
+
+def name_reasons(word: WordExplanation) -> list[str]:
+    """Return the words that speak most for a word against the other one."""
+    named = [(share.contrast, share.text) for share in word.source]
+    named += [(share.contrast, f"…{share.text}") for share in word.prefix]
+    return [text for contrast, text in sorted(named, reverse=True)[:_NAMED] if contrast > 0]
+
+
+def describe_word(word: WordExplanation) -> Iterator[RenderableType]:
+    """Yield what there is to say about one word, without the beam."""
+    yield Text(f"Why {word.word} and not {word.other}?", "bold")
+    for name, pieces, log_prob in (
+        (word.word, word.pieces, word.log_prob),
+        (word.other, word.other_pieces, word.other_log_prob),
+    ):
+        yield Text(f"  log p({name}) = {log_prob:.2f} nats, of {' '.join(pieces)}")
+    yield Text(f"  {word.word} leads by {word.margin:+.2f} nats")
+    yield Text()
+    yield Group(
+        _tabulate_shares("source", word.source), Text(), _tabulate_shares("prefix", word.prefix)
+    )
+    yield Text()
+    if not word.layers:
+        return
+    warning = ": nothing speaks for it, the sign of a hallucination" * word.lacks_support
+    yield Text(
+        f"The source contributes {format_share(word.source_share)}, the prefix "
+        f"{format_share(1 - word.source_share)} (ALTI+). Cross-attention adds "
+        f"{word.support:+.2f} nats to the logit{warning}."
+    )
+    yield Text()
+    table = make_table("after layer", "most probable", "p", f"p of {word.pieces[0]}", "rank")
+    table.columns[1].justify = "left"
+    for number, layer in enumerate(word.layers, start=1):
+        own = f"{layer.probability:.3f}"
+        best = f"{layer.best_probability:.3f}"
+        table.add_row(str(number), Text(layer.best), best, own, str(layer.rank))
+    yield table
+    yield Text()
+
+
+def _tabulate_shares(title: str, shares: Sequence[Share]) -> Table:
+    table = make_table(title, "nats", "", "contribution", "support")
+    table.columns[2].justify = "left"
+    largest = max((abs(share.contrast) for share in shares), default=0) or 1
+    for share in shares:
+        bar = "█" * max(round(_BAR * abs(share.contrast) / largest), 0)
+        style = "green" if share.contrast > 0 else "red"
+        table.add_row(
+            Text(share.text),
+            f"{share.contrast:+.2f}",
+            Text(bar, style),
+            format_share(share.contribution),
+            "" if math.isnan(share.support) else f"{share.support:+.2f}",
+        )
+    return table
+
+
+def format_share(share: float) -> str:
+    """Return a contribution in percent; nothing for NaN."""
+    return "" if math.isnan(share) else f"{share:.0%}"
+
+
+def format_support(word: WordExplanation) -> str:
+    """Return the support of a word, marked if it is not positive; nothing for NaN."""
+    if math.isnan(word.support):
+        return ""
+    return f"{word.support:+.1f}{'!' if word.lacks_support else ' '}"

@@ -1,0 +1,184 @@
+"""An explanation says what the model says, and shows itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import RECURRENT
+from rich.console import Console
+
+from nmt import Translator
+from nmt.analysis.explaining.explanation import Explanation, explain
+from nmt.analysis.explaining.page import describe, make_page
+from nmt.analysis.explaining.terminal import render
+from nmt.errors import UserError
+from nmt.inference.engines import Engines
+from nmt.inference.keras_engine import KerasEngine
+from nmt.model import Recurrent
+from nmt.model.sizes import RecurrentSizes
+
+pytestmark = pytest.mark.xdist_group("parrot run")
+
+
+@pytest.fixture(scope="module")
+def translator(parrot_run: Path) -> Translator:
+    return Translator.load(parrot_run, engine="keras")
+
+
+@pytest.fixture(scope="module")
+def sentence(parrot_run: Path) -> str:
+    """Return a sentence that the run has memorised."""
+    lines = (parrot_run / "samples" / "step_00000100.tsv").read_text(encoding="utf-8").splitlines()
+    return max((line.split("\t")[0] for line in lines[1:]), key=len)
+
+
+@pytest.fixture(scope="module")
+def whole(translator: Translator, sentence: str) -> Explanation:
+    return explain(translator, sentence)
+
+
+def printed(explanation: Explanation, *, in_detail: bool) -> list[str]:
+    console = Console(file=io.StringIO(), width=80)
+    for renderable in render(explanation, in_detail=in_detail):
+        console.print(renderable)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_every_word_of_the_best_translation_is_explained(
+    translator: Translator, sentence: str, whole: Explanation
+) -> None:
+    [[best]] = translator.hypotheses([sentence])
+    assert whole.translation == best.text
+    pieces = [piece for word in whole.words for piece in word.pieces]
+    assert pieces == translator.tokenizer.pieces(best.tokens)
+    assert sum(word.log_prob for word in whole.words) == pytest.approx(best.log_prob, abs=1e-3)
+    for number, word in enumerate(whole.words):
+        assert word.other != word.word
+        assert word.departure.pieces == len(word.other_pieces)
+        shares = [share.contribution for share in (*word.source, *word.prefix)]
+        assert sum(shares) == pytest.approx(1, abs=1e-4)
+        assert len(word.layers) == len(translator.engine.model.decoder_blocks)
+        first = math.log(word.layers[-1].probability)
+        assert first >= word.log_prob - 1e-4
+        inside = len(word.pieces) > 1
+        assert len(word.prefix) == 1 + number + inside
+        assert word.lacks_support == (sum(share.support for share in word.source) <= 0)
+
+
+def test_a_word_is_held_against_any_other(
+    translator: Translator, sentence: str, whole: Explanation
+) -> None:
+    word = whole.words[0]
+    single = explain(translator, sentence, why=word.word.upper(), not_="house")
+    [explained] = single.words
+    assert (explained.word, explained.other) == (word.word, "house")
+    assert explained.log_prob == pytest.approx(word.log_prob, abs=1e-4)
+    beginning, rest = sentence, explained.other_pieces
+    [score] = translator.score([(beginning, "house")])
+    assert score.pieces[: len(rest)] == list(rest)
+    expected = sum(score.log_probs[: len(rest)])
+    assert explained.other_log_prob == pytest.approx(expected, abs=1e-3)
+    # The rival is at least as probable as this word, unless that is the best first piece.
+    assert word.other_log_prob >= explained.other_log_prob - 1e-4 or len(rest) > 1
+
+
+def test_the_terminal_needs_eighty_columns(
+    translator: Translator, sentence: str, whole: Explanation
+) -> None:
+    lines = printed(whole, in_detail=False)
+    assert lines[0] == whole.translation[:80].rstrip()
+    [header] = [line for line in lines if line.startswith("word")]
+    assert header.split() == "word rather than nats for it source support layers".split()
+    detail = printed(explain(translator, sentence, why=whole.words[0].word), in_detail=True)
+    assert any(line.startswith("Why ") for line in detail)
+    assert any("(ALTI+)" in line for line in detail)
+    assert any("(beam 4)" in line for line in detail)
+    assert max(map(len, lines + detail)) <= 80
+
+
+class Page(HTMLParser):
+    """The elements of a page and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        assert not {name for name, _ in attrs} & {"src", "onclick"}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_and_a_notebook_show_all_words(whole: Explanation) -> None:
+    piece = whole._repr_html_()
+    assert piece == describe(whole)
+    shown = Page(piece)
+    assert shown.elements.count("details") == len(whole.words)
+    assert not {"script", "link"} & set(shown.elements)
+    assert not re.search(r"(?<![-\w])color\s*:", piece)  # that of the notebook
+    assert all(word.other in shown.text for word in whole.words)
+    page = make_page(whole)
+    assert piece in page
+    assert "default-src 'none'" in page
+
+
+def test_no_text_is_taken_for_markup(whole: Explanation) -> None:
+    hostile = "<script>alert('x')</script>"
+    word = replace(whole.words[0], word=hostile, other=hostile, pieces=(hostile,))
+    page = make_page(replace(whole, words=(word,), sentence=hostile, translation=hostile))
+    assert "script" not in Page(page).elements
+    assert Page(page).text.count(hostile) >= 4
+
+
+def test_every_number_is_in_the_json(whole: Explanation) -> None:
+    written = json.loads(json.dumps(whole.as_json(), allow_nan=False))
+    assert [word["word"] for word in written["words"]] == [word.word for word in whole.words]
+    assert written["words"][0]["source"][0].keys() == {
+        "text",
+        "contrast",
+        "contribution",
+        "support",
+    }
+    assert written["words"][0]["prefix"][0]["support"] is None
+    assert written["trace"]["nodes"]
+
+
+def test_a_recurrent_model_has_gradients_and_a_reason(
+    translator: Translator, sentence: str
+) -> None:
+    sizes = RECURRENT | {"vocabulary_size": translator.tokenizer.vocabulary_size, "max_length": 64}
+    model = Recurrent(RecurrentSizes(**sizes))
+    for number, weight in enumerate(model.weights):
+        weight.assign(0.5 * np.random.default_rng(number).standard_normal(weight.shape))
+    recurrent = Translator(Engines(KerasEngine(model)), translator.tokenizer, translator.decoding)
+    explanation = explain(recurrent, sentence)
+    assert "this is a recurrent model" in explanation.reason
+    assert all(word.layers == () for word in explanation.words)
+    assert not any(word.lacks_support for word in explanation.words)
+    assert any(share.contrast for word in explanation.words for share in word.source)
+    lines = printed(explanation, in_detail=False)
+    assert "this is a recurrent model" in " ".join(lines)
+    json.dumps(explanation.as_json(), allow_nan=False)
+    assert "recurrent model" in describe(explanation)
+
+
+def test_mistakes_are_user_errors(translator: Translator, sentence: str) -> None:
+    with pytest.raises(UserError, match="--not house needs --why WORD"):
+        explain(translator, sentence, not_="house")
+    with pytest.raises(UserError, match="no such word; choose from"):
+        explain(translator, sentence, why="xyzzy")
+    with pytest.raises(UserError, match="is empty"):
+        explain(translator, " ")
