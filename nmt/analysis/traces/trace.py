@@ -19,6 +19,7 @@ from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
+from nmt.inference.prefixes import make_prefix
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.inference.segmenting import clean_input
@@ -123,7 +124,9 @@ def record(
     options = _resolve_options(translator, beam_size, length_penalty)
     segment = translator.segmenter.segment_whole(text)
     source = np.append(segment.ids, EOS).astype(np.int32)
-    forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
+    begin = make_prefix(clean_input(prefix), segment.spans, segment.case)
+    segment = dataclasses.replace(segment, prefix=begin)
+    forced = translator.pipeline.encode_prefix(begin.text).astype(np.int32)
     limit = translator.pipeline.output_limit(len(segment.ids), len(forced))
     constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
@@ -146,7 +149,7 @@ def record(
     ]
     hypotheses = [Hypothesis(tokens, 0.0, 0.0) for tokens in ended]
     [written] = SegmentWriter(translator.tokenizer).write(
-        translator.engine, [segment], [hypotheses], clean_input(prefix)
+        translator.engine, [segment], [hypotheses]
     )
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
