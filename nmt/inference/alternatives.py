@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,12 +25,14 @@ class Alternative(NamedTuple):
 
     text: str
     probability: float  # that the model writes its tokens behind the prefix
+    prefix: str  # the beginning of the translation with this word
 
 
 class _Candidate(NamedTuple):
     segment: int  # its number
     tokens: np.ndarray  # int32: the prefix, and the first token of a word; later the whole word
     text: str = ""
+    prefix: str = ""  # as `Alternative.prefix`
 
 
 def find_alternatives(
@@ -50,26 +51,24 @@ def find_alternatives(
         count: alternatives of each segment.
     """
     prefixes = tokenizer.target.encode([segment.prefix.text for segment in segments])
-    begun = _begin_words(engine, segments, prefixes)
-    words = _complete_words(engine, tokenizer, segments, begun)
+    size = min(CANDIDATES, tokenizer.vocabulary_size)
+    first_tokens = _find_first_tokens(engine, segments, prefixes, size)
+    words = _complete_words(engine, tokenizer, segments, first_tokens)
     scores = _score(engine, segments, words)
-    found: list[defaultdict[str, float]] = [defaultdict(float) for _ in segments]
+    by_word: list[dict[str, Alternative]] = [{} for _ in segments]
     for word, log_probs in zip(words, scores, strict=True):
         begin = len(prefixes[word.segment])
-        log_prob = float(log_probs[begin : len(word.tokens)].sum())
-        found[word.segment][word.text] += math.exp(log_prob)
-    return [
-        sorted((Alternative(*item) for item in each.items()), key=lambda word: -word.probability)[
-            :count
-        ]
-        for each in found
-    ]
+        probability = math.exp(float(log_probs[begin : len(word.tokens)].sum()))
+        same = by_word[word.segment].get(word.text)
+        probability += 0.0 if same is None else same.probability
+        by_word[word.segment][word.text] = Alternative(word.text, probability, word.prefix)
+    return [sorted(each.values(), key=lambda word: -word.probability)[:count] for each in by_word]
 
 
-def _begin_words(
-    engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray]
+def _find_first_tokens(
+    engine: Engine, segments: Sequence[Segment], prefixes: Sequence[np.ndarray], size: int
 ) -> list[_Candidate]:
-    """Return the most probable next tokens behind each prefix; the end mark is left out."""
+    """Return the ``size`` most probable next tokens behind each prefix, without the end mark."""
     rows = [
         number
         for number, segment in enumerate(segments)
@@ -80,7 +79,7 @@ def _begin_words(
     outputs = engine.search(
         [segments[i].ids for i in rows],
         np.array([len(prefixes[i]) + 2 for i in rows], np.int32),  # a token and the end mark
-        BeamOptions(CANDIDATES, length_penalty=0.0, n_best=CANDIDATES),
+        BeamOptions(size, length_penalty=0.0, n_best=size),
         _stack([prefixes[i] for i in rows]),
     )
     return [
@@ -92,20 +91,23 @@ def _begin_words(
 
 
 def _complete_words(
-    engine: Engine, tokenizer: Tokenizer, segments: Sequence[Segment], begun: Sequence[_Candidate]
+    engine: Engine,
+    tokenizer: Tokenizer,
+    segments: Sequence[Segment],
+    candidates: Sequence[_Candidate],
 ) -> list[_Candidate]:
     """Return candidates with all tokens of their words, as far as they begin a word."""
-    if not begun:
+    if not candidates:
         return []
-    room = [min(len(each.tokens) + _LONGEST_WORD, engine.max_length) for each in begun]
+    room = [min(len(each.tokens) + _LONGEST_WORD, engine.max_length) for each in candidates]
     outputs = engine.search(
-        [segments[each.segment].ids for each in begun],
+        [segments[each.segment].ids for each in candidates],
         np.array(room, np.int32),
         BeamOptions(1, length_penalty=0.0),
-        _stack([each.tokens for each in begun]),
+        _stack([each.tokens for each in candidates]),
     )
     words = []
-    for candidate, [hypothesis] in zip(begun, outputs, strict=True):
+    for candidate, [hypothesis] in zip(candidates, outputs, strict=True):
         segment = segments[candidate.segment]
         text, owners = find_owners(tokenizer.target, hypothesis.tokens[:-1])
         end_of_prefix = len(segment.prefix.text)
@@ -114,8 +116,12 @@ def _complete_words(
             continue
         begin, end = following[0]
         tokens = np.asarray(hypothesis.tokens[: owners[end - 1] + 1], np.int32)
-        shown = apply_case(show_spans(text[begin:end], segment.spans), segment.case)
-        words.append(candidate._replace(tokens=tokens, text=shown))
+        space, shown = (
+            apply_case(show_spans(part, segment.spans), segment.case)
+            for part in (text[end_of_prefix:begin], text[begin:end])
+        )
+        prefix = f"{segment.prefix.written}{space}{shown}"
+        words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words
 
 

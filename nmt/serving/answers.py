@@ -79,9 +79,16 @@ def _fields(hypothesis: Translation, scores: bool) -> dict[str, Any]:
 
 
 def _quality_fields(best: Translation, missing: str) -> dict[str, object]:
-    if best.confidence is None:
-        return {"quality_missing": missing or "the text is empty"}
-    return describe_quality(best)
+    """Return the confidence of a translation and its words; without confidence, its words only."""
+    if best.confidence is not None:
+        return describe_quality(best)
+    fields: dict[str, object] = {"quality_missing": missing or "the text is empty"}
+    if best.words:
+        fields["words"] = [
+            {"begin": word.begin, "end": word.end, "sources": [list(span) for span in word.sources]}
+            for word in best.words
+        ]
+    return fields
 
 
 def _attention_fields(attention: Attention | str) -> str:

@@ -99,6 +99,9 @@ class AlternativeWord(BaseModel):
     probability: float = Field(
         description="that the model writes the word behind the prefix, 0 to 1, with four decimals"
     )
+    prefix: str = Field(
+        description="the prefix with the word: with a space at its end, one of `prefixes`"
+    )
 
 
 class AlternativesAnswer(BaseModel):
@@ -173,7 +176,11 @@ class TranslatedWord(BaseModel):
 
     begin: int = Field(description="its characters of the translation are [begin, end)")
     end: int
-    confidence: float = Field(description="probability that a reference translation has the word")
+    confidence: float | None = Field(
+        None,
+        description="probability that a reference translation has the word; absent if confidence "
+        "is not available",
+    )
     sources: list[tuple[int, int]] = Field(
         description="characters [begin, end) of the given text: the words that it is aligned to"
     )

@@ -179,7 +179,9 @@ class Service:
         [words] = await wait_for(future, request, deadline, failure=failure, late=late)
         return AlternativesAnswer(
             alternatives=[
-                AlternativeWord(text=word.text, probability=round(word.probability, 4))
+                AlternativeWord(
+                    text=word.text, probability=round(word.probability, 4), prefix=word.prefix
+                )
                 for word in words
             ]
         )
@@ -271,6 +273,7 @@ class Service:
             body.length_penalty,
             n_best=body.nbest,
             quality=missing == "",
+            words=bool(missing),
             glossary=choose_glossary(self._translator.glossaries, body.glossary),
         )
         return self._search_options(request), missing

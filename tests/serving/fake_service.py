@@ -32,7 +32,7 @@ from nmt.text.terms import Glossary, Term
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
 UNSURE = ("house",)
-ALTERNATIVES = [Alternative("house", 0.5), Alternative("home", 0.25), Alternative("hut", 0.0004)]
+ALTERNATIVES = {"house": 0.5, "home": 0.25, "hut": 0.0004}
 LIMITS = Limits(
     max_body=256 * 1024,
     max_sentences=128,
@@ -99,7 +99,7 @@ class FakeTranslator:
             Segment(
                 np.zeros(len(part), np.int32),
                 part,
-                prefix=make_prefix(prefixes.get(part, ""), (), LetterCase.ORDINARY),
+                prefix=make_prefix(prefixes.get(part, "").strip(), (), LetterCase.ORDINARY),
             )
             for part in text.split("|")
             if part
@@ -112,7 +112,13 @@ class FakeTranslator:
         assert self.gate.wait(SOON)
         if any(segment.text == "fail" for segment in segments):
             raise RuntimeError("asked to fail")
-        return [ALTERNATIVES[:count] for _ in segments]
+        return [
+            [
+                Alternative(word, probability, f"{segment.prefix.written} {word}".strip())
+                for word, probability in list(ALTERNATIVES.items())[:count]
+            ]
+            for segment in segments
+        ]
 
     def begin_document(self) -> PreviousSentences:
         return NO_CONTEXT
