@@ -278,7 +278,7 @@ class Pipeline:
             plan.engine, sources, np.array(limits, np.int32), options, prefix_ids
         )
         if prefix.ends_word:
-            outputs = [self._prefer_intact(prefix, hypotheses) for hypotheses in outputs]
+            outputs = [self._keep_intact(prefix, hypotheses) for hypotheses in outputs]
         if plan.terms is not None:
             outputs = plan.terms.force(batch, outputs, prefix.text)
         best = [hypotheses[: plan.n_best] for hypotheses in outputs]
@@ -293,11 +293,11 @@ class Pipeline:
             written = list(map(plan.terms.report, batch, written))
         return written
 
-    def _prefer_intact(self, prefix: Prefix, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Return hypotheses, first those that leave the last word of the prefix as it is."""
+    def _keep_intact(self, prefix: Prefix, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Return the hypotheses that leave the last word of the prefix as it is; else all."""
         texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
-        order = sorted(range(len(texts)), key=lambda n: not prefix.is_intact(texts[n]))
-        return [hypotheses[n] for n in order]
+        pairs = zip(hypotheses, texts, strict=True)
+        return [each for each, text in pairs if prefix.is_intact(text)] or hypotheses
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:

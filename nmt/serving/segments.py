@@ -165,7 +165,8 @@ def _locate(
     """Return where the translation of each segment stands in that of the text."""
     sentences = []
     end = 0
-    for segment, [best, *_] in zip(text.segments, hypotheses, strict=True):
+    for segment, translations in zip(text.segments, hypotheses, strict=True):
+        best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
         begin = translation.index(best.text, end)
         end = begin + len(best.text)
         sentences.append(Sentence(begin, end, segment.written))

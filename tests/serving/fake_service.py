@@ -137,7 +137,15 @@ class FakeTranslator:
     ) -> list[SimpleNamespace]:
         if len(hypotheses) == 1:
             return hypotheses[0]
-        text = " ".join(best.text for best, *_ in hypotheses)
+        text = ""
+        words: list[Word] = []
+        for best, *_ in hypotheses:
+            begin = len(text) + bool(text)
+            text = f"{text} {best.text}".strip()
+            words += [
+                replace(word, begin=word.begin + begin, end=word.end + begin, sources=())
+                for word in best.words
+            ]
         return [
             SimpleNamespace(
                 text=text,
@@ -145,8 +153,8 @@ class FakeTranslator:
                 score=0.0,
                 tokens=(),
                 lost_spans=(),
-                confidence=None,
-                words=(),
+                confidence=hypotheses[0][0].confidence if hypotheses else None,
+                words=tuple(words),
                 terms=tuple(use for best, *_ in hypotheses for use in best.terms),
             )
         ]

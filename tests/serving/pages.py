@@ -1,4 +1,4 @@
-"""The page of a fake service in Chromium: a plugin for pytest, and ways to use it by keyboard."""
+"""The page of a fake service in Chromium: a plugin for pytest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from fake_service import Running, serving
 from nmt.serving.corrections import CorrectionFile
 
 pytest_plugins = ("browsers",)
-
-_MOST_STOPS = 40  # of the Tab key, on the whole page
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +54,3 @@ def open_page(browser: Any, service: Running) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def page(open_page: Callable[..., Any]) -> Any:
     return open_page()
-
-
-def tab_to(page: Any, target: Any, key: str = "Tab") -> None:
-    """Press Tab, or another key, until an element has the focus."""
-    for _ in range(_MOST_STOPS):
-        if target.evaluate("element => element === document.activeElement"):
-            return
-        page.keyboard.press(key)
-    raise AssertionError(f"{_MOST_STOPS} times {key} do not reach {target}")

@@ -8,12 +8,23 @@ from typing import Any
 
 import pytest
 from conftest import needs_chromium
-from pages import tab_to
 
 api = pytest.importorskip("playwright.sync_api")
 
 pytest_plugins = ("pages",)
 pytestmark = [pytest.mark.xdist_group("serving"), needs_chromium]
+
+
+_MOST_STOPS = 40  # of the Tab key, on the whole page
+
+
+def tab_to(page: Any, target: Any, key: str = "Tab") -> None:
+    """Press Tab, or another key, until an element has the focus."""
+    for _ in range(_MOST_STOPS):
+        if target.evaluate("element => element === document.activeElement"):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{_MOST_STOPS} times {key} do not reach {target}")
 
 
 def words(page: Any) -> Any:
