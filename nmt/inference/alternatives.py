@@ -106,20 +106,19 @@ def _complete_words(
         BeamOptions(1, length_penalty=0.0),
         _stack([each.tokens for each in candidates]),
     )
+    begins = tokenizer.target.decode([each.tokens[:-1] for each in candidates])
     words = []
-    for candidate, [hypothesis] in zip(candidates, outputs, strict=True):
+    for candidate, [hypothesis], begin_text in zip(candidates, outputs, begins, strict=True):
         segment = segments[candidate.segment]
         text, owners = find_owners(tokenizer.target, hypothesis.tokens[:-1])
-        end_of_prefix = len(segment.prefix.text)
+        end_of_prefix = len(begin_text)
         following = [word for word in find_words(text) if word[0] >= end_of_prefix]
         if not following or crosses_word(text, end_of_prefix):
             continue
         begin, end = following[0]
         tokens = np.asarray(hypothesis.tokens[: owners[end - 1] + 1], np.int32)
-        space, shown = (
-            apply_case(show_spans(part, segment.spans), segment.case)
-            for part in (text[end_of_prefix:begin], text[begin:end])
-        )
+        space = " " if end_of_prefix < begin else ""
+        shown = apply_case(show_spans(text[begin:end], segment.spans), segment.case)
         prefix = f"{segment.prefix.written}{space}{shown}"
         words.append(candidate._replace(tokens=tokens, text=shown, prefix=prefix))
     return words

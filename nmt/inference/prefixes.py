@@ -20,8 +20,8 @@ class Prefix(NamedTuple):
 
     def is_intact(self, text: str) -> bool:
         """Whether a decoded output leaves the last word of the prefix as it is."""
-        end = len(self.text)
-        return not self.ends_word or not crosses_word(text, end)
+        is_checked = self.ends_word and text.startswith(self.text)
+        return not (is_checked and crosses_word(text, len(self.text)))
 
 
 NO_PREFIX = Prefix()

@@ -109,6 +109,7 @@ async function translate() {
   const number = ++request.latest;
   const stale = () => number !== request.latest;
   request.running?.abort();
+  announcer.pause();
   alternatives.close();
   if (!text.trim()) {
     show(text, null);
@@ -153,7 +154,6 @@ function keepWithError(error, status) {
   const isOld = answered !== null && answered.text !== $("source").value;
   $("stale").hidden = !isOld;
   lines.target.classList.toggle("stale", isOld);
-  announcer.pause();
   say(status ? `Not translated: ${error}` : "The service does not answer. Your text stays here.",
       status === 0 || status >= 500);
 }

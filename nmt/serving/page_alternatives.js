@@ -48,6 +48,7 @@ export class Alternatives {
     if (signal.aborted) return;
     this.show(alternatives ?? [], error);
     this.place(element);
+    this.menu.scrollIntoView({ block: "nearest" });
   }
 
   async ask({ text, sentence, prefix, glossary }, signal) {

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fastapi import HTTPException
-
 from nmt.errors import UserError
 from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.contract import SearchRequest
@@ -81,23 +79,19 @@ class SegmentTranslator:
                 `Pipeline.begin_with`. Other sentences than those of the text are ignored.
 
         Raises:
-            HTTPException: 422 if a prefix is too long.
+            UserError: a prefix is too long.
         """
         segmenter = self._segmenter if glossary is None else self._segmenter.with_glossary(glossary)
         segmented = segmenter.segment(text)
         if not prefixes:
             return segmented
-        try:
-            return segmented._replace(
-                segments=tuple(
-                    self._begin_with(segment, prefixes[segment.written])
-                    if segment.written in prefixes
-                    else segment
-                    for segment in segmented.segments
-                )
-            )
-        except UserError as error:
-            raise HTTPException(422, str(error)) from None
+        prefixed = (
+            self._begin_with(segment, prefixes[segment.written])
+            if segment.written in prefixes
+            else segment
+            for segment in segmented.segments
+        )
+        return segmented._replace(segments=tuple(prefixed))
 
     def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
         """Return translations of each segment, best first; ``options`` of `SearchRequest`."""

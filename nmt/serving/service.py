@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from time import monotonic
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # imports Keras
     from nmt.inference.results import Attention, Translation
     from nmt.inference.segments import Segment, SegmentedText
     from nmt.serving.segments import SegmentTranslator
+    from nmt.text.terms import Glossary
 
 _HEALTH_TEXT = "a"
 _IN_PARTS = "the text was translated in parts"
@@ -105,9 +106,9 @@ class Service:
             emit: takes the event ``sentence`` for every segment, as soon as it is translated.
 
         Raises:
-            HTTPException: 413 beyond a limit; 422 for an unknown glossary or a prefix that is too
-                long; 503 when too much work is waiting, the answer takes
-                too long or the service stops; 500 when the translation or its attention failed.
+            HTTPException: 413 beyond a limit; 422 for an unknown glossary, or a prefix that is too
+                long; 503 when too much work is waiting, the answer takes too long or the service
+                stops; 500 when the translation or its attention failed.
         """
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
@@ -115,11 +116,7 @@ class Service:
         options, quality_missing = await self._read_options(body)
         if body.attention:
             await self.load_attention()
-        segmented = await asyncio.to_thread(
-            lambda: [
-                self._translator.segment(text, options.glossary, body.prefixes) for text in texts
-            ]
-        )
+        segmented = await self._segment(texts, options.glossary, body.prefixes)
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
         tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
         self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
@@ -162,9 +159,7 @@ class Service:
         """
         self._limits.check_size([body.text, body.prefix])
         glossary = choose_glossary(self._translator.glossaries, body.glossary)
-        text = await asyncio.to_thread(
-            self._translator.segment, body.text, glossary, {body.sentence: body.prefix}
-        )
+        [text] = await self._segment([body.text], glossary, {body.sentence: body.prefix})
         segment = next((each for each in text.segments if each.written == body.sentence), None)
         if segment is None:
             raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
@@ -185,6 +180,23 @@ class Service:
                 for word in words
             ]
         )
+
+    async def _segment(
+        self, texts: Sequence[str], glossary: Glossary | None, prefixes: Mapping[str, str]
+    ) -> list[SegmentedText]:
+        """Return the segments of each text: see `SegmentTranslator.segment`.
+
+        Raises:
+            HTTPException: 422 if a prefix is too long.
+        """
+
+        def segment() -> list[SegmentedText]:
+            return [self._translator.segment(text, glossary, prefixes) for text in texts]
+
+        try:
+            return await asyncio.to_thread(segment)
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
 
     async def _attend(
         self,

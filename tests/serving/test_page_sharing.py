@@ -38,13 +38,15 @@ def test_a_translation_is_copied_with_its_paragraphs(page: Any) -> None:
 def test_a_page_without_a_clipboard_copies_all_the_same(page: Any) -> None:
     """Browsers give the clipboard to pages of https and of this machine only."""
     translated(page)
-    page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error('insecure'))")
+    page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('insecure')); }"
+    )
     button = page.get_by_role("button", name="Copy", exact=True)
     button.click()
     api.expect(page.locator("#done")).to_have_text("Copied.")
     assert page.evaluate("navigator.clipboard.readText()") == TRANSLATION
     api.expect(button).to_be_focused()
-    page.evaluate("document.execCommand = () => false")
+    page.evaluate("() => { document.execCommand = () => false; }")
     button.click()
     api.expect(page.locator("#done")).to_have_text(
         "The browser does not allow copying: select the text."
