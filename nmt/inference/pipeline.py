@@ -19,12 +19,14 @@ from nmt.inference.batching import plan_batches
 from nmt.inference.contract import (
     BeamOptions,
     Engine,
+    Hypothesis,
     SamplingOptions,
     SamplingRequest,
     SearchRequest,
 )
 from nmt.inference.engines import Engines
 from nmt.inference.joining import Joiner
+from nmt.inference.prefixes import Prefix, make_prefix
 from nmt.inference.quality import StoredQuality, copy_with_words, locate_sources
 from nmt.inference.repeating import search_without_loops
 from nmt.inference.results import Translation
@@ -47,7 +49,6 @@ class _Plan(NamedTuple):
     segmenter: Segmenter
     options: BeamOptions | SamplingOptions
     prefix: str  # cleaned text that every translation begins with
-    prefix_ids: np.ndarray  # int32 [P]
     n_best: int  # translations of each segment
     quality: QualityModel | None = None  # None: no confidence
     finds_words: bool = False
@@ -115,11 +116,11 @@ class Pipeline:
         """Return translations of each segment, best first.
 
         With `Segmenter.segment` before and `Joiner.join_best` after it, these make the translations
-        of texts.
+        of texts. The translation of a segment begins with its prefix, not with that of the request.
         """
         plan = self._plan(request)
         with ThreadPoolExecutor(plan.engine.parallel) as pool:
-            return self._start_segments(segments, [], plan, pool)()
+            return self._start_segments(segments, plan, pool)()
 
     def encode_prefix(self, prefix: str) -> np.ndarray:
         """Return the ids int32 [P] that an output with this prefix begins with.
@@ -134,6 +135,29 @@ class Pipeline:
             raise UserError(f"the prefix must have at most {most} tokens, got {len(ids)}")
         return ids
 
+    def begin_with(self, segment: Segment, prefix: str) -> Segment:
+        """Return a segment whose translation begins with a prefix.
+
+        Args:
+            segment: the segment.
+            prefix: text as translations are written; white space at its end says that its last word
+                is complete.
+
+        Raises:
+            UserError: it is as long as the longest translation of the segment.
+        """
+        begin = make_prefix(
+            clean_input(prefix), segment.spans, segment.case, ends_word=prefix[-1:].isspace()
+        )
+        tokens = len(self.encode_prefix(begin.text))
+        most = self.output_limit(len(segment.sentence_ids), 0) - 2  # another token, end mark
+        if tokens > most:
+            raise UserError(
+                f"a prefix must have at most {most} tokens, fewer than the longest translation of "
+                f"its sentence, got {tokens}"
+            )
+        return replace(segment, prefix=begin)
+
     def output_limit(self, source_tokens: int, prefix_tokens: int) -> int:
         """Return how many tokens an output may have, end mark included."""
         ratio, margin = self._decoding.max_length_ratio, self._decoding.max_length_margin
@@ -142,7 +166,7 @@ class Pipeline:
 
     def _plan(self, request: Request) -> _Plan:
         prefix = clean_input(request.prefix)
-        ids = self.encode_prefix(prefix)
+        self.encode_prefix(prefix)  # fails early if it is too long
         options = request.resolve(self._decoding, self._tokenizer.vocabulary_size)
         engine, segmenter = self._engines.supporting(options), self._segmenter
         quality, finds_words, terms = None, False, None
@@ -160,7 +184,7 @@ class Pipeline:
                     margin=math.inf if request.forces_terms else _SOFT_MARGIN,
                 )
         plan = _Plan(
-            engine, segmenter, options, prefix, ids, options.n_best, quality, finds_words, terms
+            engine, segmenter, options, prefix, options.n_best, quality, finds_words, terms
         )
         if quality is None or not isinstance(options, BeamOptions):
             return plan
@@ -173,13 +197,15 @@ class Pipeline:
         """Cut texts and start to search their segments."""
         segmented_texts = plan.segmenter.segment_all(texts)
         segments: list[Segment] = []
-        first_segments = []
         for text in segmented_texts:
-            # Only the first segment of a text that is searched begins with the prefix.
-            searched = (i for i, segment in enumerate(text.segments) if not segment.is_copied)
-            first_segments += [len(segments) + i for i in list(searched)[:1]]
+            first = len(segments)
             segments += text.segments
-        pending = self._start_segments(segments, first_segments, plan, pool)
+            # Only the first segment of a text that is searched begins with the prefix.
+            searched = (i for i in range(first, len(segments)) if not segments[i].is_copied)
+            for i in list(searched)[:1] if plan.prefix else []:
+                prefix = make_prefix(plan.prefix, segments[i].spans, segments[i].case)
+                segments[i] = replace(segments[i], prefix=prefix)
+        pending = self._start_segments(segments, plan, pool)
 
         def wait() -> list[list[Translation]]:
             translations = iter(pending())
@@ -205,36 +231,25 @@ class Pipeline:
             return _rank_by_agreement(translations)
         return translations
 
-    def _start_segments(
-        self, segments: Sequence[Segment], prefixed: Sequence[int], plan: _Plan, pool: Executor
-    ) -> Pending:
-        """Start to search, in batches of similar length; copied segments cost no search.
-
-        Args:
-            segments: the segments.
-            prefixed: indices of the segments whose translations begin with the plan's prefix.
-            plan: how to search.
-            pool: runs the batches.
-        """
+    def _start_segments(self, segments: Sequence[Segment], plan: _Plan, pool: Executor) -> Pending:
+        """Start to search, in batches of similar length; copied segments cost no search."""
         count = plan.options.samples if isinstance(plan.options, SamplingOptions) else 1
         translations: list[list[Translation]] = [
             [plan.copy(segment)] * count if segment.is_copied else [] for segment in segments
         ]
 
-        def search(indices: list[int], prefix: str, prefix_ids: np.ndarray) -> None:
-            batch = [segments[i] for i in indices]
-            written = self._search_batch(batch, plan, prefix, prefix_ids)
+        def search(indices: list[int]) -> None:
+            written = self._search_batch([segments[i] for i in indices], plan)
             for i, hypotheses in zip(indices, written, strict=True):
                 translations[i] = hypotheses
 
-        if not plan.prefix:  # all segments share batches
-            prefixed = []
-        searched = {i for i, segment in enumerate(segments) if not segment.is_copied}
-        others = sorted(searched.difference(prefixed))
-        groups = [(prefixed, plan.prefix, plan.prefix_ids), (others, "", plan.prefix_ids[:0])]
+        by_prefix: dict[tuple[str, bool], list[int]] = {}  # batches have the same prefix
+        for i, segment in enumerate(segments):
+            if not segment.is_copied:
+                by_prefix.setdefault(segment.prefix[1:], []).append(i)
         jobs = [
-            pool.submit(search, [indices[i] for i in batch], prefix, prefix_ids)
-            for indices, prefix, prefix_ids in groups
+            pool.submit(search, [indices[i] for i in batch])
+            for indices in by_prefix.values()
             for batch in plan_batches(
                 [len(segments[i].ids) for i in indices],
                 self._decoding.batch_size,
@@ -249,21 +264,25 @@ class Pipeline:
 
         return wait
 
-    def _search_batch(
-        self, batch: Sequence[Segment], plan: _Plan, prefix: str, prefix_ids: np.ndarray
-    ) -> list[list[Translation]]:
-        """Return translations of each segment of a batch, which begin with a prefix."""
+    def _search_batch(self, batch: Sequence[Segment], plan: _Plan) -> list[list[Translation]]:
+        """Return translations of each segment of a batch, which have the same prefix."""
+        prefix, options = batch[0].prefix, plan.options
+        prefix_ids = self.encode_prefix(prefix.text)
+        if prefix.ends_word and isinstance(options, BeamOptions):
+            options = options._replace(n_best=options.size)
         sources = [segment.ids for segment in batch]
         limits = [
             self.output_limit(len(segment.sentence_ids), len(prefix_ids)) for segment in batch
         ]
         outputs = search_without_loops(
-            plan.engine, sources, np.array(limits, np.int32), plan.options, prefix_ids
+            plan.engine, sources, np.array(limits, np.int32), options, prefix_ids
         )
+        if prefix.ends_word:
+            outputs = [self._keep_intact(prefix, hypotheses) for hypotheses in outputs]
         if plan.terms is not None:
-            outputs = plan.terms.force(batch, outputs, prefix)
+            outputs = plan.terms.force(batch, outputs, prefix.text)
         best = [hypotheses[: plan.n_best] for hypotheses in outputs]
-        written = self._writer.write(plan.engine, batch, best, prefix)
+        written = self._writer.write(plan.engine, batch, best)
         if plan.quality is not None:
             written = plan.quality.estimate(plan.engine, self._tokenizer, batch, outputs, written)
         elif plan.finds_words:
@@ -273,6 +292,12 @@ class Pipeline:
         if plan.terms is not None:
             written = list(map(plan.terms.report, batch, written))
         return written
+
+    def _keep_intact(self, prefix: Prefix, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Return the hypotheses that leave the last word of the prefix as it is; else all."""
+        texts = self._tokenizer.target.decode([each.tokens for each in hypotheses])
+        pairs = zip(hypotheses, texts, strict=True)
+        return [each for each, text in pairs if prefix.is_intact(text)] or hypotheses
 
 
 def _rank_by_agreement(samples: list[Translation]) -> list[Translation]:

@@ -12,6 +12,7 @@ import numpy as np
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import UserError
 from nmt.inference.contract import Engine, Hypothesis
+from nmt.inference.prefixes import NO_PREFIX, Prefix
 from nmt.inference.results import Translation, join_lines
 from nmt.text.case import LetterCase, apply_case, copy_unusual_case
 from nmt.text.spans import SLOTS, find_spans, is_intact, restore_spans, separate_slots
@@ -29,6 +30,7 @@ class Segment:
     case: LetterCase = LetterCase.ORDINARY  # of the source
     is_copied: bool = False  # nothing but kept spans and marks: its translation is itself
     context_size: int = 0  # how many of the ids are of a context, or of a tag before it
+    prefix: Prefix = NO_PREFIX  # what its translation begins with
 
     @property
     def sentence_ids(self) -> np.ndarray:
@@ -80,7 +82,6 @@ class SegmentWriter:
         engine: Engine | None,
         segments: Sequence[Segment],
         outputs: Sequence[Sequence[Hypothesis]],
-        prefix: str = "",
     ) -> list[list[Translation]]:
         """Return the translations of segments: one line each, with kept spans and letter case.
 
@@ -91,7 +92,6 @@ class SegmentWriter:
             engine: the engine that searched; None: it cannot align.
             segments: the segments.
             outputs: the hypotheses of each.
-            prefix: cleaned text that all outputs begin with.
         """
         pairs = [
             (segment, hypothesis)
@@ -109,7 +109,7 @@ class SegmentWriter:
         ]
         weights = dict(zip(lacking, _align(engine, [pairs[i] for i in lacking]), strict=True))
         translations = iter(
-            self._write(segment, hypothesis, text, prefix, weights.get(number))
+            self._write(segment, hypothesis, text, weights.get(number))
             for number, ((segment, hypothesis), text) in enumerate(zip(pairs, texts, strict=True))
         )
         return [[next(translations) for _ in hypotheses] for hypotheses in outputs]
@@ -119,7 +119,6 @@ class SegmentWriter:
         segment: Segment,
         hypothesis: Hypothesis,
         text: str,
-        prefix: str,
         weights: np.ndarray | None,
     ) -> Translation:
         """Return a translation.
@@ -128,7 +127,6 @@ class SegmentWriter:
             segment: the segment.
             hypothesis: an output of its search.
             text: the decoded output, in one line.
-            prefix: what it begins with.
             weights: float32 [T, S], of `Engine.align`; None: missing slots are added at its end.
         """
         lost: tuple[str, ...] = ()
@@ -137,10 +135,14 @@ class SegmentWriter:
             place = self._placer(segment, hypothesis, weights)
             text, lost = restore_spans(text, SLOTS[:count], place)
             text = re.sub(" {2,}", " ", text).strip()  # repeated slots left spaces
-        begin = len(prefix) if text.startswith(prefix) else 0
+        prefix = segment.prefix
+        begin = len(prefix.text) if text.startswith(prefix.text) else 0
         text = text[:begin] + self._write_case(segment, text[begin:])
         if count:
             text = restore_spans(separate_slots(segment.text, text), segment.spans)[0]
+        begin_text = show_spans(prefix.text, segment.spans)
+        if text.startswith(begin_text):
+            text = prefix.written + text.removeprefix(begin_text)
         return Translation(
             text,
             hypothesis.log_prob,

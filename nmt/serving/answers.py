@@ -16,6 +16,7 @@ from nmt.inference.quality_lines import describe_quality
 
 if TYPE_CHECKING:
     from nmt.inference.results import Attention, Translation
+    from nmt.serving.segments import Sentence
 
 MAX_ATTENTION_WEIGHTS = 500_000  # of an answer, up to 6 bytes each: 48 heads of 100 x 100 tokens
 _STEPS = 1000  # weights are rounded to three decimals
@@ -31,6 +32,7 @@ def encode_answer(
     attentions: Sequence[Attention | str | None],
     scores: bool,
     quality_missing: str | None = None,
+    sentences: Sequence[Sequence[Sentence]] | None = None,
 ) -> bytes:
     """Return the JSON of `nmt.serving.schema.TranslationResponse`.
 
@@ -41,11 +43,16 @@ def encode_answer(
         scores: whether to include score and log-probability of every hypothesis.
         quality_missing: why confidence is missing; empty if it is available; None if it was not
             requested.
+        sentences: of the best hypothesis of each text; None if they were not requested.
     """
     answers = []
     weights_left = MAX_ATTENTION_WEIGHTS
-    for hypotheses_of_text, attention in zip(hypotheses, attentions, strict=True):
+    for number, (hypotheses_of_text, attention) in enumerate(
+        zip(hypotheses, attentions, strict=True)
+    ):
         fields = [_fields(hypothesis, scores) for hypothesis in hypotheses_of_text]
+        if sentences is not None:
+            fields[0]["sentences"] = [sentence._asdict() for sentence in sentences[number]]
         if quality_missing is not None:
             fields[0] |= _quality_fields(hypotheses_of_text[0], quality_missing)
         encoded = list(map(_encode, fields))
@@ -72,9 +79,16 @@ def _fields(hypothesis: Translation, scores: bool) -> dict[str, Any]:
 
 
 def _quality_fields(best: Translation, missing: str) -> dict[str, object]:
-    if best.confidence is None:
-        return {"quality_missing": missing or "the text is empty"}
-    return describe_quality(best)
+    """Return the confidence of a translation and its words; without confidence, its words only."""
+    if best.confidence is not None:
+        return describe_quality(best)
+    fields: dict[str, object] = {"quality_missing": missing or "the text is empty"}
+    if best.words:
+        fields["words"] = [
+            {"begin": word.begin, "end": word.end, "sources": [list(span) for span in word.sources]}
+            for word in best.words
+        ]
+    return fields
 
 
 def _attention_fields(attention: Attention | str) -> str:

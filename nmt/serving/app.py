@@ -22,6 +22,7 @@ from nmt.serving.documents import Documents, describe_formats
 from nmt.serving.events import answer_events, wants_events
 from nmt.serving.limits import (
     DOCUMENTS,
+    MAX_ALTERNATIVES,
     MAX_ATTENTION_TEXTS,
     MAX_ATTENTION_TOKENS,
     MAX_BEAM,
@@ -33,6 +34,8 @@ from nmt.serving.middleware import RequestMiddleware
 from nmt.serving.page import load_page
 from nmt.serving.problems import add_handlers
 from nmt.serving.schema import (
+    AlternativesAnswer,
+    AlternativesRequest,
     Correction,
     CorrectionAnswer,
     DocumentRequest,
@@ -114,6 +117,7 @@ def _make_info(translator: SegmentTranslator, about: About, limits: Limits) -> d
         "glossaries": {name: len(each.terms) for name, each in translator.glossaries.items()},
         "limits": {
             **asdict(limits),
+            "max_alternatives": MAX_ALTERNATIVES,
             "max_beam": MAX_BEAM,
             "max_length_penalty": MAX_LENGTH_PENALTY,
             "max_attention_texts": MAX_ATTENTION_TEXTS,
@@ -134,6 +138,10 @@ def _add_routes(
             )
         content = await service.translate(body, request)
         return Response(content, media_type="application/json")
+
+    @app.post("/alternatives")
+    async def find_alternatives(body: AlternativesRequest, request: Request) -> AlternativesAnswer:
+        return await service.find_alternatives(body, request)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -19,6 +19,10 @@ ATTENTION_WORK = 1
 # tokens, and once for their alignment.
 QUALITY_WORK = 2
 WORDS_WORK = 1  # per token of aligning the words of a translation
+MAX_ALTERNATIVES = 16  # next words of a request: as many as are completed
+# Work per token of the next words behind a prefix: each of 16 candidates is found, completed and
+# scored (`nmt.inference.alternatives`).
+ALTERNATIVES_WORK = 3 * MAX_ALTERNATIVES
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Limits:
         """The error of an answer that takes too long."""
         return f"no answer within {self.timeout_s:g} seconds"
 
-    def check_size(self, texts: Sequence[str], attention: bool) -> None:
+    def check_size(self, texts: Sequence[str], attention: bool = False) -> None:
         """Check number and length of texts.
 
         Raises:
@@ -91,12 +95,24 @@ class Limits:
                 f"attention is given for at most {MAX_ATTENTION_TOKENS:,} tokens, not for "
                 f"{attended:,}: send fewer or shorter texts, or ask without attention",
             )
-        work = tokens * (beam + quality_work) + attended * ATTENTION_WORK
+        also = " with attention" if attended else ""
+        also += " with quality" if quality_work else ""
+        self._check_total(
+            tokens * (beam + quality_work) + attended * ATTENTION_WORK,
+            f"{tokens:,} tokens at beam {beam}{also}",
+        )
+
+    def check_alternatives(self, tokens: int) -> None:
+        """Check the work of the alternatives of a sentence, given its source tokens.
+
+        Raises:
+            HTTPException: 413 beyond the limit.
+        """
+        self._check_total(tokens * ALTERNATIVES_WORK, f"the alternatives of {tokens:,} tokens")
+
+    def _check_total(self, work: int, subject: str) -> None:
         if work > self.max_work:
-            also = " with attention" if attended else ""
-            also += " with quality" if quality_work else ""
             raise HTTPException(
                 413,
-                f"{tokens:,} tokens at beam {beam}{also} are {work:,} of work, more than the "
-                f"{self.max_work:,} allowed",
+                f"{subject} are {work:,} of work, more than the {self.max_work:,} allowed",
             )

@@ -12,7 +12,8 @@ from prometheus_client import (
 )
 
 _PATHS = frozenset(
-    "/ /corrections /documents /healthz /info /metrics /openapi.json /translate".split()
+    "/ /alternatives /corrections /documents /healthz /info /metrics /openapi.json "
+    "/translate".split()
 )
 
 

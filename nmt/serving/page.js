@@ -2,32 +2,33 @@
 // Who opens the attention viewer below sees what they looked at, by its layer and heads.
 
 import { make } from "../viewer/browser/forms.js";
-import { crossRecord, strongest } from "../viewer/browser/record.js";
+import { crossRecord } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
+import { Alternatives } from "./page_alternatives.js";
 import { mountCorrections } from "./page_corrections.js";
 import { acceptFiles } from "./page_document.js";
-import { UNSURE, alignedWords, attendedWords, isUnsure, wordWeights } from "./page_words.js";
-
-const DEBOUNCE = 150; // ms after the last key
-const LIT = 0.05;     // weights below light no word
-const MENTIONED = 5;  // words in a tooltip
+import { SourceField } from "./page_input.js";
+import { WordLights } from "./page_lights.js";
+import { Sharing, readFragment } from "./page_sharing.js";
+import { Announcer } from "./page_spoken.js";
+import { UNSURE, alignedWords, attendedWords, isUnsure } from "./page_words.js";
 
 const $ = (id) => document.getElementById(id);
 const lines = { source: $("source-words"), target: $("target-words") };
-const other = { source: "target", target: "source" };
 const request = {
   latest: 0,     // number of the newest one; answers to older ones are dropped
   running: null, // its AbortController
-  timer: 0,
   attended: false, // whether attention has come once
   refused: "",     // why this service never gives attention
 };
 
-// What is on show: see page_words.js. Null without a translation, or without words.
-let shown = null;
-let pointedWord = null; // {side, number, element}: under the pointer, or with the focus
-let pointedSpot = null; // what is pointed at in the viewer, see plot.js
+// The answer on show: {text, translation}; null without one.
+let answered = null;
+// How the translations of sentences begin, as the user has chosen: prefixes by sentence.
+let prefixes = new Map();
+let chosenByLink = false; // whether some of them come from the address
 
+const lights = new WordLights(lines, $("tooltip"), () => viewer);
 const attentions = { record: null, count: 0 };
 const viewer = mount($("viewer"), {
   // Each translation is a sentence of its own.
@@ -41,20 +42,39 @@ const viewer = mount($("viewer"), {
   remember: () => {},
   nothing: "",
 }, {
-  drawn: ({ kind, weights }) => {
-    if (shown?.attends) {
-      const sums = wordWeights(shown.words, weights, kind.columns.length);
-      shown.weight = (t, s) => sums[t][s];
-    }
-    relight();
-  },
+  drawn: (picture) => lights.weigh(picture),
   pointed: (spot) => {
-    pointedSpot = spot;
-    relight();
+    lights.spot = spot;
+    lights.relight();
   },
 });
 
 const corrections = mountCorrections($);
+const announcer = new Announcer($("spoken"));
+const source = new SourceField($("source"), $("counter"), translate);
+new Sharing($, () => ({
+  ...answered,
+  glossary: $("glossary").value,
+  prefixes,
+  translation: answered.translation.text,
+  language: lines.target.lang || "und",
+}));
+const alternatives = new Alternatives($, {
+  isChosen: (sentence) => prefixes.has(sentence),
+  choose: ({ sentence, prefix }) => {
+    const changed = new Map(prefixes);
+    if (prefix === null) changed.delete(sentence);
+    else changed.set(sentence, `${prefix} `); // a space: the word is complete
+    return begin(changed);
+  },
+});
+
+// Translates with other beginnings of sentences; without success, the old ones stay.
+async function begin(changed) {
+  const before = prefixes;
+  prefixes = changed;
+  if (!await translate()) prefixes = before;
+}
 
 function say(message, again = false) {
   $("message").textContent = message;
@@ -69,7 +89,10 @@ async function ask(text, attention) {
     const response = await fetch("translate", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text, attention, quality: true, glossary: $("glossary").value || null }),
+      body: JSON.stringify({
+        text, attention, quality: true, sentences: true, glossary: $("glossary").value || null,
+        prefixes: Object.fromEntries(prefixes),
+      }),
       signal: request.running.signal,
     });
     const answer = await response.json();
@@ -80,15 +103,18 @@ async function ask(text, attention) {
   }
 }
 
+// Translates what is typed; returns false if that failed.
 async function translate() {
   const text = $("source").value;
   const number = ++request.latest;
   const stale = () => number !== request.latest;
   request.running?.abort();
+  announcer.pause();
+  alternatives.close();
   if (!text.trim()) {
     show(text, null);
     say("");
-    return;
+    return true;
   }
   request.running = new AbortController();
   lines.target.setAttribute("aria-busy", "true");
@@ -96,22 +122,21 @@ async function translate() {
   let attended = null; // the answer with attention
   if (attends && request.attended) {
     attended = await ask(text, true);
-    if (stale()) return;
+    if (stale()) return true;
   }
   if (!attended?.translation) {
     // The first attention takes seconds, and any may fail: the translation comes by itself.
     const { translation, error, status } = await ask(text, false);
-    if (stale()) return;
-    show(text, translation ?? null);
+    if (stale()) return true;
     if (error) {
-      say(status ? `Not translated: ${error}` : "The service does not answer. Your text stays here.",
-        status === 0 || status >= 500);
-      return;
+      keepWithError(error, status);
+      return false;
     }
+    show(text, translation);
     say("");
-    if (!attends) return;
+    if (!attends) return true;
     attended ??= await askForAttention(text);
-    if (stale()) return;
+    if (stale()) return true;
   }
   if (attended.translation) {
     request.attended = true;
@@ -120,6 +145,17 @@ async function translate() {
   } else {
     explain(attended.error);
   }
+  return true;
+}
+
+// Says what went wrong. The translation on show stays, marked as that of another text.
+function keepWithError(error, status) {
+  lines.target.removeAttribute("aria-busy");
+  const isOld = answered !== null && answered.text !== $("source").value;
+  $("stale").hidden = !isOld;
+  lines.target.classList.toggle("stale", isOld);
+  say(status ? `Not translated: ${error}` : "The service does not answer. Your text stays here.",
+      status === 0 || status >= 500);
 }
 
 // As `ask`, unless it is known that this service gives no attention.
@@ -145,13 +181,16 @@ async function introduce() {
     $("title").textContent = document.title;
     $("source-name").textContent = from;
     $("target-name").textContent = to;
-    $("source").placeholder = `Type ${from} here`;
+    source.allow(info.limits.max_characters);
     $("source").lang = lines.source.lang = info.source_language;
     lines.target.lang = info.target_language;
     const scores = Object.entries(info.scores).map(([name, { value, half_width: half }]) =>
       `${name} ${value.toFixed(1)}${half === null ? "" : ` ± ${half.toFixed(1)}`}`);
-    $("glossary").append(...Object.entries(info.glossaries).map(([name, terms]) =>
-      make("option", { value: name }, `${name} (${terms})`)));
+    const glossary = $("glossary").value;
+    $("glossary").replaceChildren(make("option", { value: "" }, "none"),
+      ...Object.entries(info.glossaries).map(([name, terms]) =>
+        make("option", { value: name }, `${name} (${terms})`)));
+    if (glossary in info.glossaries) $("glossary").value = glossary;
     $("glossaries").hidden = $("glossary").options.length === 1;
     $("file").accept = Object.values(info.formats).flat().join(",");
     if (info.corrections) corrections.enable(info.target_language);
@@ -167,13 +206,16 @@ async function introduce() {
 
 function show(text, translation) {
   const attention = translation?.attention;
-  pointedWord = shown = null;
-  viewer.point(null);
+  const { focused } = lights;
+  answered = translation && { text, translation };
+  lines.target.classList.remove("stale");
+  $("stale").hidden = true;
+  $("done").textContent = "";
   lines.target.removeAttribute("aria-busy");
-  lines.source.replaceChildren();
-  lines.target.replaceChildren();
-  $("spoken").textContent = translation?.text ?? "";
+  if (translation) announcer.announce(translation);
+  else announcer.clear();
   corrections.show(text, translation?.text);
+  $("tools").hidden = !translation;
   $("attention").hidden = !translation;
   $("viewer").hidden = !attention;
   $("hint").textContent = "";
@@ -181,15 +223,16 @@ function show(text, translation) {
     ? `The model left out, and the service inserted: ${translation.lost_spans.join(", ")}` : "";
   showConfidence(translation);
   showTerms(translation?.terms ?? []);
+  forgetOtherSentences(translation?.sentences ?? []);
+  const shown = !translation ? null : attention ? attendedWords(text, translation)
+    : translation.words ? alignedWords(text, translation) : null;
+  lights.show(shown, { source: text, target: translation?.text });
+  lines.source.hidden = !shown;
+  lines.target.setAttribute("role", shown ? "listbox" : "group");
+  $("words-hint").hidden = !shown?.words.target.some(({ begin }) => begin !== undefined);
   if (!translation) return;
-  if (attention) shown = attendedWords(text, translation);
-  else if (translation.words) shown = alignedWords(text, translation);
-  if (shown) {
-    write("source", text);
-    write("target", translation.text);
-  } else {
-    lines.target.textContent = translation.text;
-  }
+  if (!shown) lines.target.textContent = translation.text;
+  else if (focused !== null) lights.focusNumber(focused);
   if (!attention) {
     if (translation.attention_missing) explain(translation.attention_missing);
     else $("hint").textContent = "Attention is being loaded …";
@@ -198,6 +241,15 @@ function show(text, translation) {
   attentions.record = crossRecord(text, attention);
   attentions.count += 1;
   viewer.refresh();
+}
+
+// Forgets the beginnings of sentences that the text no longer has.
+function forgetOtherSentences(sentences) {
+  const known = new Set(sentences.map(({ source: sentence }) => sentence));
+  for (const sentence of prefixes.keys()) if (!known.has(sentence)) prefixes.delete(sentence);
+  chosenByLink &&= prefixes.size > 0;
+  $("chosen").hidden = !prefixes.size;
+  $("chosen-by").textContent = chosenByLink ? "chosen by whoever made the link" : "chosen by you";
 }
 
 // Says why no attention is shown.
@@ -218,161 +270,72 @@ function showConfidence(translation) {
   $("confidence").append(make("span", {
     title: "1: probably as a person would translate it; 0: probably nothing like it",
   }, `Confidence ${confidence.toFixed(2)}`));
-  if (!words.some(isUnsure)) return;
-  $("confidence").append(" · ", make("span", {
-    class: "unsure", title: `words with a confidence below ${UNSURE}`,
-  }, "words the model is unsure of"));
+  const count = words.filter(isUnsure).length;
+  if (!count) return;
+  const button = make("button", {
+    type: "button", id: "next-unsure", title: `the next word with a confidence below ${UNSURE}`,
+  }, make("span", { class: "unsure" }, count === 1 ? "1 unsure word" : `${count} unsure words`));
+  button.addEventListener("click", () => lights.focusNextUnsure());
+  $("confidence").append(" ", button);
 }
 
-// Writes the words of a side, and what is between them.
-function write(side, text) {
-  const points = [...text];
-  let at = 0;
-  shown.words[side].forEach((word, number) => {
-    // The model always ends its translation: only where it read to the end is of interest.
-    if (word.ends && side === "target") return;
-    const made = make("span", {
-      class: word.ends ? "word end" : isUnsure(word) ? "word unsure" : "word", role: "option",
-      "aria-selected": "false", tabindex: number ? "-1" : "0", "data-side": side,
-      "data-word": number, ...(isUnsure(word) && { "aria-description": "the model is unsure" }),
-    }, word.text);
-    const before = word.begin === undefined ? (number ? " " : "")
-                                            : points.slice(at, word.begin).join("");
-    lines[side].append(before, made);
-    at = word.end ?? at;
-  });
-  if (at) lines[side].append(points.slice(at).join(""));
+// Opens the other words for a word of the translation.
+function openAlternatives(element) {
+  if (element.dataset.side !== "target" || !$("stale").hidden) return;
+  const { text, translation } = answered;
+  const { begin, text: word } = lights.shown.words.target[Number(element.dataset.word)];
+  const sentence = translation.sentences.find((each) => each.begin <= begin && begin < each.end);
+  if (!sentence) return;
+  lights.hideTooltip();
+  alternatives.open({
+    text, word, sentence: sentence.source, glossary: $("glossary").value,
+    prefix: [...translation.text].slice(sentence.begin, begin).join(""), language: lines.target.lang,
+  }, element);
 }
 
-// ---- lighting ----
-
-const wordElements = (side) => lines[side].querySelectorAll(".word");
-
-function clear() {
-  $("tooltip").hidden = true;
-  for (const element of [...wordElements("source"), ...wordElements("target")]) {
-    element.classList.remove("lit", "active");
-    element.style.removeProperty("--w");
-    element.removeAttribute("data-weight");
-    element.removeAttribute("aria-describedby");
-    element.setAttribute("aria-selected", "false");
-  }
-}
-
-// Lights words by what is pointed at: in the viewer, else among the words.
-function relight() {
-  clear();
-  if (!shown?.weight) return;
-  if (pointedSpot && shown.attends) {
-    const side = pointedSpot.row === null ? "source" : "target";
-    const piece = pointedSpot.row ?? pointedSpot.column;
-    light(side, shown.words[side].findIndex(({ last }) => piece <= last));
-  } else if (pointedWord) {
-    const { side, number, element } = pointedWord;
-    const weights = light(side, number);
-    element.setAttribute("aria-selected", "true");
-    element.setAttribute("aria-describedby", "tooltip");
-    tell(side, number, weights, element);
-  }
-}
-
-// Lights what a word looked at, or what looked at it; returns the weights.
-function light(side, number) {
-  const weights = shown.words[other[side]].map((_, i) =>
-    side === "target" ? shown.weight(number, i) : shown.weight(i, number));
-  for (const element of wordElements(other[side])) {
-    const weight = weights[Number(element.dataset.word)];
-    element.dataset.weight = weight.toFixed(2);
-    element.classList.toggle("lit", weight >= LIT);
-    element.style.setProperty("--w", Math.sqrt(weight).toFixed(3)); // weak ones are seen, too
-  }
-  for (const element of wordElements(side)) {
-    element.classList.toggle("active", Number(element.dataset.word) === number);
-  }
-  return weights;
-}
-
-function tell(side, number, weights, at) {
-  const { words, attends } = shown;
-  const { text, confidence } = words[side][number];
-  const listed = strongest(weights, MENTIONED)
-    .filter(({ weight }, place) => (attends && place === 0) || weight >= LIT)
-    .map(({ index, weight }) =>
-      `${words[other[side]][index].text}${attends ? ` ${weight.toFixed(2)}` : ""}`);
-  const relation = attends ? { target: "looked at", source: "was looked at by" }
-                           : { target: "translates", source: "is translated by" };
-  const tooltip = $("tooltip");
-  tooltip.textContent = [
-    listed.length ? `${text} ${relation[side]}` : text,
-    ...listed,
-    ...(confidence === undefined || attends ? [] : [`confidence ${confidence.toFixed(2)}`]),
-  ].join("\n");
-  tooltip.hidden = false;
-  const box = at.getBoundingClientRect();
-  const { offsetWidth: width, offsetHeight: height } = tooltip;
-  const below = box.bottom + 8 + height < innerHeight;
-  tooltip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`;
-  tooltip.style.top = `${below ? box.bottom + 8 : Math.max(8, box.top - 8 - height)}px`;
-}
-
-// ---- pointing ----
-
-// Points at a word, or at nothing if the element is none; the viewer lights its pieces.
-function point(element) {
-  const found = shown && element?.closest?.(".word");
-  pointedWord = found
-    ? { side: found.dataset.side, number: Number(found.dataset.word), element: found }
-    : null;
-  viewer.point(pointedWord && shown.attends ? spotOf(pointedWord) : null);
-  relight();
-}
-
-function spotOf({ side, number }) {
-  const { first, last } = shown.words[side][number];
-  const count = last - first + 1;
-  return side === "target" ? { row: first, column: null, count }
-                           : { row: null, column: first, count };
-}
-
-function moveFocus(event) {
-  const word = event.target.closest?.(".word");
-  if (!word) return;
-  const all = [...word.parentElement.querySelectorAll(".word")];
-  const here = all.indexOf(word);
-  const forward = getComputedStyle(word).direction === "rtl" ? -1 : 1;
-  const next = { ArrowRight: here + forward, ArrowLeft: here - forward, Home: 0,
-    End: all.length - 1 }[event.key];
-  if (next === undefined || !all[next]) return;
-  event.preventDefault();
-  word.tabIndex = -1;
-  all[next].tabIndex = 0;
-  all[next].focus();
-}
-
-document.addEventListener("pointerover", (event) => {
-  if (event.target.closest(".word")) point(event.target);
-});
-document.addEventListener("pointerout", (event) => {
-  // A finger that is lifted leaves, too: what it touched has the focus and stays lit.
-  if (event.target.closest(".word")) point(document.activeElement);
-});
-document.addEventListener("focusin", (event) => point(event.target));
-document.addEventListener("focusout", () => point(null));
-document.addEventListener("scroll", () => { $("tooltip").hidden = true; }, true);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") point(null);
-  moveFocus(event);
+  if ((event.key === "Enter" || event.key === " ") && event.target.matches?.(".word")) {
+    event.preventDefault();
+    openAlternatives(event.target);
+  }
+});
+document.addEventListener("click", ({ target }) => {
+  const word = target.closest(".word");
+  if (word) openAlternatives(word);
 });
 $("source").addEventListener("input", () => {
-  clearTimeout(request.timer);
-  request.timer = setTimeout(translate, DEBOUNCE);
+  // The address no longer shows what is on the page.
+  if (location.hash) history.replaceState(null, "", location.pathname + location.search);
 });
 $("attention").addEventListener("toggle", translate);
 $("glossary").addEventListener("change", translate);
+$("undo-all").addEventListener("click", () => {
+  $("target-words").querySelector('[tabindex="0"]')?.focus();
+  begin(new Map());
+});
 $("again").addEventListener("click", () => {
   introduced = introduce();
   translate();
 });
+
+// Shows what the address holds.
+async function openAddress() {
+  const shared = readFragment(location.hash);
+  if (!shared) return;
+  source.fill(shared.text);
+  prefixes = shared.prefixes;
+  chosenByLink = prefixes.size > 0;
+  const info = await introduced;
+  const isMissing = shared.glossary && !(shared.glossary in (info?.glossaries ?? {}));
+  $("glossary").value = isMissing ? "" : shared.glossary;
+  if (await translate() && isMissing) {
+    say(`This service has no glossary “${shared.glossary}”: translated without it.`);
+  }
+}
+
 let introduced = introduce(); // a promise of what `/info` says
 acceptFiles(() => introduced);
-if ($("source").value) translate();
+addEventListener("hashchange", openAddress);
+source.count();
+if (readFragment(location.hash)) openAddress();
+else if ($("source").value) translate();

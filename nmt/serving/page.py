@@ -9,6 +9,18 @@ from pathlib import Path
 from nmt.viewer.page import inline_script, inline_style
 
 _FOLDER = Path(__file__).parent
+# In an order in which each follows those that it imports.
+_SCRIPTS = (
+    "page_words",
+    "page_lights",
+    "page_spoken",
+    "page_input",
+    "page_sharing",
+    "page_alternatives",
+    "page_corrections",
+    "page_document",
+    "page",
+)
 
 
 def load_page() -> tuple[str, str]:
@@ -17,8 +29,7 @@ def load_page() -> tuple[str, str]:
     The policy allows this page's own script and style, and requests to this service.
     """
     style = inline_style(_FOLDER / "page.css")
-    scripts = ("page_words.js", "page_corrections.js", "page_document.js", "page.js")
-    script = inline_script(*(_FOLDER / name for name in scripts))
+    script = inline_script(*(_FOLDER / f"{name}.js" for name in _SCRIPTS))
     page = (_FOLDER / "page.html").read_text(encoding="utf-8").format(style=style, script=script)
     return page, (
         f"default-src 'none'; script-src 'sha256-{_digest(script)}'; "

@@ -7,12 +7,22 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from nmt.errors import suggest
-from nmt.serving.schema import DocumentRequest, TranslationRequest
+from nmt.serving.schema import (
+    AlternativesRequest,
+    Correction,
+    DocumentRequest,
+    TranslationRequest,
+)
 
 CLIENT_CLOSED = 499  # not a registered status: for the metrics, of clients that hung up
+_BODIES: dict[str, type[BaseModel]] = {
+    "/alternatives": AlternativesRequest,
+    "/corrections": Correction,
+}
 _MAX_ECHO = 50  # characters of a client's input that an error repeats
 
 
@@ -42,7 +52,7 @@ async def _failed(_: Request, error: Exception) -> Response:
     return problem(500, "internal error")
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     kind, message = first["type"], first["msg"]
@@ -55,7 +65,8 @@ async def _invalid(_: Request, error: Exception) -> Response:
     field = str(first["loc"][1])[:_MAX_ECHO]
     if kind == "extra_forbidden":
         is_query = first["loc"][0] == "query"
-        fields = (DocumentRequest if is_query else TranslationRequest).model_fields
+        body = _BODIES.get(request.url.path, TranslationRequest)
+        fields = (DocumentRequest if is_query else body).model_fields
         noun = "parameter" if is_query else "field"
         return problem(422, f"unknown {noun} {field!r}{suggest(field, fields)}")
     return problem(422, f"{field}: {message}")

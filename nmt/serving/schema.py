@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from nmt.serving.limits import (
+    MAX_ALTERNATIVES,
     MAX_ATTENTION_TEXTS,
     MAX_ATTENTION_TOKENS,
     MAX_BEAM,
@@ -44,6 +45,15 @@ class TranslationRequest(BaseModel):
     glossary: str | None = Field(
         None, description="name of the glossary whose terms are used: see /info"
     )
+    sentences: bool = Field(
+        False, description="give the sentences of the best translation of each text"
+    )
+    prefixes: dict[str, str] = Field(
+        {},
+        description="what the translations of sentences begin with, by `source` of `sentences`; "
+        "white space at the end says that the last word is complete. Sentences that no text has "
+        "are ignored",
+    )
 
     @field_validator("text", mode="before")
     @classmethod
@@ -58,7 +68,48 @@ class TranslationRequest(BaseModel):
     def _beam_holds_nbest(self) -> TranslationRequest:
         if self.beam is not None and self.nbest > self.beam:
             raise ValueError(f"nbest {self.nbest} needs a beam of at least {self.nbest}")
+        _check_encodable("".join([*self.prefixes, *self.prefixes.values()]), "prefixes")
         return self
+
+
+class AlternativesRequest(BaseModel):
+    """Body of `POST /alternatives`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(description="the text that was translated")
+    sentence: str = Field(description="one of its sentences: a `source` of `sentences`")
+    prefix: str = Field(
+        "", description="the translation of the sentence up to the word that is looked for"
+    )
+    count: int = Field(8, ge=1, le=MAX_ALTERNATIVES, description="most words of the answer")
+    glossary: str | None = Field(None, description="name of the glossary of the translation")
+
+    @model_validator(mode="after")
+    def _is_encodable(self) -> AlternativesRequest:
+        for name in ("text", "sentence", "prefix"):
+            _check_encodable(getattr(self, name), name)
+        return self
+
+
+class AlternativeWord(BaseModel):
+    """A word that may follow a prefix."""
+
+    text: str
+    probability: float = Field(
+        description="that the model writes the word behind the prefix, 0 to 1, with four decimals"
+    )
+    prefix: str = Field(
+        description="the prefix with the word: with a space at its end, one of `prefixes`"
+    )
+
+
+class AlternativesAnswer(BaseModel):
+    """Answer to `POST /alternatives`."""
+
+    alternatives: list[AlternativeWord] = Field(
+        description="distinct words, the most probable first; none for text that is copied"
+    )
 
 
 class DocumentRequest(BaseModel):
@@ -125,10 +176,22 @@ class TranslatedWord(BaseModel):
 
     begin: int = Field(description="its characters of the translation are [begin, end)")
     end: int
-    confidence: float = Field(description="probability that a reference translation has the word")
+    confidence: float | None = Field(
+        None,
+        description="probability that a reference translation has the word; absent if confidence "
+        "is not available",
+    )
     sources: list[tuple[int, int]] = Field(
         description="characters [begin, end) of the given text: the words that it is aligned to"
     )
+
+
+class TranslatedSentence(BaseModel):
+    """A sentence of a translation, in code points; a long one may be several."""
+
+    begin: int = Field(description="its characters of the translation are [begin, end)")
+    end: int
+    source: str = Field(description="the sentence of the text, as the model was given it")
 
 
 class Hypothesis(BaseModel):
@@ -158,6 +221,9 @@ class Hypothesis(BaseModel):
         None, description="of the best translation only, in order; absent if not available"
     )
     quality_missing: str | None = Field(None, description="why confidence is missing")
+    sentences: list[TranslatedSentence] | None = Field(
+        None, description="of the best translation only, in order; absent if not requested"
+    )
 
 
 class TranslationResponse(BaseModel):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from nmt.errors import UserError
+from nmt.inference.alternatives import Alternative, find_alternatives
 from nmt.inference.contract import SearchRequest
 from nmt.inference.quality import QUALITY_FILE, locate_sources
 from nmt.inference.results import Translation
@@ -16,6 +17,21 @@ from nmt.text.terms import Glossary
 
 _NO_QUALITY = f"the run has no {QUALITY_FILE}: make it by python -m nmt.inspect quality"
 _WARM_UP = "a"  # any text compiles the search; a short one does it fast
+
+
+class Sentence(NamedTuple):
+    """A sentence of a translation."""
+
+    begin: int  # characters [begin, end) of the translation
+    end: int
+    source: str  # the sentence that was translated: `Segment.written`
+
+
+class JoinedText(NamedTuple):
+    """The translations of a text."""
+
+    translations: list[Translation]  # best first
+    sentences: list[Sentence]  # of the best one
 
 
 class SegmentTranslator:
@@ -42,17 +58,48 @@ class SegmentTranslator:
         self._segmenter = translator.segmenter
         self._keras_engine = translator.keras_engine
         self._quality = translator.quality
+        self._engine = translator.engine
+        self._tokenizer = translator.tokenizer
+        self._begin_with = translator.pipeline.begin_with
         self._search = translator.pipeline.search_segments
         self._join_best = translator.joiner.join_best
 
-    def segment(self, text: str, glossary: Glossary | None = None) -> SegmentedText:
-        """Return the segments of a text: see `nmt.inference.segmenting.Segmenter`."""
+    def segment(
+        self,
+        text: str,
+        glossary: Glossary | None = None,
+        prefixes: Mapping[str, str] = MappingProxyType({}),
+    ) -> SegmentedText:
+        """Return the segments of a text: see `nmt.inference.segmenting.Segmenter`.
+
+        Args:
+            text: the text.
+            glossary: whose terms are neither corrected nor kept.
+            prefixes: what translations begin with, by sentence (`Segment.written`): see
+                `Pipeline.begin_with`. Other sentences than those of the text are ignored.
+
+        Raises:
+            UserError: a prefix is too long.
+        """
         segmenter = self._segmenter if glossary is None else self._segmenter.with_glossary(glossary)
-        return segmenter.segment(text)
+        segmented = segmenter.segment(text)
+        if not prefixes:
+            return segmented
+        prefixed = (
+            self._begin_with(segment, prefixes[segment.written])
+            if segment.written in prefixes
+            else segment
+            for segment in segmented.segments
+        )
+        return segmented._replace(segments=tuple(prefixed))
 
     def hypotheses(self, segments: Sequence[Segment], **options: Any) -> list[list[Translation]]:
         """Return translations of each segment, best first; ``options`` of `SearchRequest`."""
         return self._search(segments, SearchRequest(**options))
+
+    def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
+        """Return the most probable next words behind the prefix of each segment, best first."""
+        return find_alternatives(self._engine, self._tokenizer, segments, count)
 
     def load_attention(self) -> None:
         """Load and compile what `attention` needs, so that its first call is fast.
@@ -71,6 +118,29 @@ class SegmentTranslator:
             return str(error)
         return "" if has_quality else _NO_QUALITY
 
+    def join_all(
+        self,
+        texts: Sequence[str],
+        segmented: Sequence[SegmentedText],
+        hypotheses: Sequence[list[Translation]],
+        n_best: int,
+    ) -> list[JoinedText]:
+        """Return the translations of each text.
+
+        Args:
+            texts: the texts.
+            segmented: the segments of each.
+            hypotheses: translations of all segments, in order.
+            n_best: translations of each text.
+        """
+        rows = iter(hypotheses)
+        joined = []
+        for source, text in zip(texts, segmented, strict=True):
+            segments = [next(rows) for _ in text.segments]
+            translations = self.join(source, text, segments, n_best)
+            joined.append(JoinedText(translations, _locate(text, segments, translations[0].text)))
+        return joined
+
     def join(
         self, source: str, text: SegmentedText, hypotheses: list[list[Translation]], n_best: int
     ) -> list[Translation]:
@@ -81,3 +151,17 @@ class SegmentTranslator:
         if any(translation.words for row in hypotheses for translation in row):
             hypotheses = locate_sources(source, text.segments, hypotheses)
         return self._join_best(hypotheses, n_best, text.spaces)
+
+
+def _locate(
+    text: SegmentedText, hypotheses: Sequence[list[Translation]], translation: str
+) -> list[Sentence]:
+    """Return where the translation of each segment stands in that of the text."""
+    sentences = []
+    end = 0
+    for segment, translations in zip(text.segments, hypotheses, strict=True):
+        best = max(translations, key=lambda each: each.score)  # as `Joiner.join_best` chooses
+        begin = translation.index(best.text, end)
+        end = begin + len(best.text)
+        sentences.append(Sentence(begin, end, segment.written))
+    return sentences

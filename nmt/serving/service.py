@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastapi import HTTPException, Request
 
@@ -20,10 +20,16 @@ from nmt.serving.batching import Batcher, ClosedError, QueueFullError
 from nmt.serving.events import Emit
 from nmt.serving.glossaries import choose_glossary
 from nmt.serving.health import HealthCheck
-from nmt.serving.limits import ATTENTION_WORK, QUALITY_WORK, WORDS_WORK, Limits
+from nmt.serving.limits import ATTENTION_WORK, Limits
 from nmt.serving.metrics import Metrics
 from nmt.serving.problems import unavailable
-from nmt.serving.schema import TranslationRequest
+from nmt.serving.schema import (
+    AlternativesAnswer,
+    AlternativesRequest,
+    AlternativeWord,
+    TranslationRequest,
+)
+from nmt.serving.searches import Item, SearchOptions, count_work
 from nmt.serving.waiting import wait_for
 
 if TYPE_CHECKING:  # imports Keras
@@ -36,31 +42,6 @@ _HEALTH_TEXT = "a"
 _IN_PARTS = "the text was translated in parts"
 STOPPING = "the service is stopping"
 _log = logging.getLogger(__name__)
-
-
-class _Item(NamedTuple):
-    segment: Segment
-    attends: bool  # whether attention is computed once it has been translated
-
-
-class _SearchOptions(NamedTuple):
-    beam: int
-    length_penalty: float
-    nbest: int
-    quality: bool = False
-    words: bool = False
-    glossary: Glossary | None = None
-
-    @property
-    def search_work(self) -> int:
-        """Work per token of searching, and of searching again for a lacking term."""
-        return self.beam if self.glossary is None else 2 * self.beam + WORDS_WORK
-
-    @property
-    def quality_work(self) -> int:
-        """Work per token of computing confidence, or of aligning words."""
-        work = QUALITY_WORK if self.quality else WORDS_WORK * self.words
-        return work * self.nbest
 
 
 class _Pair(NamedTuple):
@@ -96,9 +77,9 @@ class Service:
             max_wait_s=0.0,
             max_queue=sys.maxsize,  # this work was accepted with the translation
         )
-        self.batcher: Batcher[_Item, _SearchOptions, list[Translation]] = Batcher(
+        self.batcher: Batcher[Item, SearchOptions, list[Any]] = Batcher(
             self._search,
-            work=_count_work,
+            work=count_work,
             max_batch=limits.max_batch,
             max_batch_work=limits.max_batch_work,
             max_wait_s=limits.max_wait_s,
@@ -109,9 +90,7 @@ class Service:
         metrics.queue_work.set_function(
             lambda: self.batcher.waiting + self._attention_batcher.waiting
         )
-        segments = [
-            _Item(segment, attends=False) for segment in translator.segment(_HEALTH_TEXT).segments
-        ]
+        segments = [Item(segment) for segment in translator.segment(_HEALTH_TEXT).segments]
         options = self._search_options(SearchRequest())
         self._health = HealthCheck(self.batcher, segments, options, limits.health_s)
         self._loading: asyncio.Task[None] | None = None
@@ -127,17 +106,17 @@ class Service:
             emit: takes the event ``sentence`` for every segment, as soon as it is translated.
 
         Raises:
-            HTTPException: 413 beyond a limit; 503 when too much work is waiting, the answer takes
-                too long or the service stops; 500 when the translation or its attention failed.
+            HTTPException: 413 beyond a limit; 422 for an unknown glossary, or a prefix that is too
+                long; 503 when too much work is waiting, the answer takes too long or the service
+                stops; 500 when the translation or its attention failed.
         """
         texts = [body.text] if isinstance(body.text, str) else body.text
         self._limits.check_size(texts, body.attention)
+        self._limits.check_size([*body.prefixes, *body.prefixes.values()])
         options, quality_missing = await self._read_options(body)
         if body.attention:
             await self.load_attention()
-        segmented = await asyncio.to_thread(
-            lambda: [self._translator.segment(text, options.glossary) for text in texts]
-        )
+        segmented = await self._segment(texts, options.glossary, body.prefixes)
         attends = [body.attention and not _explain_missing_attention(text) for text in segmented]
         tokens = [sum(len(segment.ids) for segment in text.segments) for text in segmented]
         self._limits.check_work(tokens, attends, options.search_work, options.quality_work)
@@ -145,7 +124,7 @@ class Service:
         if self.is_stopping:
             raise unavailable(STOPPING)
         items = [
-            _Item(segment, attend)
+            Item(segment, attend)
             for text, attend in zip(segmented, attends, strict=True)
             for segment in text.segments
         ]
@@ -156,22 +135,68 @@ class Service:
         self._metrics.attentions.inc(sum(attends))
         failure, late = "the translation failed", self._limits.late
         translations = await wait_for(future, request, deadline, failure=failure, late=late)
-        results = iter(translations)
-        hypotheses = await asyncio.to_thread(
-            lambda: [
-                self._translator.join(
-                    source, text, [next(results) for _ in text.segments], body.nbest
-                )
-                for source, text in zip(texts, segmented, strict=True)
-            ]
+        joined = await asyncio.to_thread(
+            self._translator.join_all, texts, segmented, translations, body.nbest
         )
+        hypotheses = [each.translations for each in joined]
+        sentences = [each.sentences for each in joined] if body.sentences else None
         attentions: list[Attention | str | None] = [None] * len(texts)
         if body.attention:
             best = [translation for translation, *_ in hypotheses]
             attentions = await self._attend(texts, segmented, best, request, deadline)
         return await asyncio.to_thread(
-            encode_answer, hypotheses, attentions, body.scores, quality_missing
+            encode_answer, hypotheses, attentions, body.scores, quality_missing, sentences
         )
+
+    async def find_alternatives(
+        self, body: AlternativesRequest, request: Request
+    ) -> AlternativesAnswer:
+        """Return the most probable next words behind the beginning of a translation.
+
+        Raises:
+            HTTPException: 413, 500 and 503 as `translate`; 422 for an unknown sentence or glossary,
+                or a prefix that is too long.
+        """
+        self._limits.check_size([body.text, body.prefix])
+        glossary = choose_glossary(self._translator.glossaries, body.glossary)
+        [text] = await self._segment([body.text], glossary, {body.sentence: body.prefix})
+        segment = next((each for each in text.segments if each.written == body.sentence), None)
+        if segment is None:
+            raise HTTPException(422, "sentence must be a sentence of text: see `sentences`")
+        options = SearchOptions(alternatives=body.count)
+        self._limits.check_alternatives(len(segment.ids))
+        if self.is_stopping:
+            raise unavailable(STOPPING)
+        deadline = monotonic() + self._limits.timeout_s
+        with _explain_refusal():
+            future = self.batcher.submit([Item(segment)], options)
+        failure, late = "the alternatives could not be computed", self._limits.late
+        [words] = await wait_for(future, request, deadline, failure=failure, late=late)
+        return AlternativesAnswer(
+            alternatives=[
+                AlternativeWord(
+                    text=word.text, probability=round(word.probability, 4), prefix=word.prefix
+                )
+                for word in words
+            ]
+        )
+
+    async def _segment(
+        self, texts: Sequence[str], glossary: Glossary | None, prefixes: Mapping[str, str]
+    ) -> list[SegmentedText]:
+        """Return the segments of each text: see `SegmentTranslator.segment`.
+
+        Raises:
+            HTTPException: 422 if a prefix is too long.
+        """
+
+        def segment() -> list[SegmentedText]:
+            return [self._translator.segment(text, glossary, prefixes) for text in texts]
+
+        try:
+            return await asyncio.to_thread(segment)
+        except UserError as error:
+            raise HTTPException(422, str(error)) from None
 
     async def _attend(
         self,
@@ -206,12 +231,12 @@ class Service:
             QueueFullError: too much work is waiting already.
             ClosedError: the service stops.
         """
-        items = [_Item(segment, attends=False) for segment in segments]
+        items = [Item(segment) for segment in segments]
         return self.batcher.submit(items, self._search_options(request))
 
     def count_work(self, segment: Segment, request: SearchRequest) -> int:
         """Return the work of searching a segment."""
-        return _count_work(_Item(segment, attends=False), self._search_options(request))
+        return count_work(Item(segment), self._search_options(request))
 
     async def load_attention(self) -> None:
         """Load the model that attention needs, once and in a thread of its own, and wait for it.
@@ -250,7 +275,7 @@ class Service:
         await asyncio.to_thread(self.batcher.close)
         await asyncio.to_thread(self._attention_batcher.close)
 
-    async def _read_options(self, body: TranslationRequest) -> tuple[_SearchOptions, str | None]:
+    async def _read_options(self, body: TranslationRequest) -> tuple[SearchOptions, str | None]:
         """Return the options of a request, and why confidence is missing: see `encode_answer`."""
         missing: str | None = None
         if body.quality:
@@ -260,14 +285,15 @@ class Service:
             body.length_penalty,
             n_best=body.nbest,
             quality=missing == "",
+            words=bool(missing),
             glossary=choose_glossary(self._translator.glossaries, body.glossary),
         )
         return self._search_options(request), missing
 
-    def _search_options(self, request: SearchRequest) -> _SearchOptions:
+    def _search_options(self, request: SearchRequest) -> SearchOptions:
         """Resolve defaults; equal searches get equal options, so that they share batches."""
         beam, penalty = request.resolve_defaults(self._translator.decoding)
-        return _SearchOptions(
+        return SearchOptions(
             beam,
             penalty if beam > 1 else 0.0,
             request.n_best,
@@ -276,10 +302,13 @@ class Service:
             request.glossary,
         )
 
-    def _search(self, items: list[_Item], options: _SearchOptions) -> list[list[Translation]]:
+    def _search(self, items: list[Item], options: SearchOptions) -> Sequence[list[Any]]:
+        segments = [item.segment for item in items]
         try:
+            if options.alternatives:
+                return self._translator.alternatives(segments, options.alternatives)
             return self._translator.hypotheses(
-                [item.segment for item in items],
+                segments,
                 beam_size=options.beam,
                 length_penalty=options.length_penalty,
                 n_best=options.nbest,
@@ -298,11 +327,6 @@ class Service:
         except Exception:
             _log.exception("attention failed")
             raise
-
-
-def _count_work(item: _Item, options: _SearchOptions) -> int:
-    weight = options.search_work + options.quality_work + ATTENTION_WORK * item.attends
-    return len(item.segment.ids) * weight
 
 
 def _sentence_events(

@@ -240,3 +240,52 @@ def test_thousands_of_sentences_take_time_in_proportion(tokenizer: Tokenizer) ->
 
 def test_slots_are_shown_as_the_spans(tokenizer: Tokenizer) -> None:
     assert show_spans(f"▁{A}x{B}{C}", ["1", "2"]) == f"▁1x2{C}"
+
+
+def test_a_prefix_of_a_segment_keeps_its_spans_and_letter_case(tokenizer: Tokenizer) -> None:
+    translator, _ = translator_of(tokenizer, lambda text: text.partition(" ")[2])
+    [segment] = translator.segmenter.segment("CUESTA 1200 EUROS HOY.").segments
+    assert segment.spans == ("1200",)
+    begun = translator.pipeline.begin_with(segment, "IT COSTS 1200 ")
+    assert begun.prefix.written == "IT COSTS 1200"
+    assert begun.prefix.text == f"It costs {SLOTS[0]}"
+    [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(1))
+    assert translation.text.startswith("IT COSTS 1200 ")
+    assert translation.text.count("1200") == 1
+    assert translation.text == translation.text.upper()
+    assert not translation.lost_spans
+
+
+def test_prefixes_of_segments_are_limited_and_do_not_reach_other_segments(
+    tokenizer: Tokenizer,
+) -> None:
+    translator, _ = translator_of(tokenizer)
+    segments = translator.segmenter.segment("hola. adiós.").segments
+    begun = translator.pipeline.begin_with(segments[1], "Es que")
+    texts = translator.pipeline.search_segments([segments[0], begun], SearchRequest(1))
+    assert [row[0].text for row in texts] == ["hola.", "Es que adiós."]
+    with pytest.raises(UserError, match="prefix must have at most"):
+        translator.pipeline.begin_with(segments[1], "Es que " * 60)
+
+
+def test_a_complete_word_is_not_continued_if_another_hypothesis_leaves_it(
+    tokenizer: Tokenizer,
+) -> None:
+    class Continuing(Rewriting):
+        """Its best hypothesis continues the last word of the prefix, its second does not."""
+
+        def search(self, sources: Any, limits: Any, options: Any, prefix: Any) -> Any:
+            begin = self.tokenizer.decode([prefix])[0]
+            ids = self.tokenizer.target.encode([f"{begin}er man.", f"{begin} man."])
+            rows = [
+                Hypothesis((*map(int, each), EOS), -1.0 - n, -1.0 - n) for n, each in enumerate(ids)
+            ]
+            return [rows[: options.n_best] for _ in sources]
+
+    engine = Continuing(tokenizer, str)
+    translator = Translator(Engines(engine), tokenizer, DECODING)
+    [segment] = translator.segmenter.segment("El viejo.").segments
+    for prefix, expected in (("The old", "The older man."), ("The old ", "The old man.")):
+        begun = translator.pipeline.begin_with(segment, prefix)
+        [[translation]] = translator.pipeline.search_segments([begun], SearchRequest(2))
+        assert translation.text == expected

@@ -6,28 +6,33 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import uvicorn
 
+from nmt.inference.alternatives import Alternative
+from nmt.inference.prefixes import make_prefix
 from nmt.inference.results import TermUse, Word
 from nmt.inference.segments import Segment, SegmentedText
 from nmt.serving.app import About, make_app
 from nmt.serving.connections import limited_protocol
 from nmt.serving.corrections import CorrectionFile
 from nmt.serving.limits import Limits
+from nmt.serving.segments import SegmentTranslator
+from nmt.text.case import LetterCase
 from nmt.text.context import NO_CONTEXT, PreviousSentences
 from nmt.text.terms import Glossary, Term
 
 SOON = 10  # seconds within which anything here happens, however busy the machine
 ENGLISH = {"Hola": "hello", "mundo": "world", "la": "the", "casa": "house"}
 UNSURE = ("house",)
+ALTERNATIVES = {"house": 0.5, "home": 0.25, "hut": 0.0004}
 LIMITS = Limits(
     max_body=256 * 1024,
     max_sentences=128,
@@ -67,6 +72,7 @@ class FakeTranslator:
     def __init__(self) -> None:
         self.decoding = SimpleNamespace(beam_size=4, length_penalty=0.6)
         self.calls: list[tuple[list[str], dict[str, Any]]] = []
+        self.asked: list[tuple[str, str, int]] = []  # alternatives: sentence, prefix, count
         self.started = threading.Event()
         self.gate = threading.Event()
         self.gate.set()
@@ -83,17 +89,44 @@ class FakeTranslator:
         self.loading_gate.set()
         self.loading_error: Exception | None = None
 
-    def segment(self, text: str, glossary: Glossary | None = None) -> SegmentedText:
+    def segment(
+        self,
+        text: str,
+        glossary: Glossary | None = None,
+        prefixes: Mapping[str, str] = MappingProxyType({}),
+    ) -> SegmentedText:
         segments = (
-            Segment(np.zeros(len(part), np.int32), part) for part in text.split("|") if part
+            Segment(
+                np.zeros(len(part), np.int32),
+                part,
+                prefix=make_prefix(prefixes.get(part, "").strip(), (), LetterCase.ORDINARY),
+            )
+            for part in text.split("|")
+            if part
         )
         return SegmentedText(tuple(segments), "")
+
+    def alternatives(self, segments: Sequence[Segment], count: int) -> list[list[Alternative]]:
+        """Give the words of `ALTERNATIVES`, whatever is before them."""
+        self.asked += [(segment.text, segment.prefix.written, count) for segment in segments]
+        assert self.gate.wait(SOON)
+        if any(segment.text == "fail" for segment in segments):
+            raise RuntimeError("asked to fail")
+        return [
+            [
+                Alternative(word, probability, f"{segment.prefix.written} {word}".strip())
+                for word, probability in list(ALTERNATIVES.items())[:count]
+            ]
+            for segment in segments
+        ]
 
     def begin_document(self) -> PreviousSentences:
         return NO_CONTEXT
 
     def explain_missing_quality(self) -> str:
         return self.missing_quality
+
+    join_all = SegmentTranslator.join_all
 
     def join(
         self,
@@ -104,7 +137,15 @@ class FakeTranslator:
     ) -> list[SimpleNamespace]:
         if len(hypotheses) == 1:
             return hypotheses[0]
-        text = " ".join(best.text for best, *_ in hypotheses)
+        text = ""
+        words: list[Word] = []
+        for best, *_ in hypotheses:
+            begin = len(text) + bool(text)
+            text = f"{text} {best.text}".strip()
+            words += [
+                replace(word, begin=word.begin + begin, end=word.end + begin, sources=())
+                for word in best.words
+            ]
         return [
             SimpleNamespace(
                 text=text,
@@ -112,8 +153,8 @@ class FakeTranslator:
                 score=0.0,
                 tokens=(),
                 lost_spans=(),
-                confidence=None,
-                words=(),
+                confidence=hypotheses[0][0].confidence if hypotheses else None,
+                words=tuple(words),
                 terms=tuple(use for best, *_ in hypotheses for use in best.terms),
             )
         ]
@@ -138,6 +179,7 @@ class FakeTranslator:
             "glossary": glossary,
         }
         texts = [segment.text for segment in segments]
+        prefixes = [segment.prefix.written for segment in segments]
         uses = [
             tuple(
                 TermUse(*match.term[:2], match.term.target != "unused")
@@ -155,7 +197,7 @@ class FakeTranslator:
                 SimpleNamespace(
                     text=" ".join(
                         [
-                            self.english(text) + "!" * n,
+                            self.english(text, prefix) + "!" * n,
                             *(use.target for use in terms if use.is_used),
                         ]
                     ),
@@ -165,23 +207,26 @@ class FakeTranslator:
                     tokens=tuple(range(len(text.split()))),
                     lost_spans=("12",) if text == "lose" else (),
                     confidence=0.61234 if quality else None,
-                    words=self.words(text) if quality or words else (),
+                    words=self.words(text, prefix) if quality or words else (),
                 )
                 for n in range(n_best)
             ]
-            for text, terms in zip(texts, uses, strict=True)
+            for text, prefix, terms in zip(texts, prefixes, uses, strict=True)
         ]
 
-    def english(self, text: str) -> str:
-        """Mirror the words, translate each, and keep the white space."""
-        parts = re.split(r"(\s+)", text)[::-1]
-        return "".join(ENGLISH.get(part, part.upper()) for part in parts)
+    def english(self, text: str, prefix: str = "") -> str:
+        """Mirror the words, translate each, and keep the white space; the first are the prefix."""
+        parts = [ENGLISH.get(part, part.upper()) for part in re.split(r"(\s+)", text)[::-1]]
+        begin = re.split(r"(\s+)", prefix.strip()) if prefix else []
+        return "".join(begin + parts[len(begin) :])
 
-    def words(self, text: str) -> tuple[Word, ...]:
+    def words(self, text: str, prefix: str) -> tuple[Word, ...]:
         sources = [match.span() for match in re.finditer(r"\S+", text)][::-1]
         return tuple(
             Word(*match.span(), 0.12345 if match[0] in UNSURE else 0.9, (source,))
-            for match, source in zip(re.finditer(r"\S+", self.english(text)), sources, strict=True)
+            for match, source in zip(
+                re.finditer(r"\S+", self.english(text, prefix)), sources, strict=True
+            )
         )
 
     def load_attention(self) -> None:
@@ -253,6 +298,10 @@ class Running:
     def correct(self, **body: Any) -> Answer:
         headers = {"Content-Type": "application/json"}
         return self.ask("POST", "/corrections", json.dumps(body), headers)
+
+    def find_alternatives(self, **body: Any) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        return self.ask("POST", "/alternatives", json.dumps(body), headers)
 
     def translate(self, text: str | list[str], **options: Any) -> Any:
         answer = self.post({"text": text, **options})

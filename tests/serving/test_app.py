@@ -206,10 +206,14 @@ def test_attention_and_confidence_may_be_requested_together(service: Running) ->
 def test_a_run_without_confidence_translates_and_says_why() -> None:
     with serving(max_work=40) as running:
         running.translator.missing_quality = "the run has no quality.json"
-        assert running.translate("Hola mundo", quality=True) == [
-            [{"text": "world hello", "quality_missing": "the run has no quality.json"}]
-        ]
-        assert running.translator.calls[-1][1]["quality"] is False
+        [[best]] = running.translate("Hola", quality=True)
+        assert best == {
+            "text": "hello",
+            "quality_missing": "the run has no quality.json",
+            "words": [{"begin": 0, "end": 5, "sources": [[0, 4]]}],
+        }
+        options = running.translator.calls[-1][1]
+        assert (options["quality"], options["words"]) == (False, True)
 
 
 def test_confidence_counts_as_two_more_hypotheses_per_translation() -> None:
@@ -886,14 +890,14 @@ def test_metrics_count_what_happened() -> None:
 
 def test_the_interface_is_described(service: Running) -> None:
     described = service.ask("GET", "/openapi.json").json
-    paths = {"/translate", "/documents", "/corrections", "/healthz", "/info"}
+    paths = {"/translate", "/alternatives", "/documents", "/corrections", "/healthz", "/info"}
     assert set(described["paths"]) == paths
     parameters = described["paths"]["/documents"]["post"]["parameters"]
     names = {each["name"] for each in parameters}
     assert names == {"name", "format", "columns", "encoding", "glossary"}
     fields = described["components"]["schemas"]["TranslationRequest"]["properties"]
     options = {"beam", "nbest", "length_penalty", "scores", "attention", "quality", "glossary"}
-    assert fields.keys() == {"text", *options}
+    assert fields.keys() == {"text", "sentences", "prefixes", *options}
     refused = described["paths"]["/translate"]["post"]["responses"]["422"]
     assert refused["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
 

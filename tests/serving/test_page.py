@@ -113,6 +113,7 @@ def test_words_light_those_they_come_from_without_attention(page: Any, service: 
     page.keyboard.press("Tab")
     expect_weights(page, "target", {"the": "1.00"})
     page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     expect_weights(page, "source", {"casa": "1.00"})
     api.expect(page.locator(":focus")).to_have_attribute("aria-describedby", "tooltip")
@@ -128,7 +129,7 @@ def test_words_that_the_model_is_unsure_of_are_underlined(page: Any) -> None:
     api.expect(unsure).to_have_css("text-decoration-style", "dotted")
     api.expect(unsure).to_have_attribute("aria-description", "the model is unsure")
     confidence = page.locator("#confidence")
-    api.expect(confidence).to_have_text("Confidence 0.61 · words the model is unsure of")
+    api.expect(confidence).to_have_text("Confidence 0.61 1 unsure word")
     page.locator("summary").click()
     page.locator("#viewer svg").wait_for()
     api.expect(unsure).to_have_text(["house"])
@@ -168,22 +169,27 @@ def test_what_the_model_left_out_is_named(page: Any) -> None:
     api.expect(lost).to_be_hidden()
 
 
-def test_a_run_without_confidence_lights_words_by_attention_only(browser: Any) -> None:
+def test_a_run_without_confidence_lights_words_and_says_why_none_is_underlined(
+    browser: Any,
+) -> None:
     with serving() as running:
         running.translator.missing_quality = "the run has no quality.json"
         page = browser.new_page()
         page.goto(running.url)
-        page.locator("#source").fill("Hola\nmundo")
+        page.locator("#source").fill("la\ncasa")
         target = page.locator("#target-words")
-        api.expect(target).to_have_text("world\nhello", use_inner_text=True)
-        api.expect(target.locator(".word")).to_have_count(0)
+        api.expect(target).to_have_text("house\nthe", use_inner_text=True)
+        api.expect(page.locator(".unsure")).to_have_count(0)
         api.expect(page.locator("#confidence")).to_have_text(
             "Confidence is unavailable: the run has no quality.json."
         )
+        target.locator(".word").first.hover()
+        expect_weights(page, "source", {"casa": "1.00"})
+        api.expect(page.get_by_role("tooltip")).to_have_text("house translates\ncasa")
         page.locator("summary").click()
         page.locator("#viewer svg").wait_for()
         page.locator("#target-words .word").first.hover()
-        expect_weights(page, "source", {"Hola": "0.10", "mundo": "0.80", "end": "0.10"})
+        expect_weights(page, "source", {"la": "0.10", "casa": "0.80", "end": "0.10"})
         page.close()
 
 
@@ -208,7 +214,7 @@ def test_typing_translates_and_words_light_what_they_looked_at(page: Any) -> Non
     expect(page.locator("#run")).to_have_text("a-run · BLEU 50.1 ± 2.8")
     open_attention(page, "Hola mundo")
     expect_translation(page, "world hello")
-    expect(page.get_by_label("Spanish", exact=True)).to_have_value("Hola mundo")
+    expect(page.get_by_role("textbox", name="Spanish", exact=True)).to_have_value("Hola mundo")
     expect(page.locator("#source-words")).to_have_text("Hola mundo end ")
     tokens = ["▁world", "▁hel", "lo", "</s>", "▁Ho", "la", "▁mundo", "</s>"]
     expect(page.locator("#viewer .token")).to_have_text(tokens)
@@ -325,6 +331,7 @@ def test_the_keyboard_reaches_every_word(page: Any) -> None:
     page.keyboard.press("ArrowRight")
     expect_weights(page, "target", {"world": "0.80", "hello": "0.10"})  # from "mundo"
     page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
     expect_weights(page, "source", {"Hola": "0.10", "mundo": "0.80", "end": "0.10"})  # from "world"
     api.expect(page.locator(":focus")).to_have_attribute("aria-describedby", "tooltip")
     page.keyboard.press("Escape")
@@ -430,7 +437,7 @@ def test_a_translation_stays_when_attention_cannot_be_loaded(browser: Any) -> No
         page.locator("summary").click()
         api.expect(hint).to_have_text("Attention is unavailable: the weights are damaged.")
         api.expect(target).to_have_text("world hello")
-        api.expect(page.get_by_role("status")).to_have_text("")
+        api.expect(page.locator("#message")).to_have_text("")
         api.expect(page.locator("#viewer")).to_be_hidden()
         # The reason will not change: attention is requested once.
         page.locator("#source").fill("la casa")

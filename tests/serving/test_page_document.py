@@ -85,7 +85,7 @@ def test_a_chosen_file_may_be_chosen_again_and_the_keyboard_suffices(page: Any) 
         api.expect(page.get_by_role("link", name="Download")).to_be_visible()
         assert download(page) == ("a\u00f1o.en.txt", translation)
         page.evaluate("document.getElementById('outcome').replaceChildren()")
-    page.locator("#glossary").focus()
+    page.locator("#source").focus()
     page.keyboard.press("Tab")
     api.expect(page.get_by_role("button", name="Translate a file")).to_be_focused()
     # Not by the event of the browser's dialog, which may come before it is waited for.

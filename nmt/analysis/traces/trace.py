@@ -19,10 +19,11 @@ from nmt.data.tokenizer import BOS, EOS
 from nmt.inference.beam_search import BeamSearch
 from nmt.inference.contract import BeamOptions, Hypothesis, SearchRequest
 from nmt.inference.greedy import Greedy
+from nmt.inference.prefixes import make_prefix
 from nmt.inference.programs import make_algorithm, start_state
 from nmt.inference.search import FREE, Constraints, is_possible
 from nmt.inference.segmenting import clean_input
-from nmt.inference.segments import SegmentWriter, show_spans
+from nmt.inference.segments import Segment, SegmentWriter, show_spans
 from nmt.inference.translator import Translator
 
 CANDIDATES = 5  # next tokens recorded for each prefix
@@ -121,9 +122,9 @@ def record(
     translator = translator.with_keras_engine("a search trace")
     model = translator.keras_engine("a search trace").model
     options = _resolve_options(translator, beam_size, length_penalty)
-    segment = translator.segmenter.segment_whole(text)
+    segment = _begin_with(translator.segmenter.segment_whole(text), prefix)
     source = np.append(segment.ids, EOS).astype(np.int32)
-    forced = translator.pipeline.encode_prefix(prefix).astype(np.int32)
+    forced = translator.pipeline.encode_prefix(segment.prefix.text).astype(np.int32)
     limit = translator.pipeline.output_limit(len(segment.ids), len(forced))
     constraints = Constraints(
         ops.convert_to_tensor([limit], "int32"),
@@ -146,7 +147,7 @@ def record(
     ]
     hypotheses = [Hypothesis(tokens, 0.0, 0.0) for tokens in ended]
     [written] = SegmentWriter(translator.tokenizer).write(
-        translator.engine, [segment], [hypotheses], clean_input(prefix)
+        translator.engine, [segment], [hypotheses]
     )
     return Trace(
         source=[show_spans(piece, segment.spans) for piece in translator.tokenizer.pieces(source)],
@@ -156,6 +157,11 @@ def record(
         finished=[prefixes.by_tokens[tokens] for tokens in ended],
         texts=[translation.text for translation in written],
     )
+
+
+def _begin_with(segment: Segment, prefix: str) -> Segment:
+    begin = make_prefix(clean_input(prefix), segment.spans, segment.case)
+    return dataclasses.replace(segment, prefix=begin)
 
 
 def _resolve_options(

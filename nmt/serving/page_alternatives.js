@@ -1,0 +1,127 @@
+// Other words in place of one of a translation: those that the model considers most probable behind
+// the words before it. Whoever chooses one gets the sentence translated on from there.
+
+import { make } from "../viewer/browser/forms.js";
+
+const COUNT = 8; // words that are asked for
+
+// A probability in percent.
+function percent(probability) {
+  if (probability < 0.001) return "< 0.1%";
+  return `${(100 * probability).toFixed(probability < 0.1 ? 1 : 0)}%`;
+}
+
+export class Alternatives {
+  // choose({sentence, prefix}): called with how the translation of a sentence shall begin; a prefix
+  // null: as the model begins it. isChosen(sentence): whether its beginning was chosen.
+  constructor($, { choose, isChosen }) {
+    Object.assign(this, { choose, isChosen, opened: null, running: null });
+    [this.menu, this.word, this.state, this.list, this.undo] = [
+      "alternatives", "alternatives-word", "alternatives-state", "alternatives-list", "undo",
+    ].map($);
+    this.menu.addEventListener("keydown", (event) => this.move(event));
+    this.menu.addEventListener("focusout", ({ relatedTarget }) => {
+      // Where nothing gets the focus, another window may have got it.
+      if (relatedTarget && !this.menu.contains(relatedTarget)) this.close();
+    });
+    this.undo.addEventListener("click", () => this.pick(null));
+    document.addEventListener("pointerdown", ({ target }) => {
+      if (!this.menu.contains(target)) this.close();
+    });
+  }
+
+  // asked: {text, sentence, prefix, word, glossary, language}; element: the word on the page.
+  async open(asked, element) {
+    this.close();
+    this.opened = { asked, element };
+    this.running = new AbortController();
+    const { signal } = this.running;
+    this.word.textContent = asked.word;
+    this.word.lang = this.list.lang = asked.language;
+    this.state.textContent = "Looking for other words …";
+    this.list.replaceChildren();
+    this.undo.hidden = !this.isChosen(asked.sentence);
+    this.menu.hidden = false;
+    this.place(element);
+    this.menu.focus();
+    const { alternatives, error } = await this.ask(asked, signal);
+    if (signal.aborted) return;
+    this.show(alternatives ?? [], error);
+    this.place(element);
+    this.menu.scrollIntoView({ block: "nearest" });
+  }
+
+  async ask({ text, sentence, prefix, glossary }, signal) {
+    try {
+      const response = await fetch("alternatives", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ text, sentence, prefix, count: COUNT, glossary: glossary || null }),
+        signal,
+      });
+      return await response.json();
+    } catch {
+      return { error: "the service does not answer" };
+    }
+  }
+
+  show(alternatives, error) {
+    const { asked } = this.opened;
+    const others = alternatives.filter(({ text }) => text !== asked.word);
+    this.state.textContent = error ? `No other words: ${error}.`
+      : others.length ? "" : "The model knows no other word here.";
+    this.list.replaceChildren(...alternatives.map(({ text, probability, prefix }) => {
+      const button = make("button", { type: "button", ...(text === asked.word
+        && { "aria-current": "true" }) },
+      make("b", { dir: "auto" }, text), make("span", { class: "share", lang: "en" },
+                                             percent(probability)));
+      button.addEventListener("click", () => this.pick(text === asked.word ? undefined : prefix));
+      return make("li", {}, button);
+    }));
+    const buttons = this.buttons();
+    const first = buttons.find((button) => !button.hasAttribute("aria-current")) ?? buttons[0];
+    if (this.menu.contains(document.activeElement)) first?.focus();
+  }
+
+  buttons() {
+    return [...this.menu.querySelectorAll("button")].filter((button) => !button.hidden);
+  }
+
+  // prefix: undefined: what is there stays.
+  pick(prefix) {
+    const { asked } = this.opened;
+    this.close(true);
+    if (prefix !== undefined) this.choose({ sentence: asked.sentence, prefix });
+  }
+
+  place(element) {
+    const box = element.getBoundingClientRect();
+    const pane = this.menu.offsetParent.getBoundingClientRect();
+    const left = Math.max(8, Math.min(box.left, innerWidth - this.menu.offsetWidth - 8));
+    this.menu.style.left = `${left - pane.left}px`;
+    this.menu.style.top = `${box.bottom + 6 - pane.top}px`;
+  }
+
+  close(returnsFocus = false) {
+    if (!this.opened) return;
+    const { element } = this.opened;
+    this.running.abort();
+    this.opened = null;
+    this.menu.hidden = true;
+    if (returnsFocus) element.focus();
+  }
+
+  move(event) {
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      this.close(true);
+      return;
+    }
+    const buttons = this.buttons(), here = buttons.indexOf(document.activeElement);
+    const next = { ArrowDown: here + 1, ArrowUp: here < 0 ? buttons.length - 1 : here - 1, Home: 0,
+      End: buttons.length - 1 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    buttons[next]?.focus();
+  }
+}
