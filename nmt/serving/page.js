@@ -4,9 +4,10 @@
 import { make } from "../viewer/browser/forms.js";
 import { crossRecord, strongest } from "../viewer/browser/record.js";
 import { mount } from "../viewer/browser/viewer.js";
+import { wordWeights } from "../viewer/browser/words.js";
 import { mountCorrections } from "./page_corrections.js";
 import { acceptFiles } from "./page_document.js";
-import { UNSURE, alignedWords, attendedWords, isUnsure, wordWeights } from "./page_words.js";
+import { UNSURE, alignedWords, attendedWords, isUnsure } from "./page_words.js";
 
 const DEBOUNCE = 150; // ms after the last key
 const LIT = 0.05;     // weights below light no word

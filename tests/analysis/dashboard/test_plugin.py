@@ -16,12 +16,12 @@ from tensorboard.program import TensorBoard
 from werkzeug.test import Client, TestResponse
 
 from nmt.analysis.dashboard.links import is_link_to_another
-from nmt.analysis.dashboard.plugin import SAMPLES, AttentionLoader, _sentences
+from nmt.analysis.dashboard.plugin import DASHBOARD, SAMPLES, AttentionLoader, _sentences
 from nmt.viewer import records
 
 pytestmark = pytest.mark.xdist_group("attention plugin")
 
-OURS = f"plugin/{records.PLUGIN}"
+OURS = f"plugin/{DASHBOARD}"
 TAGS = [records.tag(number, sentence) for number, sentence in enumerate(SENTENCES, start=1)]
 
 
@@ -77,7 +77,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_dashboard_is_listed(client: Client) -> None:
-    listed = client.get("/data/plugins_listing").json[records.PLUGIN]
+    listed = client.get("/data/plugins_listing").json[DASHBOARD]
     assert listed["enabled"]
     assert listed["tab_name"] == "Attention"
     assert listed["loading_mechanism"]["type"] == "IFRAME"
@@ -192,7 +192,7 @@ def test_bad_questions_are_answered_in_one_line(
 @pytest.mark.parametrize("load_fast", ["true", "false"])
 def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> None:
     client = board(tmp_path, load_fast)
-    assert not client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
+    assert not client.get("/data/plugins_listing").json[DASHBOARD]["enabled"]
     assert ask(client, "runs").json == []
     folder = tmp_path / "run" / "logs"
     for step in range(1, 60):
@@ -201,7 +201,7 @@ def test_long_trainings_and_runs_in_progress(tmp_path: Path, load_fast: str) -> 
     steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 59, **parameters)
     # TensorBoard's default keeps 10.
     assert [point["step"] for point in steps] == list(range(1, 60))
-    assert client.get("/data/plugins_listing").json[records.PLUGIN]["enabled"]
+    assert client.get("/data/plugins_listing").json[DASHBOARD]["enabled"]
     # Resumed after update 50, the run goes another way.
     log(folder, 51, purge_step=51)
     steps = until(client, f"{OURS}/steps", lambda steps: len(steps) == 51, **parameters)
